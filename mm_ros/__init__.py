@@ -1,0 +1,16 @@
+"""Motion matching for ROS 2: a full-body avatar from a headset and two controllers.
+
+This module imports no ROS: `import mm_ros.core` works with numpy and numba alone.
+"""
+
+import pkgutil
+
+# In a source checkout this folder hides the installed package, which alone holds the generated messages
+# (`mm_ros.msg`). Extending the path makes both one package: modules from here, messages from there.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+__version__ = "0.1.0"
+
+from mm_ros.cache import configure_numba
+
+configure_numba()

@@ -1,0 +1,112 @@
+"""Where mm_ros keeps what it can make again: compiled kernels and the default database.
+
+Imported by `mm_ros/__init__.py` before numba is, so it is quick and needs the standard library only.
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def cache_root() -> Path:
+    """`$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`. Need not exist yet."""
+    own = os.environ.get("MM_ROS_CACHE")
+    if own:
+        return Path(own)
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification tells us to ignore a relative path.
+    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path("~/.cache").expanduser()
+    return base / "mm_ros"
+
+
+def writable_root() -> Path:
+    """The cache folder, made when missing; a private temporary one, with a warning, when that fails."""
+    root = cache_root()
+    if _can_write(root):
+        return root
+    fallback = Path(tempfile.gettempdir()) / f"mm_ros-{os.getuid()}"
+    if _can_write(fallback) and fallback.stat().st_uid == os.getuid():
+        _warn(root, fallback)
+        return fallback
+    fallback = Path(tempfile.mkdtemp(prefix="mm_ros-"))
+    _warn(root, fallback)
+    return fallback
+
+
+def _warn(root: Path, fallback: Path) -> None:
+    warnings.warn(
+        f"cache folder {root} is not writable; using {fallback} instead. "
+        "Set MM_ROS_CACHE to a folder that you can write to.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        return False
+
+
+def kernels_key() -> str:
+    """Names one set of compiled kernels: all sources of core, numba, Python and the CPU.
+
+    numba looks at the file of a function only, not at the functions of other files that it compiles
+    into it; a change there would leave old machine code in use. Hence the hash over the whole layer.
+    """
+    digest = hashlib.sha256()
+    for source in sorted((_PACKAGE / "core").glob("*.py")):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for fact in (_numba_version(), sys.version, platform.machine(), _cpu(), str(_PACKAGE)):
+        digest.update(fact.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _numba_version() -> str:
+    try:
+        return importlib.metadata.version("numba")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _cpu() -> str:
+    """Model and features: a home folder may be shared by machines with different ones."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
+
+
+def configure_numba() -> None:
+    """Point numba at our cache and at one thread, unless the user has said something else."""
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
+        return
+    os.environ["NUMBA_CACHE_DIR"] = str(writable_root() / "kernels" / kernels_key())
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Only one process at a time holds `name`. The kernel frees the lock if its holder dies."""
+    folder = writable_root() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
