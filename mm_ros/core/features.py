@@ -1,0 +1,121 @@
+"""The feature vector of motion matching, described once: for build, query, drawing and training."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.types import F32
+
+KINDS = {  # kind → (numbers an entry, belongs to the trajectory)
+    "trajectory_position": (2, True),
+    "trajectory_direction": (2, True),
+    "joint_position": (3, False),
+    "joint_velocity": (3, False),
+    "function": (1, False),
+}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One block of the feature vector, in root space. `times` (s; negative is past) only for trajectory kinds."""
+
+    name: str
+    kind: str
+    joint: str = "root"
+    times: tuple[float, ...] = (0.0,)
+    weight: float = 1.0
+    function: str = ""  # "package.module:name" for kind "function"
+    width: int = 0  # numbers a frame, for kind "function"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise MmRosError(f"feature '{self.name}': kind '{self.kind}' is not among {', '.join(KINDS)}")
+        if not np.isfinite(self.weight) or self.weight < 0:
+            raise MmRosError(f"feature '{self.name}': weight must be 0 or more, came {self.weight}")
+
+    @property
+    def size(self) -> int:
+        return (self.width or KINDS[self.kind][0]) * len(self.times)
+
+    @property
+    def is_trajectory(self) -> bool:
+        return KINDS[self.kind][1]
+
+
+@dataclass(frozen=True)
+class FeatureLayout:
+    features: tuple[Feature, ...]
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.features]
+        if len(set(names)) != len(names):
+            raise MmRosError(f"feature names must differ, came {', '.join(names)}")
+
+    @cached_property
+    def offsets(self) -> dict[str, slice]:
+        out, at = {}, 0
+        for f in self.features:
+            out[f.name] = slice(at, at + f.size)
+            at += f.size
+        return out
+
+    @property
+    def size(self) -> int:
+        return sum(f.size for f in self.features)
+
+    @property
+    def trajectory_times(self) -> tuple[float, ...]:
+        """The times at which a wish must be given, of all trajectory features, ascending, without doubles."""
+        return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times}))
+
+    def column_weights(
+        self, weights: dict[str, float] | None = None, quality: float = 1.0, responsiveness: float = 1.0
+    ) -> F32:
+        """Weight of each column; `weights` by feature name override the layout's own."""
+        out = np.empty(self.size, np.float32)
+        for f in self.features:
+            w = (weights or {}).get(f.name, f.weight) * (responsiveness if f.is_trajectory else quality)
+            out[self.offsets[f.name]] = w
+        return out
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        axes = "xyz"
+        out = []
+        for f in self.features:
+            per = f.size // len(f.times)
+            for t in f.times:
+                at = f"@{t:g}s" if f.is_trajectory else ""
+                out += [f"{f.name}{at}.{axes[i] if per <= 3 else i}" for i in range(per)]
+        return tuple(out)
+
+    @property
+    def hash(self) -> str:
+        """Over what the numbers mean; weights are live and do not count."""
+        text = repr([(f.name, f.kind, f.joint, f.times, f.function, f.size) for f in self.features])
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+HORIZON_S = (1 / 3, 2 / 3, 1.0)
+
+
+def default_layout() -> FeatureLayout:
+    """The 27 numbers of Holden 2020 and Ponton 2022."""
+    layout = FeatureLayout(
+        (
+            Feature("trajectory_position", "trajectory_position", times=HORIZON_S),
+            Feature("trajectory_direction", "trajectory_direction", times=HORIZON_S),
+            Feature("left_foot_position", "joint_position", "left_foot"),
+            Feature("right_foot_position", "joint_position", "right_foot"),
+            Feature("left_foot_velocity", "joint_velocity", "left_foot"),
+            Feature("right_foot_velocity", "joint_velocity", "right_foot"),
+            Feature("hips_velocity", "joint_velocity", "hips"),
+        )
+    )
+    assert layout.size == 27
+    return layout
