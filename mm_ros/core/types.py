@@ -130,6 +130,7 @@ class Calibration:
 
     user: str = "default"
     calibrated: bool = False
+    posture: str = "standing"  # or "seated"
     head_height: float = 1.68  # of the headset, standing upright, m above the floor
     floor_height: float = 0.0  # of the floor in the trackers' room, m
     arm_span: float = 0.0  # between the grips with arms spread, m; 0 = not measured

@@ -1,0 +1,175 @@
+"""The graph, described once: topics with type and QoS, nodes with inputs, outputs and settings.
+
+Nodes, launch files, `mm_ros up`, the docs' tables and the tests all read this file. It imports no ROS.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from mm_ros.core.errors import MmRosError
+
+
+@dataclass(frozen=True)
+class Qos:
+    """Publisher's side; a subscriber asks the same unless `subscriber_reliable` says otherwise."""
+
+    reliable: bool = True
+    latched: bool = False  # transient local
+    depth: int = 5
+    subscriber_reliable: bool | None = None
+
+
+STREAM = Qos()
+TRACKERS = Qos(subscriber_reliable=False)
+LATCHED = Qos(latched=True, depth=1)
+TF = Qos(depth=100)
+SENSOR = Qos(reliable=False)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A relative name lives in the avatar's namespace."""
+
+    name: str
+    type: str
+    qos: Qos
+    meaning: str
+    rate: str = "trackers' rate"
+
+
+TOPICS: dict[str, Topic] = {
+    t.name: t
+    for t in (
+        Topic("trackers", "mm_ros/msg/TrackerArray", TRACKERS, "head, hands and what else is worn, gated, in `map`"),
+        Topic("calibration", "mm_ros/msg/Calibration", LATCHED, "the user's measures", "when it changes"),
+        Topic("truth", "mm_ros/msg/AvatarPose", STREAM, "the body of a synthetic or mocap user, for comparison"),
+        Topic("truth_skeleton", "mm_ros/msg/Skeleton", LATCHED, "the skeleton of `truth`", "when it changes"),
+        Topic("body_orientation", "mm_ros/msg/BodyOrientation", STREAM, "where the pelvis faces, with uncertainty"),
+        Topic("trajectory", "mm_ros/msg/Trajectory", STREAM, "where the body is and goes, up to 1 s ahead"),
+        Topic("matched_pose", "mm_ros/msg/AvatarPose", STREAM, "what motion matching plays"),
+        Topic("match", "mm_ros/msg/Match", STREAM, "why that pose"),
+        Topic("skeleton", "mm_ros/msg/Skeleton", LATCHED, "the avatar's joints and rest pose", "when it changes"),
+        Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar"),
+        Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "revolute joints of a URDF given by the user"),
+        Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF: the avatar's capsules, or the user's robot", "when it changes"),
+        Topic("markers", "visualization_msgs/msg/MarkerArray", STREAM, "what RViz shows", "30 Hz"),
+        Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "webcam pose estimate", "camera's rate"),
+        Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "device's rate"),
+        Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "device's rate"),
+        Topic("path", "nav_msgs/msg/Path", Qos(depth=1), "key points for `control:=path`", "when it changes"),
+        Topic("head_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "headset of another bridge", "device's rate"),
+        Topic("left_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "left controller of another bridge", "device's rate"),
+        Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller of another bridge", "device's rate"),
+        Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "map → <avatar>/root → joints; trackers"),
+        Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node", "1 Hz"),
+        Topic("/clock", "rosgraph_msgs/msg/Clock", SENSOR, "simulated time of a replay", "replay only"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Node:
+    """`settings`: "module:Class" of each settings dataclass whose fields are the node's parameters."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    settings: tuple[str, ...]
+    meaning: str
+    controls: tuple[str, ...] = ("vr", "joystick", "path")  # values of control:= that start it
+    optional: bool = False  # started only when asked for
+
+    def settings_types(self) -> tuple[Any, ...]:
+        return tuple(_load(path) for path in self.settings)
+
+    def main(self) -> Any:
+        return _load(f"mm_ros.nodes.{self.name}:main")
+
+
+def _load(path: str) -> Any:
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+NODES: tuple[Node, ...] = (
+    Node(
+        "tracker_bridge",
+        ("head_pose", "left_pose", "right_pose"),
+        ("trackers", "calibration", "truth", "truth_skeleton", "/tf"),
+        ("mm_ros.nodes.tracker_bridge:BridgeSettings",),
+        "one clock, one frame, validity gate, calibration",
+        controls=("vr",),
+    ),
+    Node(
+        "orientation_predictor",
+        ("trackers", "calibration"),
+        ("body_orientation",),
+        ("mm_ros.core.orientation:OrientationSettings",),
+        "where the body faces, by a small network",
+        controls=("vr",),
+    ),
+    Node(
+        "trajectory_predictor",
+        ("trackers", "body_orientation", "calibration"),
+        ("trajectory",),
+        ("mm_ros.core.trajectory:TrajectorySettings",),
+        "where the body is and where it goes",
+        controls=("vr",),
+    ),
+    Node(
+        "joystick_control",
+        ("joy", "cmd_vel"),
+        ("trajectory",),
+        ("mm_ros.core.joystick:JoystickSettings",),
+        "gamepad or Twist instead of trackers",
+        controls=("joystick",),
+    ),
+    Node(
+        "path_control",
+        ("path",),
+        ("trajectory",),
+        ("mm_ros.core.path:PathSettings",),
+        "key points instead of trackers",
+        controls=("path",),
+    ),
+    Node(
+        "motion_matcher",
+        ("trajectory", "calibration"),
+        ("matched_pose", "match", "skeleton"),
+        ("mm_ros.core.matcher:MatcherSettings", "mm_ros.nodes.motion_matcher:DatabaseSettings"),
+        "search, play, root control",
+    ),
+    Node(
+        "pose_postprocessor",
+        ("matched_pose", "trackers", "calibration", "skeleton"),
+        ("pose", "/tf", "joint_states", "robot_description"),
+        ("mm_ros.core.postprocess:PostSettings", "mm_ros.nodes.pose_postprocessor:TfSettings"),
+        "inertialization, head and hands on the trackers, foot lock, TF",
+    ),
+    Node(
+        "visualizer",
+        ("pose", "matched_pose", "trackers", "trajectory", "match", "skeleton"),
+        ("markers",),
+        ("mm_ros.nodes.visualizer:VisualizerSettings",),
+        "markers for RViz",
+        optional=True,
+    ),
+)
+
+
+def node(name: str) -> Node:
+    for n in NODES:
+        if n.name == name:
+            return n
+    raise MmRosError(f"node '{name}' does not exist. Nodes: {', '.join(n.name for n in NODES)}")
+
+
+def nodes_for(control: str = "vr", visualizer: bool = False) -> tuple[Node, ...]:
+    """Nodes that a launch starts. Exactly one of them publishes `trajectory`."""
+    chosen = tuple(n for n in NODES if control in n.controls and (visualizer or not n.optional))
+    if not any("trajectory" in n.outputs for n in chosen):
+        raise MmRosError(f"control '{control}' does not exist. Controls: vr, joystick, path")
+    return chosen

@@ -1,0 +1,364 @@
+"""Messages ↔ core types, in pairs `x_to_ros` / `x_from_ros`. The only place that reorders quaternions.
+
+Core has w first, ROS has w last. `x_from_ros` refuses what is not finite or has the wrong length, in a sentence.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Point, Pose, Quaternion, Twist, Vector3
+from mm_ros.msg import AvatarPose as AvatarPoseMsg
+from mm_ros.msg import BodyOrientation as BodyOrientationMsg
+from mm_ros.msg import Calibration as CalibrationMsg
+from mm_ros.msg import Match as MatchMsg
+from mm_ros.msg import Skeleton as SkeletonMsg
+from mm_ros.msg import Tracker as TrackerMsg
+from mm_ros.msg import TrackerArray as TrackerArrayMsg
+from mm_ros.msg import Trajectory as TrajectoryMsg
+from numpy.typing import NDArray
+from std_msgs.msg import Header
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
+from mm_ros.core.types import (
+    LOST,
+    ROLES,
+    AvatarPose,
+    BodyOrientation,
+    Calibration,
+    Match,
+    R,
+    TrackerFrame,
+    Trajectory,
+)
+
+WORLD = "map"
+
+
+def stamp_to_ros(ns: int) -> Time:
+    return Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)
+
+
+def stamp_from_ros(stamp: Time) -> int:
+    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+
+
+def header(stamp_ns: int, frame: str = WORLD) -> Header:
+    return Header(stamp=stamp_to_ros(stamp_ns), frame_id=frame)
+
+
+def floats(values: NDArray[Any]) -> array[float]:
+    """float32 array for a message, by bytes: rclpy takes `array('f')` without looking at each number."""
+    out = array("f")
+    out.frombytes(np.ascontiguousarray(values, np.float32).tobytes())
+    return out
+
+
+def w_first(q: NDArray[Any]) -> NDArray[Any]:
+    return np.roll(q, 1, axis=-1)
+
+
+def w_last(q: NDArray[Any]) -> NDArray[Any]:
+    return np.roll(q, -1, axis=-1)
+
+
+def _finite(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    if not np.isfinite(values).all():
+        raise MmRosError(f"{name}: a number is NaN or infinite")
+    return values
+
+
+def _numbers(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    out = np.array(values, np.float32)
+    if out.size != int(np.prod(shape)):
+        raise MmRosError(f"{name}: expected {int(np.prod(shape))} numbers, came {out.size}")
+    _finite(name, out)
+    return out.reshape(shape)
+
+
+# ---- poses
+
+
+def pose_to_ros(pose: NDArray[np.float64]) -> Pose:
+    x, y, z, qw, qx, qy, qz = (float(v) for v in pose)
+    return Pose(position=Point(x=x, y=y, z=z), orientation=Quaternion(x=qx, y=qy, z=qz, w=qw))
+
+
+def pose_from_ros(pose: Pose) -> NDArray[np.float64]:
+    p, q = pose.position, pose.orientation
+    return np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
+
+
+# ---- trackers
+
+
+def trackers_to_ros(frame: TrackerFrame) -> TrackerArrayMsg:
+    """Roles that are lost and have never been sampled are left out."""
+    out = TrackerArrayMsg(
+        header=header(frame.stamp_ns), epoch=frame.epoch, new_from_old=pose_to_ros(frame.new_from_old)
+    )
+    out.trackers = [
+        _tracker_to_ros(frame, r) for r in range(R) if frame.state[r] != LOST or frame.sampled_ns[r] != 0
+    ]
+    return out
+
+
+def _tracker_to_ros(frame: TrackerFrame, r: int) -> TrackerMsg:
+    v, w = frame.velocities[r].tolist(), frame.angular_velocities[r].tolist()
+    return TrackerMsg(
+        role=ROLES[r],
+        pose=pose_to_ros(np.concatenate([frame.positions[r], frame.rotations[r]])),
+        twist=Twist(linear=Vector3(x=v[0], y=v[1], z=v[2]), angular=Vector3(x=w[0], y=w[1], z=w[2])),
+        state=int(frame.state[r]),
+        sampled=stamp_to_ros(int(frame.sampled_ns[r])),
+    )
+
+
+def trackers_from_ros(msg: TrackerArrayMsg) -> TrackerFrame:
+    out = TrackerFrame(stamp_from_ros(msg.header.stamp), int(msg.epoch))
+    out.new_from_old = _finite("new_from_old", pose_from_ros(msg.new_from_old))
+    for t in msg.trackers:
+        if t.role not in ROLES:
+            raise MmRosError(f"tracker role '{t.role}' is not among {', '.join(ROLES)}")
+        r = ROLES.index(t.role)
+        pose = _finite(f"pose of {t.role}", pose_from_ros(t.pose))
+        length = float(np.linalg.norm(pose[3:]))
+        if abs(length - 1.0) > 1e-3:
+            raise MmRosError(f"rotation of {t.role}: expected a quaternion of length 1, came {length:g}")
+        out.positions[r], out.rotations[r] = pose[:3], pose[3:]
+        v, w = t.twist.linear, t.twist.angular
+        out.velocities[r] = _finite(f"velocity of {t.role}", np.array([v.x, v.y, v.z]))
+        out.angular_velocities[r] = _finite(f"angular velocity of {t.role}", np.array([w.x, w.y, w.z]))
+        out.state[r] = t.state
+        out.sampled_ns[r] = stamp_from_ros(t.sampled)
+    return out
+
+
+# ---- orientation, trajectory
+
+
+def orientation_to_ros(o: BodyOrientation) -> BodyOrientationMsg:
+    return BodyOrientationMsg(
+        header=header(o.stamp_ns),
+        epoch=o.epoch,
+        yaw=float(o.yaw),
+        yaw_rate=float(o.yaw_rate),
+        sigma=float(o.sigma),
+        source=o.source,
+    )
+
+
+def orientation_from_ros(msg: BodyOrientationMsg) -> BodyOrientation:
+    _finite("body orientation", np.array([msg.yaw, msg.yaw_rate, msg.sigma]))
+    return BodyOrientation(
+        stamp_from_ros(msg.header.stamp), int(msg.epoch), msg.yaw, msg.yaw_rate, msg.sigma, msg.source
+    )
+
+
+def trajectory_to_ros(t: Trajectory) -> TrajectoryMsg:
+    return TrajectoryMsg(
+        header=header(t.stamp_ns),
+        epoch=t.epoch,
+        source=t.source,
+        position=np.asarray(t.position, np.float64),
+        velocity=np.asarray(t.velocity, np.float64),
+        yaw=float(t.yaw),
+        yaw_sigma=float(t.yaw_sigma),
+        height_ratio=float(t.height_ratio),
+        times=floats(t.times),
+        positions=floats(t.positions),
+        directions=floats(t.directions),
+        new_from_old=pose_to_ros(t.new_from_old),
+        stale=bool(t.stale),
+    )
+
+
+def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
+    n = len(msg.times)
+    now = np.array([msg.yaw, msg.yaw_sigma, msg.height_ratio])
+    _finite("trajectory", np.concatenate([now, msg.position, msg.velocity]))
+    return Trajectory(
+        stamp_from_ros(msg.header.stamp),
+        int(msg.epoch),
+        msg.source,
+        np.array(msg.position, np.float64),
+        np.array(msg.velocity, np.float64),
+        msg.yaw,
+        msg.yaw_sigma,
+        msg.height_ratio,
+        _numbers("trajectory times", msg.times, (n,)),
+        _numbers("trajectory positions", msg.positions, (n, 2)),
+        _numbers("trajectory directions", msg.directions, (n, 2)),
+        bool(msg.stale),
+        _finite("new_from_old", pose_from_ros(msg.new_from_old)),
+    )
+
+
+# ---- avatar pose
+
+
+def avatar_pose_to_ros(pose: AvatarPose, engine: str = "motion_matching") -> AvatarPoseMsg:
+    root = pose.root
+    return AvatarPoseMsg(
+        header=header(pose.stamp_ns),
+        epoch=pose.epoch,
+        skeleton=pose.skeleton,
+        engine=engine,
+        run=pose.run,
+        segment=pose.segment,
+        root=np.concatenate([root[:3], w_last(root[3:])]),
+        positions=floats(pose.positions[1:]),
+        rotations=floats(w_last(pose.rotations[1:])),
+        velocities=floats(pose.velocities[1:]),
+        angular_velocities=floats(pose.angular_velocities[1:]),
+        root_velocity=np.concatenate([pose.velocities[0], pose.angular_velocities[0]]).astype(np.float32),
+        contacts=[bool(c) for c in pose.contacts],
+        locked=[bool(c) for c in pose.locked],
+        stale=bool(pose.stale),
+    )
+
+
+def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
+    positions, velocities, angular = (np.zeros((J, 3), np.float32) for _ in range(3))
+    rotations = np.zeros((J, 4), np.float32)
+    rotations[0, 0] = 1.0
+    positions[1:] = _numbers("joint positions", msg.positions, (J - 1, 3))
+    rotations[1:] = w_first(_numbers("joint rotations", msg.rotations, (J - 1, 4)))
+    velocities[1:] = _numbers("joint velocities", msg.velocities, (J - 1, 3))
+    angular[1:] = _numbers("joint angular velocities", msg.angular_velocities, (J - 1, 3))
+    moving = _numbers("root velocity", msg.root_velocity, (6,))
+    velocities[0], angular[0] = moving[:3], moving[3:]
+    root = _finite("root", np.array(msg.root, np.float64))
+    return AvatarPose(
+        stamp_from_ros(msg.header.stamp),
+        int(msg.epoch),
+        int(msg.skeleton),
+        np.concatenate([root[:3], w_first(root[3:])]),
+        positions,
+        rotations,
+        velocities,
+        angular,
+        np.array(msg.contacts, bool),
+        np.array(msg.locked, bool),
+        int(msg.run),
+        int(msg.segment),
+        bool(msg.stale),
+    )
+
+
+# ---- match
+
+
+def match_to_ros(m: Match, pose: AvatarPose, names: tuple[str, ...] = ()) -> MatchMsg:
+    return MatchMsg(
+        header=header(m.stamp_ns),
+        epoch=m.epoch,
+        engine=m.engine,
+        run=pose.run,
+        segment=pose.segment,
+        clip=m.clip,
+        frame=m.frame,
+        time=m.time,
+        band=m.band,
+        searched=m.searched,
+        reason=m.reason,
+        cost=float(m.cost),
+        continue_cost=float(m.continue_cost),
+        feature_names=list(names) if m.query.size else [],
+        query=floats(m.query),
+        winner=floats(m.winner),
+        runner_up_frames=m.runner_up_frames.astype(np.uint32),
+        runner_up_costs=floats(m.runner_up_costs),
+    )
+
+
+def match_from_ros(msg: MatchMsg) -> Match:
+    return Match(
+        stamp_from_ros(msg.header.stamp),
+        int(msg.epoch),
+        msg.clip,
+        int(msg.frame),
+        msg.time,
+        msg.cost,
+        msg.continue_cost,
+        msg.searched,
+        msg.reason,
+        msg.band,
+        msg.engine,
+        np.array(msg.query, np.float32),
+        np.array(msg.winner, np.float32),
+        np.array(msg.runner_up_frames, np.int32),
+        np.array(msg.runner_up_costs, np.float32),
+    )
+
+
+# ---- skeleton, calibration
+
+
+def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> SkeletonMsg:
+    rest = np.zeros((J, 4), np.float32)
+    rest[:, 3] = 1.0
+    return SkeletonMsg(
+        header=header(stamp_ns),
+        hash=skeleton.hash,
+        name=name,
+        joints=list(skeleton.names),
+        parents=skeleton.parents.astype(np.int16),
+        offsets=floats(skeleton.offsets),
+        rest_rotations=floats(rest),
+        height=skeleton.head_height,
+        feet=np.array([LEFT_FOOT, RIGHT_FOOT], np.int16),
+        toes=np.array([LEFT_TOES, RIGHT_TOES], np.int16),
+    )
+
+
+def skeleton_from_ros(msg: SkeletonMsg) -> Skeleton:
+    if tuple(msg.joints) != NAMES or list(msg.parents) != PARENTS.tolist():
+        raise MmRosError(f"skeleton '{msg.name}' is not the canonical humanoid. Joints: {', '.join(NAMES)}")
+    out = Skeleton(_numbers("skeleton offsets", msg.offsets, (J, 3)))
+    if out.hash != msg.hash:
+        raise MmRosError(f"skeleton '{msg.name}': its hash says {msg.hash:x}, its offsets {out.hash:x}")
+    return out
+
+
+_CARRIED = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
+
+
+def calibration_to_ros(c: Calibration, stamp_ns: int, epoch: int = 0, scale: float = 0.0) -> CalibrationMsg:
+    return CalibrationMsg(
+        header=header(stamp_ns),
+        epoch=epoch,
+        user=c.user,
+        calibrated=c.calibrated,
+        posture=c.posture,
+        head_height=c.head_height,
+        floor_height=c.floor_height,
+        arm_span=c.arm_span,
+        forward_yaw=c.forward_yaw,
+        scale=scale,
+        roles=list(ROLES[:3]),
+        offsets=[pose_to_ros(getattr(c, name)) for name in _CARRIED],
+    )
+
+
+def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
+    _finite("calibration", np.array([msg.head_height, msg.floor_height, msg.arm_span, msg.forward_yaw]))
+    offsets = {
+        _CARRIED[ROLES.index(role)]: _finite(f"offset of {role}", pose_from_ros(pose))
+        for role, pose in zip(msg.roles, msg.offsets, strict=True)
+        if role in ROLES[:3]
+    }
+    return Calibration(
+        user=msg.user,
+        calibrated=bool(msg.calibrated),
+        posture=msg.posture,
+        head_height=msg.head_height,
+        floor_height=msg.floor_height,
+        arm_span=msg.arm_span,
+        forward_yaw=msg.forward_yaw,
+        **offsets,
+    )

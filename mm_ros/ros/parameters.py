@@ -1,0 +1,89 @@
+"""ROS parameters from settings dataclasses: declared with descriptors, checked, changed while running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.settings import Settings, Spec
+
+_HUGE = 1e9
+
+
+def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
+    unit = f" [{spec.unit}]" if spec.unit else ""
+    out = ParameterDescriptor(description=spec.description + unit, read_only=False)
+    if spec.choices:
+        out.additional_constraints = "one of: " + ", ".join(spec.choices)
+    if spec.low is None and spec.high is None:
+        return out
+    low = -_HUGE if spec.low is None else spec.low
+    high = _HUGE if spec.high is None else spec.high
+    if isinstance(default, float):
+        out.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
+    elif isinstance(default, int) and not isinstance(default, bool):
+        out.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
+    return out
+
+
+class LiveSettings:
+    """Declares the fields of one or several settings dataclasses on a node and keeps them current.
+
+    `on_change(settings)` is called after an accepted change, with the new objects in the order of `types`; what it raises
+    as MmRosError refuses the change with that sentence.
+    """
+
+    def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
+        self._types = tuple(types)
+        self._on_change = on_change
+        self._owner: dict[str, int] = {}
+        values: list[dict[str, Any]] = []
+        for i, kind in enumerate(self._types):
+            specs, defaults = kind.specs(), kind.defaults()
+            mine = {}
+            for name, spec in specs.items():
+                default = defaults[name]
+                declared = list(default) if isinstance(default, tuple) else default
+                got = node.declare_parameter(name, declared, descriptor(default, spec)).value
+                mine[name] = _as_type(got, default)
+                self._owner[name] = i
+            values.append(mine)
+        self.current: list[Settings] = [k(**v) for k, v in zip(self._types, values, strict=True)]
+        node.add_on_set_parameters_callback(self._set)
+
+    def _set(self, parameters: list[Parameter]) -> SetParametersResult:
+        before = list(self.current)
+        try:
+            self._apply(parameters)
+        except MmRosError as error:
+            self.current = before
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _apply(self, parameters: list[Parameter]) -> None:
+        changed = False
+        for p in parameters:
+            if p.name not in self._owner:
+                continue  # use_sim_time, qos overrides: not ours
+            i = self._owner[p.name]
+            spec = self._types[i].specs()[p.name]
+            if not spec.live:
+                raise MmRosError(f"{p.name} is read at the start only; start the node with another value")
+            value = _as_type(p.value, self._types[i].defaults()[p.name])
+            self.current[i] = self.current[i].with_values(**{p.name: value})
+            changed = True
+        if changed:
+            self._on_change()
+
+
+def _as_type(value: Any, default: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple(value)
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
