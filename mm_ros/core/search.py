@@ -1,0 +1,80 @@
+"""Exact search: the frame whose features are nearest to a query, under live weights and masks. See docs/search.md.
+
+    engine = make_engine("tree", features_normalized, range_starts, range_stops, tags, ends_excluded_frames=60)
+    frame, cost = engine.search(query_normalized, weights, bound=cost_of_continuing, mask=Mask(all_of=upright))
+
+All engines give the same frame and the same cost, bit for bit. Frames too near the end of their clip are never
+returned; of equal costs the lower frame wins; nothing below the bound gives frame -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.search_base import ANY_FRAME, NONE, U64, Mask, make_corpus
+from mm_ros.core.search_boxes import BoxesIndex, build_boxes
+from mm_ros.core.search_engine import Engine
+from mm_ros.core.search_tree import TreeIndex, build_tree
+from mm_ros.core.types import F32
+
+__all__ = ["ANY_FRAME", "DEFAULT", "ENGINES", "NONE", "Engine", "Mask", "SearchEngine", "make_engine", "warm_up"]
+
+ENGINES = ("tree", "boxes", "brute")
+DEFAULT = "tree"
+_BUILD: dict[str, Any] = {"tree": build_tree, "boxes": build_boxes, "brute": lambda corpus: None}
+_INDEX: dict[str, Any] = {"tree": TreeIndex, "boxes": BoxesIndex, "brute": None}
+
+
+class SearchEngine(Protocol):
+    """What the matcher needs of an engine."""
+
+    name: str
+
+    def search(
+        self,
+        query_normalized: F32,
+        weights: F32,
+        *,
+        bound: float = np.inf,
+        current: int = -1,
+        exclude_radius: int = 0,
+        mask: Mask | None = None,
+    ) -> tuple[int, float]: ...
+
+
+def make_engine(
+    name: str,
+    features_normalized: F32,
+    range_starts: Any,
+    range_stops: Any,
+    tags: U64 | None = None,
+    ends_excluded_frames: int = 0,
+    *,
+    arrays: dict[str, Any] | None = None,
+) -> Engine:
+    """An engine over (N, D) normalized features, which may be memory-mapped; clips are [start, stop).
+
+    `arrays` is what `to_arrays` of such an engine gave for the same data; without it the index is built here.
+    """
+    if name not in ENGINES:
+        raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")
+    if tags is None:
+        tags = np.zeros(len(features_normalized), np.uint64)
+    order = None if arrays is None else arrays["order"]
+    corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames, order)
+    if arrays is None or _INDEX[name] is None:
+        return Engine(name, corpus, _BUILD[name](corpus))
+    missing = set(_INDEX[name]._fields) - set(arrays)
+    if missing:
+        raise MmRosError(f"stored index is not one of '{name}': it lacks {', '.join(sorted(missing))}")
+    return Engine(name, corpus, _INDEX[name](*(arrays[f] for f in _INDEX[name]._fields)))
+
+
+def warm_up() -> None:
+    """Compile, or load from the cache, all that a search needs."""
+    features = np.linspace(0, 1, 64 * 3, dtype=np.float32).reshape(64, 3)
+    for name in ENGINES:
+        make_engine(name, features, [0], [64]).warm_up()

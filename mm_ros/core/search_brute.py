@@ -1,0 +1,30 @@
+"""The reference: every searchable frame, one after the other. What the other engines have to agree with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mm_ros.core.jit import njit
+from mm_ros.core.search_base import LARGEST, Corpus, bad_input, frame_cost, skipped_frames, wanted
+
+
+@njit
+def search_brute(
+    corpus: Corpus, query: Any, weights: Any, bound: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any
+) -> Any:
+    wrong = bad_input(corpus.order.shape[0], query, weights, bound)
+    if wrong:
+        return wrong, np.float32(np.inf)
+    all_bits, any_bits, none_bits = np.uint64(all_of), np.uint64(any_of), np.uint64(none_of)
+    skip_from, skip_to = skipped_frames(corpus.starts, corpus.stops, current, radius)
+    best, best_cost = -1, min(np.float32(bound), LARGEST)
+    for clip in range(corpus.starts.shape[0]):
+        for frame in range(corpus.starts[clip], corpus.searchable_stops[clip]):
+            if skip_from <= frame < skip_to or not wanted(corpus.tags[frame], all_bits, any_bits, none_bits):
+                continue
+            cost = frame_cost(corpus.features, corpus.order, query, weights, frame)
+            if cost < best_cost:
+                best, best_cost = frame, cost
+    return best, best_cost
