@@ -96,8 +96,14 @@ def cmake_install(source: Path, build: Path, prefix: Path, *options: str) -> Non
         f"-DCMAKE_INSTALL_PREFIX={prefix}", f"-DCMAKE_PREFIX_PATH={ros}", "-DCMAKE_BUILD_TYPE=Release",
         "-DBUILD_TESTING=OFF", f"-DPython3_EXECUTABLE={sys.executable}", *options,
     ]  # fmt: skip
-    for command in (configure, ["cmake", "--build", str(build), "-j", jobs], ["cmake", "--install", str(build)]):
-        done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for command in (
+        configure,
+        ["cmake", "--build", str(build), "-j", jobs],
+        ["cmake", "--install", str(build)],
+    ):
+        done = subprocess.run(
+            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         if done.returncode:
             raise BuildError(f"{' '.join(command[:2])} failed:\n{done.stdout[-8000:]}")
 

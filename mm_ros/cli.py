@@ -60,7 +60,9 @@ def one_line_help(*words: str) -> str:
     """The module's HELP, read from its source: importing it may cost a second (numba, rclpy, torch)."""
     tree = ast.parse((_COMMANDS / f"{module_name(*words)}.py").read_text())
     for node in tree.body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "HELP" for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "HELP" for t in node.targets
+        ):
             return str(ast.literal_eval(node.value)).splitlines()[0]
     return ""
 
@@ -82,7 +84,10 @@ def _overview(title: str, rows: dict[str, str]) -> str:
 
 def _top_parser() -> argparse.ArgumentParser:
     verbs = available()
-    rows = {v: one_line_help(v) if not subs else f"{GROUP_HELP[v]} ({', '.join(subs)})" for v, subs in verbs.items()}
+    rows = {
+        v: one_line_help(v) if not subs else f"{GROUP_HELP[v]} ({', '.join(subs)})"
+        for v, subs in verbs.items()
+    }
     parser = argparse.ArgumentParser(
         prog="mm_ros",
         usage="mm_ros <verb> [options]",

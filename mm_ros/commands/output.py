@@ -46,7 +46,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     right = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(header))]
     lines = [list(header), ["-" * width for width in widths], *cells]
     return "\n".join(
-        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
+        "  ".join(
+            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)
+        ).rstrip()
         for line in lines
     )
 

@@ -1,0 +1,77 @@
+# Each target sets up all that it needs: a .venv of its own, nothing global, no ROS. `make PYTHON=python3.12 …`
+# chooses the Python (3.10 to 3.13), `make VENV=… …` another venv.
+
+PYTHON ?= $(firstword $(shell for p in python3 python3.12 python3.11 python3.13 python3.10; do \
+  $$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done) python3)
+VENV ?= .venv
+PY := $(VENV)/bin/python
+SETUP = @command -v $(PYTHON) >/dev/null || { echo "mm_ros needs Python 3.10 to 3.13, and '$(PYTHON)' is not there. \
+On Debian and Ubuntu: sudo apt install python3 python3-venv python3-dev" >&2; exit 1; }; \
+  $(PYTHON) build_support/setup_venv.py --venv $(VENV)
+
+# Nothing that we start is heard outside of this machine.
+export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
+# More threads than one would only compete with each other.
+export OMP_NUM_THREADS ?= 1
+
+TESTS ?= test
+PYTEST = $(PY) -m pytest
+
+.PHONY: help venv messages demo test test-packaging test-openxr lint format colcon bench pictures clean
+
+help:
+	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
+	@echo "make test         all tests (TESTS=test/test_x.py PYTEST_ARGS=-k...)"
+	@echo "make lint         ruff, mypy, import contracts"
+	@echo "make colcon       build and test as a ROS 2 workspace does"
+	@echo "make test-openxr  against a real OpenXR runtime (Monado)"
+	@echo "make bench        all measurements"
+	@echo "make pictures     README's pictures, made again"
+	@echo "make clean        remove what these made, and the cache"
+
+venv messages:
+	$(SETUP) --extras dev
+
+demo:
+	$(SETUP) --extras viewer
+	$(PY) -m mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
+
+test:
+	$(SETUP) --extras viewer,openxr,steamvr,test,lint
+	$(PYTEST) -m "not slow_packaging" $(PYTEST_ARGS) $(TESTS)
+
+test-packaging:
+	$(SETUP) --extras viewer,openxr,steamvr,test,lint
+	$(PYTEST) -m slow_packaging $(PYTEST_ARGS) $(TESTS)
+
+test-openxr:
+	$(SETUP) --extras openxr,test
+	bash tools/test_openxr.sh
+
+lint:
+	$(SETUP) --extras lint
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check build_support mm_ros/cli.py mm_ros/cache.py mm_ros/commands/doctor.py
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+format:
+	$(SETUP) --extras lint
+	$(PY) -m ruff check --fix .
+
+colcon:
+	$(SETUP) --extras viewer,openxr,steamvr,test,lint,colcon
+	bash build_support/colcon.sh $(VENV)
+
+bench:
+	$(SETUP) --extras viewer,test --optional bench
+	$(PY) -m mm_ros bench all $(BENCH_ARGS)
+
+pictures:
+	$(SETUP) --extras viewer,test
+	$(PY) tools/pictures.py
+
+clean:
+	@if [ -x $(PY) ]; then $(PY) -m mm_ros clean; fi
+	rm -rf $(VENV) .venv-* .colcon build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,179 @@
+"""Make or complete the checkout's .venv: `python3 build_support/setup_venv.py --extras test,viewer`.
+
+Run by the Makefile with the system's Python; standard library only. Says in a sentence what is missing.
+What was done is remembered by a hash of what it was done with, so a second run takes no time.
+"""
+
+import sys
+
+if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+    sys.exit(
+        "mm_ros needs Python 3.10 to 3.13, and %s is %d.%d. Name another one: make PYTHON=python3.12 ..."
+        % (sys.executable, sys.version_info[0], sys.version_info[1])
+    )
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(SOURCE))
+
+from build_support.messages import BuildError, check_tools  # noqa: E402
+
+
+def read_pyproject(python: Path) -> dict:
+    """Python 3.10 has no tomllib; the venv's pip brings one along."""
+    try:
+        import tomllib
+    except ImportError:
+        packages = next((python.parent.parent / "lib").glob("python3.*/site-packages"))
+        sys.path.append(str(packages))
+        from pip._vendor import tomli as tomllib
+    with (SOURCE / "pyproject.toml").open("rb") as handle:
+        return tomllib.load(handle)
+
+
+def requirements(pyproject: dict, extras: list[str]) -> list[str]:
+    """What mm_ros needs to be built and run, and the extras; `mm_ros[a,b]` inside an extra is resolved."""
+    known = pyproject["project"]["optional-dependencies"]
+    lines = [*pyproject["build-system"]["requires"], *pyproject["project"]["dependencies"]]
+    todo = list(extras)
+    seen = set()
+    while todo:
+        extra = todo.pop(0)
+        if extra in seen:
+            continue
+        seen.add(extra)
+        if extra not in known:
+            raise SystemExit(f"extra '{extra}' does not exist. Extras: {', '.join(known)}")
+        for line in known[extra]:
+            own = re.fullmatch(r"mm_ros\[([\w,\s-]+)\]", line)
+            todo.extend(own.group(1).replace(" ", "").split(",")) if own else lines.append(line)
+    return lines
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
+
+
+def message_digest(python: Path) -> str:
+    files = [SOURCE / "CMakeLists.txt", SOURCE / "package.xml", *sorted((SOURCE / "msg").glob("*.msg"))]
+    files += sorted(
+        p for p in (SOURCE / "build_support").rglob("*") if p.is_file() and "__pycache__" not in p.parts
+    )
+    nodes = sorted(p.name for p in (SOURCE / "mm_ros" / "nodes").glob("*.py"))
+    return digest(SOURCE, python, *nodes, *(p.read_bytes() for p in files))
+
+
+class Stamps:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, name: str, value: str) -> bool:
+        path = self.folder / name
+        return path.is_file() and path.read_text() == value
+
+    def set(self, name: str, value: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text(value)
+
+
+def make_venv(venv: Path) -> Path:
+    python = venv / "bin" / "python"
+    if python.exists():
+        return python
+    try:
+        import ensurepip  # noqa: F401
+        import venv as _  # noqa: F401
+    except ImportError:
+        raise BuildError(
+            f"Python's venv is not there. On Debian and Ubuntu: sudo apt install python3.{sys.version_info[1]}-venv"
+        ) from None
+    say(f"making {venv} with Python {sys.version.split()[0]}")
+    done = subprocess.run([sys.executable, "-m", "venv", str(venv)], text=True, capture_output=True)
+    if done.returncode:
+        shutil.rmtree(venv, ignore_errors=True)
+        raise BuildError(f"making {venv} failed:\n{done.stdout}{done.stderr}")
+    return python
+
+
+def pip_install(python: Path, lines: list[str]) -> None:
+    done = subprocess.run(
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *lines],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONNOUSERSITE": "1"},
+    )
+    if done.returncode:
+        raise BuildError(
+            f"pip could not install what mm_ros needs (is the network there?):\n{done.stdout[-4000:]}"
+        )
+
+
+def say(text: str) -> None:
+    print(f"-- {text}", flush=True)
+
+
+def complete(venv: Path, extras: list[str], optional: list[str]) -> None:
+    check_tools()
+    python = make_venv(venv)
+    stamps = Stamps(venv / ".stamps")
+    pyproject = read_pyproject(python)
+    start = time.monotonic()
+
+    lines = requirements(pyproject, extras)
+    name = "-".join(["requirements", *sorted(extras)])
+    if not stamps.has(name, digest(*lines)):
+        say(f"installing {len(lines)} requirements and what they need ({', '.join(extras) or 'no extras'})")
+        pip_install(python, lines)
+        stamps.set(name, digest(*lines))
+
+    for line in (line for extra in optional for line in pyproject["project"]["optional-dependencies"][extra]):
+        if not stamps.has(f"optional-{digest(line)}", line):
+            try:
+                pip_install(python, [line])
+            except BuildError:
+                say(f"{line} cannot be had here; going on without")
+            stamps.set(f"optional-{digest(line)}", line)
+
+    messages = message_digest(python)
+    if not stamps.has("messages", messages):
+        say("building the messages")
+        done = subprocess.run([str(python), "-m", "build_support.messages"], cwd=SOURCE)
+        if done.returncode:
+            raise BuildError("the messages could not be built; see above")
+        stamps.set("messages", messages)
+    if time.monotonic() - start > 2.0:
+        say(f"{venv} is ready after {time.monotonic() - start:.0f} s")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--venv", type=Path, default=SOURCE / ".venv")
+    parser.add_argument("--extras", default="", help="comma-separated extras of pyproject.toml")
+    parser.add_argument("--optional", default="", help="extras of which each line may fail")
+    args = parser.parse_args()
+    # Two `make` at once: the second waits, and finds all done. A folder can be locked, and leaves no file behind.
+    lock = os.open(SOURCE / "build_support", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        complete(
+            args.venv.absolute(),
+            *([e for e in text.split(",") if e] for text in (args.extras, args.optional)),
+        )
+    except BuildError as error:
+        print(f"\nmm_ros: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

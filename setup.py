@@ -1,0 +1,56 @@
+"""pip's way in: the messages are built by the same CMakeLists.txt that colcon uses."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build import build
+
+sys.path.insert(0, str(Path(__file__).parent))
+from build_support.messages import BuildError, build_all
+
+_SITE = "site-packages"
+
+
+class BuildWithMessages(build):
+    """Modules and messages to the package folder, libraries to the prefix's lib/, the rest to share/, as the ROS
+    wheels do it: so the ament index finds the package."""
+
+    def run(self) -> None:
+        if self.editable_mode:
+            raise SystemExit(
+                "mm_ros cannot be installed in editable mode: its messages are compiled. "
+                "`make venv` makes a .venv in which the checkout is live."
+            )
+        super().run()
+        stage = Path(self.build_temp).resolve() / "stage"
+        shutil.rmtree(stage, ignore_errors=True)
+        try:
+            build_all(Path(self.build_temp).resolve(), stage, f"-DPYTHON_INSTALL_DIR={_SITE}")
+        except BuildError as error:
+            raise SystemExit(f"\nmm_ros: {error}\n") from None
+        shutil.copytree(stage / _SITE, self.build_lib, dirs_exist_ok=True)
+        self.distribution.data_files = _data_files(stage)
+
+
+def _data_files(stage: Path) -> list[tuple[str, list[str]]]:
+    folders: dict[str, list[str]] = {}
+    for path in sorted(stage.rglob("*")):
+        relative = path.relative_to(stage)
+        # bin/mm_ros is pip's own entry point.
+        if path.is_file() and relative.parts[0] not in (_SITE, "bin"):
+            folders.setdefault(str(relative.parent), []).append(str(path))
+    return list(folders.items())
+
+
+class PlatformDistribution(Distribution):
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+setup(
+    distclass=PlatformDistribution,
+    cmdclass={"build": BuildWithMessages},
+    data_files=[("share/mm_ros", ["package.xml"])],
+)
