@@ -14,8 +14,10 @@ _SITE = "site-packages"
 
 
 class BuildWithMessages(build):
-    """Modules and messages to the package folder, libraries to the prefix's lib/, the rest to share/, as the ROS
-    wheels do it: so the ament index finds the package."""
+    """Modules and messages to the package folder, libraries to the prefix's lib/, the rest to share/.
+
+    The ROS wheels do the same, so the ament index finds the package.
+    """
 
     def run(self) -> None:
         if self.editable_mode:

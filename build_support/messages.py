@@ -26,7 +26,7 @@ def ros_prefix() -> Path:
     except ImportError:
         raise BuildError(
             f"the ROS wheels are not in the environment of {sys.executable}: ament_package was not found. "
-            "Let pip build in isolation (no --no-build-isolation), or install what pyproject.toml lists under requires."
+            "Let pip build in isolation, or install what pyproject.toml lists under `requires`."
         ) from None
     assert ament_package.__file__
     # prefix/lib/python3.X/site-packages/ament_package/__init__.py
@@ -49,13 +49,13 @@ def check_tools() -> None:
     absent = {what: package for what, (package, found) in missing.items() if not found}
     if absent:
         raise BuildError(
-            f"mm_ros builds its messages, and {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not there. "
+            f"mm_ros builds its messages, and this machine lacks {', '.join(absent)}. "
             f"On Debian and Ubuntu: sudo apt install {' '.join(absent.values())}"
         )
 
 
 def repair_exports(prefix: Path) -> None:
-    """The wheels' CMake files name folders of the machine that built them; CMake stops on folders that are missing."""
+    """The wheels' CMake files name folders of the machine that built them, where CMake stops."""
     import numpy
 
     rules = (
@@ -121,8 +121,8 @@ def install_live(build: Path, prefix: Path) -> None:
     """The messages into the running venv, everything else straight from this checkout."""
     build_all(build, prefix, "-DMM_ROS_INSTALL_PYTHON=OFF")
     packages = Path(sysconfig.get_paths()["purelib"])
-    # Without an __init__.py this folder is only a portion: the checkout's mm_ros, later on the path, wins, and
-    # takes the messages in by pkgutil.extend_path.
+    # Without an __init__.py this folder is only a portion: the checkout's mm_ros, later on the path, wins
+    # and takes the messages in by pkgutil.extend_path.
     (packages / "mm_ros" / "__init__.py").unlink(missing_ok=True)
     (packages / "mm_ros_checkout.pth").write_text(f"{SOURCE}\n")
     for folder in ("launch", "config", "rviz"):

@@ -8,7 +8,7 @@ import sys
 
 if not (3, 10) <= sys.version_info[:2] <= (3, 13):
     sys.exit(
-        "mm_ros needs Python 3.10 to 3.13, and %s is %d.%d. Name another one: make PYTHON=python3.12 ..."
+        "mm_ros needs Python 3.10 to 3.13, and %s is %d.%d. Name another one: make PYTHON=python3.12 ..."  # noqa: UP031
         % (sys.executable, sys.version_info[0], sys.version_info[1])
     )
 
@@ -94,7 +94,8 @@ def make_venv(venv: Path) -> Path:
         import venv as _  # noqa: F401
     except ImportError:
         raise BuildError(
-            f"Python's venv is not there. On Debian and Ubuntu: sudo apt install python3.{sys.version_info[1]}-venv"
+            "Python's venv is not there. On Debian and Ubuntu: "
+            f"sudo apt install python3.{sys.version_info[1]}-venv"
         ) from None
     say(f"making {venv} with Python {sys.version.split()[0]}")
     done = subprocess.run([sys.executable, "-m", "venv", str(venv)], text=True, capture_output=True)
@@ -161,7 +162,7 @@ def main() -> int:
     parser.add_argument("--extras", default="", help="comma-separated extras of pyproject.toml")
     parser.add_argument("--optional", default="", help="extras of which each line may fail")
     args = parser.parse_args()
-    # Two `make` at once: the second waits, and finds all done. A folder can be locked, and leaves no file behind.
+    # Two `make` at once: the second waits, and finds all done. Locking a folder leaves no file behind.
     lock = os.open(SOURCE / "build_support", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
