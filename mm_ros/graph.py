@@ -85,8 +85,9 @@ class Node:
     def settings_types(self) -> tuple[Any, ...]:
         return tuple(_load(path) for path in self.settings)
 
-    def main(self) -> Any:
-        return _load(f"mm_ros.nodes.{self.name}:main")
+    def node_class(self) -> Any:
+        """`motion_matcher` → mm_ros.nodes.motion_matcher.MotionMatcher"""
+        return _load(f"mm_ros.nodes.{self.name}:{self.name.title().replace('_', '')}")
 
 
 def _load(path: str) -> Any:

@@ -33,9 +33,50 @@ class Ring(Generic[T]):
     def get(self, stamp_ns: int) -> T | None:
         return self._items.get(stamp_ns)
 
+    def older_than(self, stamp_ns: int) -> list[T]:
+        """Takes out what is older, oldest first."""
+        stamps = sorted(s for s in self._items if s < stamp_ns)
+        return [self._items.pop(s) for s in stamps]
+
     def clear(self) -> None:
         self._items.clear()
         self._newest = -1
 
     def __len__(self) -> int:
         return len(self._items)
+
+
+class Pairs(Generic[T]):
+    """Pairs of two streams by equal stamp, whichever side comes first; leftovers that a later pair overtakes are counted.
+
+    `put_first` and `put_second` return the pair that is now whole, or nothing.
+    """
+
+    def __init__(self) -> None:
+        self._first: Ring[T] = Ring()
+        self._second: Ring[object] = Ring()
+        self.unpaired = 0
+
+    def put_first(self, stamp_ns: int, item: T) -> tuple[T, object] | None:
+        other = self._second.take(stamp_ns)
+        if other is not None:
+            return item, other
+        self._first.put(stamp_ns, item)
+        return None
+
+    def put_second(self, stamp_ns: int, item: object) -> tuple[T, object] | None:
+        other = self._first.take(stamp_ns)
+        if other is not None:
+            return other, item
+        self._second.put(stamp_ns, item)
+        return None
+
+    def overdue(self, now_ns: int, after_ns: int) -> list[T]:
+        """First items without a partner for longer than `after_ns`, oldest first; they leave the ring."""
+        late = self._first.older_than(now_ns - after_ns)
+        self.unpaired += len(late)
+        return late
+
+    def clear(self) -> None:
+        self._first.clear()
+        self._second.clear()

@@ -81,6 +81,15 @@ class Trajectory:
     new_from_old: F64 = field(default_factory=identity_pose)
 
 
+def still_wish(times: tuple[float, ...]) -> Trajectory:
+    """Stand at the origin and face +x, for warming up and tests."""
+    n = len(times)
+    facing = np.tile(np.array([1.0, 0.0], np.float32), (n, 1))
+    return Trajectory(
+        0, 0, "", np.zeros(2), np.zeros(2), 0.0, 0.1, 1.0, np.array(times, np.float32), np.zeros((n, 2), np.float32), facing
+    )
+
+
 @dataclass
 class AvatarPose:
     """A full body. Row 0 of the joint arrays is the root: identity in positions and rotations (its pose is `root`),

@@ -1,6 +1,9 @@
-"""QoS profiles of the topics in `mm_ros/graph.py`."""
+"""QoS profiles and message classes of the topics in `mm_ros/graph.py`."""
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
@@ -22,3 +25,9 @@ def _profile(qos: Qos, reliable: bool) -> QoSProfile:
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if qos.latched else DurabilityPolicy.VOLATILE,
     )
+
+
+def message_class(type_name: str) -> Any:
+    """ "pkg/msg/Name" → the class."""
+    package, _, name = type_name.split("/")
+    return getattr(importlib.import_module(f"{package}.msg"), name)

@@ -1,0 +1,51 @@
+"""The whole graph in one process, without ROS's launch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+HELP = "start the graph: trackers → pose → TF, in one process"
+
+EXAMPLE = """example:
+  mm_ros up --trackers synthetic            an invented user walks about
+  mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--trackers", default="synthetic", help="source of trackers (default: %(default)s)")
+    parser.add_argument("--path", default="", help="file of the source: BVH or session")
+    parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
+    parser.add_argument("--avatar", default="avatar", help="namespace of the avatar (default: %(default)s)")
+    parser.add_argument(
+        "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
+    )
+    parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
+    parser.add_argument("--config", default="", help="YAML with parameters of the nodes")
+
+
+def run(args: argparse.Namespace) -> int:
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from mm_ros import graph
+    from mm_ros.ros.node import run_all
+
+    nodes = graph.nodes_for(args.control, args.visualizer)
+    return run_all([n.node_class() for n in nodes], ros_arguments(args))
+
+
+def ros_arguments(args: argparse.Namespace) -> list[str]:
+    out = ["--ros-args", "-r", f"__ns:=/{args.avatar.strip('/')}"]
+    if args.config:
+        out += ["--params-file", args.config]
+    given = {
+        "tracker_bridge:source": args.trackers,
+        "tracker_bridge:path": args.path,
+        "motion_matcher:database": args.database,
+    }
+    for name, value in given.items():
+        if value:
+            out += ["-p", f"{name}:={value}"]
+    return out

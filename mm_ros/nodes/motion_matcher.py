@@ -1,0 +1,103 @@
+"""trajectory → matched_pose, match; the avatar's skeleton, latched."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mm_ros.msg import Trajectory
+
+from mm_ros.core.calibration import avatar_scale
+from mm_ros.core.matcher import MatcherSettings, MatcherStage
+from mm_ros.core.settings import Settings, setting
+from mm_ros.core.types import Calibration, still_wish
+from mm_ros.io.database import read_database
+from mm_ros.io.default_database import default_database_path
+from mm_ros.ros.conversions import avatar_pose_to_ros, match_to_ros, skeleton_to_ros, trajectory_from_ros
+from mm_ros.ros.node import AvatarNode, run
+
+
+@dataclass(frozen=True)
+class DatabaseSettings(Settings):
+    database: str = setting(
+        "", "pose database to search; empty is the procedural one that mm_ros makes itself"
+    )
+    follow: str = setting("", "source of `trajectory` to follow; empty follows the first that comes")
+
+
+class MotionMatcher(AvatarNode):
+    NAME = "motion_matcher"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._pose = self.publisher("matched_pose")
+        self._match = self.publisher("match")
+        self._skeleton = self.publisher("skeleton")
+        self._path = self.settings(DatabaseSettings).database
+        self._calibration = Calibration()
+        self._source = ""
+        self._build(read_database(Path(self._path or default_database_path())))
+        self.await_calibration(self._calibrate)
+        self.listen_calibrated("trajectory", self._step)
+        self.start()
+
+    def _build(self, database: Any) -> None:
+        self._database = database
+        settings = self.settings(MatcherSettings)
+        self._stage = MatcherStage(settings, database, avatar_scale(self._calibration, database.skeleton))
+        self._stage.step(
+            still_wish(database.layout.trajectory_times)
+        )  # compiles and touches what a frame needs
+        self._stage.reset()
+
+    def _step(self, msg: Trajectory) -> None:
+        trajectory = trajectory_from_ros(msg)
+        if not self._follows(trajectory.source):
+            return
+        pose, match = self._stage.step(trajectory)
+        if pose.stamp_ns != trajectory.stamp_ns:
+            self.health.dropped += 1  # late or double
+            return
+        self._pose.publish(avatar_pose_to_ros(pose))
+        if self._match.get_subscription_count():
+            self._match.publish(match_to_ros(match, pose, self._database.layout.column_names))
+        self.health.step(pose.stamp_ns)
+        self.health.values["height_band"] = match.band
+
+    def _follows(self, source: str) -> bool:
+        self._source = self._source or self.settings(DatabaseSettings).follow or source
+        if source == self._source:
+            return True
+        self.health.warnings["source"] = f"trajectory of '{source}' ignored: following '{self._source}'"
+        return False
+
+    def _calibrate(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._stage.set_scale(avatar_scale(calibration, self._database.skeleton))
+        now_ns = self.get_clock().now().nanoseconds
+        self._skeleton.publish(
+            skeleton_to_ros(self._database.skeleton.scaled(self._stage.scale), now_ns, self.avatar)
+        )
+
+    def reset(self) -> None:
+        self._stage.reset()
+        self._source = ""
+
+    def apply_settings(self) -> None:
+        path = self.settings(DatabaseSettings).database
+        self._stage.settings = self.settings(MatcherSettings)
+        if path != self._path:
+            database = read_database(Path(path or default_database_path()))
+            self._stage.set_database(database)
+            self._path, self._database = path, database
+            self._calibrate(self._calibration)
+
+
+def main(args: list[str] | None = None) -> int:
+    return run(MotionMatcher, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

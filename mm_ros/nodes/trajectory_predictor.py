@@ -1,0 +1,94 @@
+"""trackers + body_orientation → trajectory; `stale` trajectories at 60 Hz while no trackers come."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mm_ros.msg import BodyOrientation, TrackerArray
+
+from mm_ros.core.features import HORIZON_S
+from mm_ros.core.joining import Pairs
+from mm_ros.core.orientation import OrientationSettings, OrientationStage
+from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
+from mm_ros.core.types import Calibration, TrackerFrame
+from mm_ros.core.types import BodyOrientation as Facing
+from mm_ros.ros.conversions import orientation_from_ros, trackers_from_ros, trajectory_to_ros
+from mm_ros.ros.node import AvatarNode, run
+
+LATE_NS = 50_000_000
+SILENT_NS = 200_000_000
+STALE_PERIOD_S = 1 / 60
+
+
+class TrajectoryPredictor(AvatarNode):
+    NAME = "trajectory_predictor"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._trajectory = self.publisher("trajectory")
+        self._pairs: Pairs[TrackerFrame] = Pairs()
+        self._calibrate(Calibration())
+        self._heard_ns: int | None = None
+        self.await_calibration(self._calibrate)
+        self.listen_calibrated("trackers", self._on_trackers)
+        self.listen("body_orientation", self._on_orientation)
+        self.create_timer(STALE_PERIOD_S, self._watch)
+        self.start()
+
+    def _on_trackers(self, msg: TrackerArray) -> None:
+        frame = trackers_from_ros(msg)
+        self._heard_ns = self.get_clock().now().nanoseconds
+        for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
+            self._step(late, self._guess(late))
+        pair = self._pairs.put_first(frame.stamp_ns, frame)
+        if pair:
+            self._step(pair[0], pair[1])
+
+    def _on_orientation(self, msg: BodyOrientation) -> None:
+        facing = orientation_from_ros(msg)
+        pair = self._pairs.put_second(facing.stamp_ns, facing)
+        if pair:
+            self._step(pair[0], pair[1])
+
+    def _step(self, frame: TrackerFrame, facing: Any) -> None:
+        trajectory = self._stage.step(frame, facing)
+        if trajectory is None:
+            self.health.dropped += 1
+            return
+        self._trajectory.publish(trajectory_to_ros(trajectory))
+        self.health.step(frame.stamp_ns)
+        self.health.warnings.pop("stale", None)
+
+    def _guess(self, frame: TrackerFrame) -> Facing:
+        """The orientation is late: headset forward, with little trust."""
+        self.health.unpaired += 1
+        return self._fallback.step(frame)
+
+    def _watch(self) -> None:
+        now_ns = self.get_clock().now().nanoseconds
+        if self._heard_ns is None or now_ns - self._heard_ns < SILENT_NS:
+            return
+        self.health.warnings["stale"] = "no trackers: the avatar stands where it is"
+        trajectory = self._stage.stale(now_ns)
+        if trajectory is not None:
+            self._trajectory.publish(trajectory_to_ros(trajectory))
+
+    def _calibrate(self, calibration: Calibration) -> None:
+        self._stage = TrajectoryStage(self.settings(TrajectorySettings), calibration, HORIZON_S)
+        self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), calibration, None)
+
+    def reset(self) -> None:
+        self._stage.reset()
+        self._pairs.clear()
+
+    def apply_settings(self) -> None:
+        self._stage.settings = self.settings(TrajectorySettings)
+
+
+def main(args: list[str] | None = None) -> int:
+    return run(TrajectoryPredictor, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""What a node tells about itself on /diagnostics, once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+
+from mm_ros.ros.conversions import stamp_from_ros
+
+OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
+LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
+
+
+@dataclass
+class Health:
+    """Counts between two reports. `values` are shown as they are; `complaints` raise the level."""
+
+    node: Node
+    expects_input: bool = True
+    ready: bool = False
+    done: int = 0
+    dropped: int = 0
+    unpaired: int = 0
+    refused: int = 0
+    latencies_s: list[float] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    watch: Callable[[], None] | None = None  # called before each report, to fill values and warnings
+    _last_ns: int = 0
+    _totals: dict[str, int] = field(default_factory=dict)
+
+    def step(self, stamp_ns: int) -> None:
+        self.done += 1
+        self.latencies_s.append((self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9)
+
+    def refuse(self, reason: str) -> None:
+        self.refused += 1
+        self.errors["refused"] = reason
+        self.node.get_logger().warning(reason, throttle_duration_sec=2.0)
+
+    def report(self) -> DiagnosticArray:
+        if self.watch is not None:
+            self.watch()
+        now_ns = self.node.get_clock().now().nanoseconds
+        seconds = max((now_ns - self._last_ns) * 1e-9, 1e-3) if self._last_ns else 1.0
+        self._last_ns = now_ns
+        status = self._status(seconds)
+        out = DiagnosticArray(status=[status])
+        out.header.stamp = self.node.get_clock().now().to_msg()
+        self._clear()
+        return out
+
+    def _status(self, seconds: float) -> DiagnosticStatus:
+        late = np.array(self.latencies_s or [0.0])
+        p50, p99 = (float(v) for v in np.percentile(late, [50, 99]))
+        shown = {
+            "rate_hz": f"{self.done / seconds:.1f}",
+            "latency_p50_ms": f"{p50 * 1e3:.2f}",
+            "latency_p99_ms": f"{p99 * 1e3:.2f}",
+            "latency_max_ms": f"{late.max() * 1e3:.2f}",
+            **{k: str(self._total(k)) for k in ("dropped", "unpaired", "refused")},
+            **self.values,
+        }
+        level, message = self._level(p99)
+        return DiagnosticStatus(
+            level=level,
+            name=self.node.get_fully_qualified_name().lstrip("/"),
+            hardware_id=self.node.get_namespace().strip("/"),
+            message=message,
+            values=[KeyValue(key=k, value=v) for k, v in shown.items()],
+        )
+
+    def _level(self, p99_s: float) -> tuple[bytes, str]:
+        if not self.ready:
+            return WARN, "starting: models and kernels are being loaded"
+        errors = list(self.errors.values())
+        if p99_s > LATENCY_ERROR_S:
+            errors.append(f"latency p99 {p99_s * 1e3:.0f} ms")
+        if errors:
+            return ERROR, "; ".join(errors)
+        warnings = list(self.warnings.values())
+        if self.done == 0 and self.expects_input:
+            warnings.append("no input")
+        if p99_s > LATENCY_WARN_S:
+            warnings.append(f"latency p99 {p99_s * 1e3:.0f} ms")
+        return (WARN, "; ".join(warnings)) if warnings else (OK, "running")
+
+    def _total(self, name: str) -> int:
+        self._totals[name] = self._totals.get(name, 0) + int(getattr(self, name))
+        return self._totals[name]
+
+    def _clear(self) -> None:
+        self.done = self.dropped = self.unpaired = self.refused = 0
+        self.latencies_s.clear()
+        self.errors.clear()
+
+
+def age_s(node: Node, stamp: object) -> float:
+    return (node.get_clock().now().nanoseconds - stamp_from_ros(stamp)) * 1e-9  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+"""What all nodes share: parameters from settings, topics from the graph, diagnostics, reset, a clean end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from std_srvs.srv import Trigger
+
+from mm_ros import graph
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.settings import Settings
+from mm_ros.core.types import Calibration
+from mm_ros.ros.conversions import calibration_from_ros
+from mm_ros.ros.health import Health
+from mm_ros.ros.parameters import LiveSettings
+from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+
+S = TypeVar("S", bound=Settings)
+
+GUESS_AFTER_NS = 1_000_000_000
+
+
+class AvatarNode(Node):
+    """Subclasses set `NAME`, build their core object in `__init__`, call `listen`, and end with `start()`."""
+
+    NAME = ""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(self.NAME, **kwargs)
+        self.described = graph.node(self.NAME)
+        self._live = LiveSettings(self, self.described.settings_types(), self._settings_changed)
+        self._accepting = False
+        self._calibrated = False
+        self._first_input_ns = 0
+        self.health = Health(self, expects_input=bool(self.described.inputs))
+        self._diagnostics = self.publisher("/diagnostics")
+        self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
+        self.create_timer(1.0, lambda: self._diagnostics.publish(self.health.report()))
+
+    @property
+    def avatar(self) -> str:
+        return self.get_namespace().strip("/") or "avatar"
+
+    def settings(self, kind: type[S]) -> S:
+        for s in self._live.current:
+            if isinstance(s, kind):
+                return s
+        raise KeyError(kind)
+
+    def publisher(self, topic: str) -> Publisher:
+        t = graph.TOPICS[topic]
+        return self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+
+    def listen(self, topic: str, callback: Callable[[Any], None]) -> None:
+        """What a callback refuses (MmRosError) is counted, logged now and then, and otherwise ignored."""
+        t = graph.TOPICS[topic]
+
+        def guarded(msg: Any) -> None:
+            try:
+                callback(msg)
+            except MmRosError as error:
+                self.health.refuse(f"{topic}: {error}")
+
+        self.create_subscription(message_class(t.type), t.name, guarded, subscription_qos(t.qos))
+
+    def listen_calibrated(self, topic: str, callback: Callable[[Any], None]) -> None:
+        """As `listen`, for input that means nothing before the user's measures are known.
+
+        When nobody publishes a calibration within a second of the first message, a sensible guess is taken.
+        """
+
+        def waiting(msg: Any) -> None:
+            if self._calibrated or self._guess_calibration():
+                callback(msg)
+            else:
+                self.health.dropped += 1
+
+        self.listen(topic, waiting)
+
+    def await_calibration(self, apply: Callable[[Calibration], None]) -> None:
+        self._apply_calibration = apply
+        self.listen("calibration", lambda msg: self._take_calibration(calibration_from_ros(msg)))
+
+    def _take_calibration(self, calibration: Calibration) -> None:
+        self._apply_calibration(calibration)
+        self._calibrated = True
+
+    def _guess_calibration(self) -> bool:
+        now_ns = time.monotonic_ns()
+        self._first_input_ns = self._first_input_ns or now_ns
+        if now_ns - self._first_input_ns < GUESS_AFTER_NS:
+            return False
+        self.get_logger().warning(
+            "no calibration came: the headset is taken to be 1.68 m high when standing. "
+            "Call the service `calibrate` of tracker_bridge while standing upright."
+        )
+        self._take_calibration(Calibration())
+        return True
+
+    def start(self) -> None:
+        """Models are loaded and kernels compiled: only now may input come."""
+        self._accepting = True
+        self.health.ready = True
+        self.get_logger().info("ready")
+
+    def reset(self) -> None:
+        """Forget all state. Subclasses that hold some say how."""
+
+    def apply_settings(self) -> None:
+        """Settings have changed while running; MmRosError refuses them."""
+
+    def _settings_changed(self) -> None:
+        if self._accepting:
+            self.apply_settings()
+
+    def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.reset()
+        response.success, response.message = True, f"{self.NAME} starts anew"
+        return response
+
+
+def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
+    """Start one node, spin until Ctrl-C or SIGTERM, end cleanly. A user's mistake is a sentence and exit code 2."""
+    return run_all([make_node], args)
+
+
+def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
+    rclpy.init(args=args)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    nodes: list[Node] = []
+    executor = SingleThreadedExecutor()
+    try:
+        for make in makers:
+            nodes.append(make())
+            executor.add_node(nodes[-1])
+        executor.spin()
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except MmRosError as error:
+        print(f"mm_ros: {error}", file=sys.stderr)
+        return 2
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not tear the clean-up
+        for n in nodes:
+            if hasattr(n, "close"):
+                n.close()
+            n.destroy_node()
+        rclpy.try_shutdown()
+    return 0

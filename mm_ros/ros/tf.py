@@ -1,0 +1,58 @@
+"""TF of an avatar: one TFMessage a frame, its objects made once and filled in place."""
+
+from __future__ import annotations
+
+import numpy as np
+from geometry_msgs.msg import TransformStamped
+from numpy.typing import NDArray
+from tf2_msgs.msg import TFMessage
+
+from mm_ros.core.skeleton import NAMES, PARENTS
+from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame
+from mm_ros.ros.conversions import WORLD, stamp_to_ros
+
+
+def _transform(parent: str, child: str) -> TransformStamped:
+    t = TransformStamped(child_frame_id=child)
+    t.header.frame_id = parent
+    return t
+
+
+def _fill(t: TransformStamped, stamp: object, p: list[float], q: list[float]) -> None:
+    t.header.stamp = stamp
+    translation, rotation = t.transform.translation, t.transform.rotation
+    translation.x, translation.y, translation.z = p
+    rotation.w, rotation.x, rotation.y, rotation.z = q
+
+
+class PoseTf:
+    def __init__(self, avatar: str, world: str = WORLD) -> None:
+        parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:]]
+        self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, NAMES, strict=True)]
+        self._message = TFMessage(transforms=self._transforms)
+
+    def message(self, pose: AvatarPose) -> TFMessage:
+        positions = pose.positions.astype(np.float64)
+        rotations = _unit(pose.rotations.astype(np.float64))
+        positions[0], rotations[0] = pose.root[:3], pose.root[3:]
+        stamp = stamp_to_ros(pose.stamp_ns)
+        for t, p, q in zip(self._transforms, positions.tolist(), rotations.tolist(), strict=True):
+            _fill(t, stamp, p, q)
+        return self._message
+
+
+class TrackerTf:
+    def __init__(self, avatar: str, world: str = WORLD) -> None:
+        self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
+
+    def message(self, frame: TrackerFrame) -> TFMessage:
+        stamp = stamp_to_ros(frame.stamp_ns)
+        seen = [r for r in range(len(ROLES)) if frame.state[r] != LOST]
+        for r in seen:
+            _fill(self._transforms[r], stamp, frame.positions[r].tolist(), frame.rotations[r].tolist())
+        return TFMessage(transforms=[self._transforms[r] for r in seen])
+
+
+def _unit(q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float32 quaternions are 1e-7 off unit length; tf2 refuses beyond 1e-6 of its own."""
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
