@@ -1,52 +1,190 @@
-"""Where the body faces, told from the trackers."""
+"""Where the body faces: three trackers in; yaw, its rate and how sure it is, out."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from mm_ros.core import orientation_inputs as oi
 from mm_ros.core import rotations as rot
+from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.types import HEAD_ROLE, BodyOrientation, Calibration, TrackerFrame
+from mm_ros.core.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
+from mm_ros.core.types import F32, F64, HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
+
+PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    def run(self, inputs: Any) -> Any: ...
+    """(1, D) float32 → (1, K) float32. `layout` names the inputs that it was trained on."""
+
+    @property
+    def layout(self) -> str: ...
+
+    def run(self, inputs: F32) -> F32: ...
 
 
 @dataclass(frozen=True)
 class OrientationSettings(Settings):
-    predictor: str = setting("hmd_forward", "how the facing is told", choices=("hmd_forward",))
+    predictor: str = setting(
+        "hmd_forward", "ours, the paper's (Ponton 2022), or headset forward", choices=PREDICTORS, live=False
+    )
+    model: str = setting("", "ONNX file of the network; empty: the package's own", live=False)
+    paper_r: int = setting(
+        50, "steps unrolled when the paper's network was trained: 1 or 50", low=1, high=50, live=False
+    )
+    halflife: float = setting(0.04, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
+    max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
+    max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
+    hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
+
+
+UNKNOWN_SIGMA = 1.8  # rad; that of a direction of which nothing is known
+DOUBT_RATE = 0.5  # rad/s by which sigma grows while the headset is lost
 
 
 class OrientationStage:
-    """For now the headset's forward direction alone: the named baseline."""
+    """`hmd_forward` needs no model; the others want the one whose layout they name."""
 
     def __init__(
         self,
-        settings: OrientationSettings = OrientationSettings(),
+        settings: OrientationSettings | None = None,
         calibration: Calibration | None = None,
         model: FacingModel | None = None,
-    ):
-        self.settings = settings
+    ) -> None:
+        self.settings = settings or OrientationSettings()
+        self.calibration = calibration or Calibration()
+        self.model = model
+        _check_model(self.settings.predictor, model)
+        self._inputs = np.zeros(oi.INPUTS)
+        self._row = np.zeros((1, oi.INPUTS), np.float32)
+        self._paper_inputs = np.zeros(oi.PAPER_INPUTS)
+        self._paper_row = np.zeros((1, oi.PAPER_INPUTS), np.float32)
+        self._timeline = Timeline()
+        self._yaw: float | None = None
         self.reset()
 
-    def reset(self) -> None:
-        self.yaw = 0.0
+    def reset(self, yaw: float | None = None) -> None:
+        """Forget everything; `yaw` (rad, room) is believed until the trackers say otherwise."""
+        self._timeline.reset()
+        self._forget()
+        self._yaw = yaw
 
-    def step(self, trackers: TrackerFrame) -> BodyOrientation:
-        self.yaw = heading(trackers.rotations[HEAD_ROLE])
-        rate = float(trackers.angular_velocities[HEAD_ROLE][2])
-        return BodyOrientation(trackers.stamp_ns, trackers.epoch, self.yaw, rate, 0.5, "hmd_forward")
+    def _forget(self) -> None:
+        self._memory = oi.new_memory()
+        self._yaw = None
+        self._rate = 0.0
+        self._sigma = UNKNOWN_SIGMA
+
+    def step(self, frame: TrackerFrame) -> BodyOrientation:
+        started = self._timeline.stamp_ns is not None
+        verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
+        if verdict == DROP:
+            return self._answer(frame)
+        if verdict == RESET and started:
+            self._forget()
+        elif verdict in (ADVANCE, CARRY, HOLD) and not is_identity(frame.new_from_old):
+            self._carry(frame.new_from_old)
+        if frame.state[HEAD_ROLE] == LOST:
+            return self._held(frame, dt)
+        target, rate, self._sigma = self._predict(frame, dt)
+        self._follow(target, rate, dt)
+        return self._answer(frame)
+
+    def _carry(self, new_from_old: F64) -> None:
+        """The room has turned under the user (snap turn, re-centre): so does all that is remembered."""
+        yaw = float(rot.yaw_of(new_from_old[3:]))
+        oi.carry_memory(self._memory, yaw, float(new_from_old[2]) / self.calibration.head_height)
+        if self._yaw is not None:
+            self._yaw = float(rot.wrap_angle(self._yaw + yaw))
+
+    def _predict(self, frame: TrackerFrame, dt: float) -> tuple[float, float, float]:
+        """Facing in the room, its rate, standard deviation."""
+        c, s = oi.inputs_step(
+            frame.positions, frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
+            self.calibration.head_height, dt, self._memory, self._inputs,
+        )  # fmt: skip
+        yaw = math.atan2(s, c)
+        if self.settings.predictor == "network":
+            return self._network(yaw)
+        if self.settings.predictor == "paper":
+            return self._paper(frame, yaw), 0.0, self.settings.hmd_sigma
+        return yaw, float(frame.angular_velocities[HEAD_ROLE, 2]), self.settings.hmd_sigma
+
+    def _network(self, heading: float) -> tuple[float, float, float]:
+        assert self.model is not None
+        self._row[0] = self._inputs
+        sine, cosine, log_scale, rate = self.model.run(self._row)[0].tolist()
+        # A Laplace distribution of scale b has the standard deviation √2 b.
+        sigma = min(math.sqrt(2) * math.exp(log_scale), UNKNOWN_SIGMA)
+        return heading + math.atan2(sine, cosine), rate, sigma
+
+    def _paper(self, frame: TrackerFrame, heading: float) -> float:
+        assert self.model is not None
+        previous = 0.0 if self._yaw is None else self._yaw - heading
+        oi.paper_inputs_step(
+            frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
+            math.cos(heading), math.sin(heading), previous, self._paper_inputs,
+        )  # fmt: skip
+        self._paper_row[0] = self._paper_inputs
+        x, y, *_ = self.model.run(self._paper_row)[0].tolist()
+        return heading + math.atan2(y, x)
+
+    def _follow(self, target: float, rate: float, dt: float) -> None:
+        """Ours is led by its own rate and pulled to its angle: smooth without the lag of a low-pass."""
+        if self._yaw is None or self.settings.predictor != "network":
+            before, self._yaw = self._yaw, float(rot.wrap_angle(target))
+            turned = before is not None and dt > 0 and self.settings.predictor == "paper"
+            self._rate = float(rot.wrap_angle(target - before)) / dt if turned and before is not None else rate
+            return
+        if dt <= 0:  # the first after a gap: where it was, and from here on again
+            return
+        s = self.settings
+        step = rate * dt
+        error = float(rot.wrap_angle(target - self._yaw - step))
+        step += error * (1 - 0.5 ** (dt / s.halflife) if s.halflife > 0 else 1.0)
+        limit = min(s.max_rate * dt, s.max_step)
+        step = min(max(step, -limit), limit)
+        self._yaw = float(rot.wrap_angle(self._yaw + step))
+        self._rate = step / dt
+
+    def _held(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
+        """Without a headset the body stays as it was, and less sure every second."""
+        self._rate = 0.0
+        self._sigma = min(self._sigma + DOUBT_RATE * dt, UNKNOWN_SIGMA)
+        return self._answer(frame)
+
+    def _answer(self, frame: TrackerFrame) -> BodyOrientation:
+        yaw = self.calibration.forward_yaw if self._yaw is None else self._yaw
+        return BodyOrientation(
+            frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor
+        )
 
 
-def heading(rotation: Any) -> float:
-    """Yaw of a headset; looking straight down or up, its up axis takes over."""
-    forward = rot.rotate(rotation, np.array([1.0, 0.0, 0.0]))
-    up = rot.rotate(rotation, np.array([0.0, 0.0, 1.0]))
-    lying = forward[2] ** 2
-    direction = forward[:2] * (1 - lying) - up[:2] * math.copysign(lying, forward[2])
-    return math.atan2(direction[1], direction[0])
+def _check_model(predictor: str, model: FacingModel | None) -> None:
+    wanted = {"network": oi.layout_hash(), "paper": oi.paper_layout_hash()}.get(predictor)
+    if wanted is None:
+        return
+    if model is None:
+        raise MmRosError(
+            f"predictor '{predictor}' needs a network and none was given: "
+            "mm_ros.io.onnx_model.load_facing_model loads it; 'hmd_forward' needs none."
+        )
+    if model.layout != wanted:
+        raise MmRosError(
+            f"predictor '{predictor}' expects a network of input layout {wanted}, came one of {model.layout}. "
+            "Train it again with `mm_ros train orientation`."
+        )
+
+
+def heading(rotation: F64) -> float:
+    """Yaw of a headset (w, x, y, z), also when it looks straight down."""
+    c, s = oi.heading_of(np.asarray(rotation, np.float64), 1.0, 0.0)
+    return math.atan2(s, c)
+
+
+def warm_up() -> None:
+    oi.warm_up()

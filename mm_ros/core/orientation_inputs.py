@@ -25,11 +25,11 @@ BLOCKS: tuple[tuple[str, int], ...] = (
     ("head: velocity / height", 3),
     ("head: angular velocity, rad/s", 3),
     ("head: height / height", 1),
-    ("left hand: (position from the head, velocity) / height, angular velocity, forward, up axis, valid", 16),
+    ("left hand: (position from head, velocity) / height, angular velocity, forward, up, valid", 16),
     ("right hand: the same", 16),
     ("hands: horizontal unit vector right to left, its length / height", 3),
     ("hands: horizontal unit vector head to their middle", 2),
-    ("averages: heading 2, velocity 2, height, speed, hand position 3, forward 2, the other 5", 16 * len(TAUS)),
+    ("averages: heading 2, velocity 2, height, speed, a hand: position 3, forward 2; other", 16 * len(TAUS)),
 )
 HEAD_CHANNELS, HAND_CHANNELS = 6, 5
 CHANNELS = HEAD_CHANNELS + 2 * HAND_CHANNELS
@@ -51,7 +51,7 @@ def layout_hash() -> str:
 
 
 def paper_layout_hash() -> str:
-    text = "paper inputs 1: velocity, angular velocity, x and z axis of head, left, right; previous x and z axis"
+    text = "paper inputs 1: velocity, angular velocity, x, z axis of head, left, right; previous x, z axis"
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -73,9 +73,9 @@ def axes_of(q: F64, out: F64) -> None:
 
 @njit
 def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
-    """Heading (cos, sin) of a headset: its forward axis on the floor, helped by its up axis where that is steep.
+    """Heading (cos, sin) of a headset: its forward axis on the floor, its up axis where that is steep.
 
-    Looking straight down, the top of the head points ahead; upside down, forward points back. Only where nothing
+    Looking straight down, the top of the head points ahead; upside down, forward points back. Where nothing
     is left (lying on the crown) the last heading stays.
     """
     axes = np.empty(6)
