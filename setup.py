@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from setuptools import Distribution, setup
+from setuptools import Command, Distribution, setup
 from setuptools.command.build import build
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,11 +20,6 @@ class BuildWithMessages(build):
     """
 
     def run(self) -> None:
-        if self.editable_mode:
-            raise SystemExit(
-                "mm_ros cannot be installed in editable mode: its messages are compiled. "
-                "`make venv` makes a .venv in which the checkout is live."
-            )
         super().run()
         stage = Path(self.build_temp).resolve() / "stage"
         shutil.rmtree(stage, ignore_errors=True)
@@ -46,6 +41,17 @@ def _data_files(stage: Path) -> list[tuple[str, list[str]]]:
     return list(folders.items())
 
 
+class RefuseEditable(Command):
+    user_options = (("dist-dir=", "d", ""),)
+    initialize_options = finalize_options = lambda self: None
+
+    def run(self) -> None:
+        raise SystemExit(
+            "\nmm_ros: no editable install, the messages have to be compiled. "
+            "`make venv` makes a .venv in which this checkout is live.\n"
+        )
+
+
 class PlatformDistribution(Distribution):
     def has_ext_modules(self) -> bool:
         return True
@@ -53,6 +59,6 @@ class PlatformDistribution(Distribution):
 
 setup(
     distclass=PlatformDistribution,
-    cmdclass={"build": BuildWithMessages},
+    cmdclass={"build": BuildWithMessages, "editable_wheel": RefuseEditable},
     data_files=[("share/mm_ros", ["package.xml"])],
 )
