@@ -1,0 +1,80 @@
+"""The whole machine on one screen: trackers → orientation → trajectory → match → pose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mm_ros.core.calibration import avatar_scale
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.matcher import MatcherSettings, MatcherStage
+from mm_ros.core.orientation import FacingModel, OrientationSettings, OrientationStage
+from mm_ros.core.postprocess import PostSettings, PostStage
+from mm_ros.core.rounding import rounded_orientation, rounded_pose, rounded_trajectory
+from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
+from mm_ros.core.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+
+
+@dataclass(frozen=True)
+class AvatarSettings:
+    orientation: OrientationSettings = field(default_factory=OrientationSettings)
+    trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
+    matcher: MatcherSettings = field(default_factory=MatcherSettings)
+    post: PostSettings = field(default_factory=PostSettings)
+
+
+@dataclass
+class Steps:
+    """What each stage said in the last step."""
+
+    facing: BodyOrientation
+    wish: Trajectory
+    matched: AvatarPose
+    match: Match
+    pose: AvatarPose
+
+
+class Avatar:
+    """One user's avatar. The nodes run these same stages; between them values are rounded as a topic rounds them."""
+
+    def __init__(
+        self,
+        database: MotionDatabase,
+        calibration: Calibration | None = None,
+        settings: AvatarSettings | None = None,
+        model: FacingModel | None = None,
+    ):
+        calibration, settings = calibration or Calibration(), settings or AvatarSettings()
+        self.scale = avatar_scale(calibration, database.skeleton)
+        self.skeleton = database.skeleton.scaled(self.scale)
+        self.orientation = OrientationStage(settings.orientation, calibration, model)
+        self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
+        self.matcher = MatcherStage(settings.matcher, database, self.scale)
+        self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.last: Steps | None = None
+
+    def reset(self) -> None:
+        for stage in (self.orientation, self.trajectory, self.matcher, self.post):
+            stage.reset()
+
+    def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
+        """None for a sample that comes late or twice. `facing`, when given, stands in for the predicted one."""
+        facing = facing or self.orientation.step(trackers)
+        wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))
+        result = wish and self.matcher.step(rounded_trajectory(wish))
+        if not (facing and wish and result):
+            return None
+        matched = rounded_pose(result[0])
+        pose = self.post.step(matched, trackers)
+        self.last = Steps(facing, wish, matched, result[1], pose)
+        return pose
+
+    def warm_up(self) -> None:
+        """Compile, or load, all that a step needs, and forget it again."""
+        trackers = TrackerFrame(0)
+        trackers.positions[0] = (0.0, 0.0, 1.6)
+        trackers.state[:3] = 2
+        for i in range(40):
+            trackers.stamp_ns = i * 11_000_000
+            trackers.positions[0, 0] += 0.01
+            self.step(trackers)
+        self.reset()

@@ -1,0 +1,311 @@
+"""Motion matching: the place in the database that continues the current pose and goes where the wish goes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.core.bands import Bands
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.play import Player
+from mm_ros.core.query import QueryBuilder
+from mm_ros.core.root_control import RootControl, RootSettings, wrap
+from mm_ros.core.search import Engine, Mask, make_engine
+from mm_ros.core.settings import setting
+from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
+
+NOTHING = np.zeros(0, np.float32)
+
+
+@dataclass(frozen=True)
+class MatcherSettings(RootSettings):
+    engine: str = setting(
+        "tree", "search engine; all give the same frame", choices=("tree", "boxes", "brute"), live=False
+    )
+    search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
+    quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
+    responsiveness: float = setting(
+        1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0
+    )
+    weights: str = setting("", "weights by feature that differ from the layout's: 'name=value, name=value'")
+    tags: str = setting("", "only frames with all of these tags; '-tag' for none of them: 'walk -crouch'")
+    margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
+    exclusion: float = setting(0.3, "no jumps nearer than this to the frame that plays", "s", 0.0, 10.0)
+    end_margin: float = setting(0.5, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
+    band_hysteresis: float = setting(
+        0.02, "the head height ratio must pass a band's border by this to change it", "", 0.0, 0.5
+    )
+    abrupt_distance: float = setting(
+        0.25,
+        "search at once when the wish for the end of the horizon moves by more than this",
+        "m",
+        0.0,
+        10.0,
+    )
+    abrupt_turn: float = setting(
+        0.5,
+        "search at once when the wished facing turns by more than this since the last search",
+        "rad",
+        0.0,
+        7.0,
+    )
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    out = {}
+    for part in text.replace(",", " ").split():
+        name, sign, value = part.partition("=")
+        try:
+            out[name] = float(value)
+        except ValueError:
+            sign = ""
+        if not sign or not 0 <= out[name] < math.inf:
+            raise MmRosError(f"weights: expected 'name=value' with a value of 0 or more, came '{part}'")
+    return out
+
+
+def tag_mask(database: MotionDatabase, text: str) -> Mask:
+    """Bits of a tag query such as 'walk -crouch'; refuses a query that no frame fulfils."""
+    all_of = none_of = 0
+    for word in text.replace(",", " ").split():
+        if word.startswith("-"):
+            none_of |= database.tag_bit(word[1:])
+        else:
+            all_of |= database.tag_bit(word)
+    mask = Mask(all_of=all_of, none_of=none_of)
+    if text.strip() and not mask.matches(np.asarray(database.tags)).any():
+        raise MmRosError(
+            f"tags: no frame of the database fits '{text}'. Tags: {', '.join(database.tag_names)}"
+        )
+    return mask
+
+
+class MatcherStage:
+    def __init__(self, settings: MatcherSettings, database: MotionDatabase, scale: float = 1.0, run: int = 0):
+        if not 0.1 <= scale <= 10:
+            raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
+        self.scale, self.run, self.segment = scale, run, 0
+        self.explain = False  # runners-up in the Match: takes far longer than the search itself
+        self._settings = settings
+        self._use(database)
+        self.control = RootControl(settings)
+        self.timeline = Timeline()
+        self.reset()
+
+    @property
+    def settings(self) -> MatcherSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: MatcherSettings) -> None:
+        """Live: takes effect with the next step."""
+        weights, mask = self._weights(self.database, settings), tag_mask(self.database, settings.tags)
+        self._settings = self.control.settings = settings
+        self.weights = weights
+        if mask != self.mask:
+            self.mask, self._due = mask, self._due or "tags"
+            self._band_masks.clear()
+
+    def reset(self) -> None:
+        """Forget everything; the next step starts where its wish stands."""
+        self.timeline.reset()
+        self.since_search = 0.0
+        self._due = "start"
+        self.band = ""
+        self._searched_wish: tuple[F64, float] = (np.zeros(2), 0.0)
+
+    def set_scale(self, scale: float) -> None:
+        """Another user size: play goes on where it is."""
+        if not 0.1 <= scale <= 10:
+            raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
+        self.scale = self.player.scale = self.queries.scale = scale
+        self.skeleton = self.database.skeleton.scaled(scale)
+        self.skeleton_hash = self.skeleton.hash
+
+    def set_database(self, database: MotionDatabase) -> None:
+        """Other motion from the next step on. The pose's features carry over, so the join is as smooth as can be."""
+        old, features = self.queries, self._features()
+        carried = QueryBuilder(database, self.scale).carried_over(old, features)
+        self._use(database)
+        self._carried = carried
+        self._due = self._due or "tags"
+
+    def _use(self, database: MotionDatabase) -> None:
+        weights, mask = self._weights(database, self._settings), tag_mask(database, self._settings.tags)
+        self.database, self.weights, self.mask = database, weights, mask
+        self.engine: Engine = make_engine(
+            self._settings.engine, np.asarray(database.features), database.range_starts, database.range_stops,
+            np.asarray(database.tags), ends_excluded_frames=round(self._settings.end_margin * database.rate),
+        )  # fmt: skip
+        self.player = Player(database, self.scale)
+        self.queries = QueryBuilder(database, self.scale)
+        self.bands = Bands(database)
+        self._band_masks: dict[str, Mask] = {}
+        self._carried: F32 | None = None  # features of a pose that is not of this database
+        self.skeleton = database.skeleton.scaled(self.scale)
+        self.skeleton_hash = self.skeleton.hash
+
+    @staticmethod
+    def _weights(database: MotionDatabase, settings: MatcherSettings) -> F32:
+        weights = parse_weights(settings.weights)
+        for name in weights:
+            if name not in database.layout.offsets:
+                known = ", ".join(database.layout.offsets)
+                raise MmRosError(f"weights: feature '{name}' is not in the layout. Features: {known}")
+        return database.layout.column_weights(weights, settings.quality, settings.responsiveness)
+
+    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
+        """The pose for a wish, and why; None for a wish that comes late or twice."""
+        verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        if verdict == DROP:
+            return None
+        if verdict == RESET or self._due == "start":
+            self.control.reset(np.array([*wish.position, wish.yaw]))
+            self._due, self.band = "start", ""
+        elif verdict == CARRY:
+            self.control.carry(wish.new_from_old)
+        elif verdict == HOLD:
+            self._due = self._due or "abrupt"
+        match = self._decide(dt, wish)
+        self.control.step(dt, self.player.advance(dt), np.asarray(wish.position), wish.yaw)
+        return self._make_pose(wish), match
+
+    def _decide(self, dt: float, wish: Trajectory) -> Match:
+        """Search when there is reason to, jump when it is worth it."""
+        self.since_search += dt
+        reason = self._reason(dt, wish)
+        match = Match(
+            wish.stamp_ns, wish.epoch, "", 0, 0.0, math.nan, math.nan, bool(reason), reason, self.band,
+            self.engine.name, NOTHING, NOTHING,
+        )  # fmt: skip
+        if reason:
+            self._search(wish, reason, match)
+        match.clip = self.database.clip_names[self.player.clip]
+        match.frame, match.time = self.player.row, self.player.time
+        return match
+
+    def _reason(self, dt: float, wish: Trajectory) -> str:
+        band = self.bands.choose(wish.height_ratio, self.band, self.settings.band_hysteresis)
+        band_changed, self.band = band != self.band, band
+        reason, self._due = self._due, ""
+        if reason:
+            return reason
+        if band_changed:
+            return "band"
+        if self.player.remaining <= dt + 1 / self.database.rate:
+            return "clip end"
+        if self._abrupt(wish):
+            return "abrupt"
+        return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
+
+    def _abrupt(self, wish: Trajectory) -> bool:
+        ahead, yaw = self._searched_wish
+        shift = self._ahead(wish) - ahead
+        moved = math.hypot(shift[0], shift[1]) > self.settings.abrupt_distance
+        return moved or abs(wrap(wish.yaw - yaw)) > self.settings.abrupt_turn
+
+    @staticmethod
+    def _ahead(wish: Trajectory) -> F64:
+        """Where the wish leads, without the way that is already gone: changes only when the wish itself does."""
+        return np.asarray(wish.positions[-1] - wish.position, np.float64)
+
+    def _features(self) -> F32:
+        if self._carried is not None:
+            return self._carried
+        return np.asarray(self.database.features[self.player.nearest], np.float32)
+
+    def _search(self, wish: Trajectory, reason: str, match: Match) -> None:
+        query = self.queries.query(wish, self.control.root, self._features())
+        current = self.player.nearest
+        mask = self._mask()
+        fits = (
+            self._carried is None
+            and reason not in ("start", "clip end")
+            and bool(mask.matches(np.asarray(self.database.tags[current : current + 1]))[0])
+        )
+        cost = math.inf
+        if fits:
+            cost = self.engine.cost(query, self.weights, current)
+        radius = round(self.settings.exclusion * self.database.rate) if fits else 0
+        bound = cost * (1 - self.settings.margin) if fits else math.inf
+        frame, found = self.engine.search(
+            query,
+            self.weights,
+            bound=bound,
+            current=current if fits else -1,
+            exclude_radius=radius,
+            mask=mask,
+        )
+        if frame < 0 and not fits:
+            frame, found = self._anywhere(query)
+        match.query, match.continue_cost, match.cost = query, cost, cost
+        if self.explain:
+            apart = round(self.settings.exclusion * self.database.rate)
+            frames, costs, _ = self.engine.k_best(
+                query, self.weights, 5, mask=mask, apart_frames=max(apart, 1)
+            )
+            match.runner_up_frames, match.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
+        if frame >= 0:
+            match.cost = float(found)
+            self._jump(int(frame), reason == "start")
+        match.winner = np.array(self.database.features[self.player.nearest], np.float32)
+        self.since_search = 0.0
+        self._searched_wish = (self._ahead(wish), wish.yaw)
+
+    def _mask(self) -> Mask:
+        """The tag query and the height band; a band that the tag query leaves empty gives way."""
+        if self.band not in self._band_masks:
+            m = self.mask
+            mask = Mask(m.all_of, self.bands.bits.get(self.band, 0), m.none_of)
+            if not mask.matches(np.asarray(self.database.tags)).any():
+                mask = m
+            self._band_masks[self.band] = mask
+        return self._band_masks[self.band]
+
+    def _anywhere(self, query: F32) -> tuple[int, float]:
+        """All frames of band and tags lie in the ends of their clips: the tags alone, then anything goes on."""
+        for mask in (self.mask, Mask()):
+            frame, cost = self.engine.search(query, self.weights, mask=mask)
+            if frame >= 0:
+                return int(frame), float(cost)
+        return int(self.database.range_starts[0]), math.inf
+
+    def _jump(self, frame: int, fresh: bool) -> None:
+        before = self.player.root_velocity()
+        self.player.seek(frame)
+        if not fresh:
+            self.control.jumped(before, self.player.root_velocity())
+        self._carried = None
+        self.segment += 1
+
+    def warm_up(self) -> None:
+        """Compile, or load, all that a step needs, and forget it again."""
+        times = np.array(self.database.layout.trajectory_times or (1.0,), np.float32)
+        ahead = np.zeros((len(times), 2), np.float32)
+        for i in range(3):
+            wish = Trajectory(
+                i * 11_000_000, 0, "warm up", np.zeros(2), np.zeros(2), 0.0, 0.0, 1.0,
+                times, ahead, ahead + np.array([1, 0], np.float32),
+            )  # fmt: skip
+            self.step(wish)
+            self._due = "interval"
+        self.segment = 0
+        self.reset()
+
+    def _make_pose(self, wish: Trajectory) -> AvatarPose:
+        positions, rotations, velocities, angular = self.player.pose()
+        x, y, yaw = self.control.root
+        moved = self.control.velocity
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
+        return AvatarPose(
+            wish.stamp_ns, wish.epoch, self.skeleton_hash,
+            np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
+            positions, rotations, velocities, angular,
+            np.asarray(self.database.contacts[self.player.nearest]) != 0, np.zeros(2, np.bool_),
+            self.run, self.segment, wish.stale,
+        )  # fmt: skip
