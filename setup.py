@@ -1,5 +1,6 @@
 """pip's way in: the messages are built by the same CMakeLists.txt that colcon uses."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -27,16 +28,25 @@ class BuildWithMessages(build):
             build_all(Path(self.build_temp).resolve(), stage, f"-DPYTHON_INSTALL_DIR={_SITE}")
         except BuildError as error:
             raise SystemExit(f"\nmm_ros: {error}\n") from None
-        shutil.copytree(stage / _SITE, self.build_lib, dirs_exist_ok=True)
+        dead = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.c")
+        shutil.copytree(stage / _SITE, self.build_lib, dirs_exist_ok=True, ignore=dead)
         self.distribution.data_files = _data_files(stage)
+
+
+# What names folders of this build stays out: shell hooks, CMake exports with the headers they export, the path
+# of the underlay. bin/mm_ros is pip's own entry point.
+_KEPT = re.compile(
+    r"lib/(lib[^/]+\.so|mm_ros/\w+)"
+    r"|share/ament_index/resource_index/(packages|rosidl_interfaces|package_run_dependencies)/\w+"
+    r"|share/(mm_ros|tf2_msgs)/(package\.xml|(msg|launch|config|rviz)/.+)"
+)
 
 
 def _data_files(stage: Path) -> list[tuple[str, list[str]]]:
     folders: dict[str, list[str]] = {}
     for path in sorted(stage.rglob("*")):
         relative = path.relative_to(stage)
-        # bin/mm_ros is pip's own entry point.
-        if path.is_file() and relative.parts[0] not in (_SITE, "bin"):
+        if path.is_file() and _KEPT.fullmatch(relative.as_posix()):
             folders.setdefault(str(relative.parent), []).append(str(path))
     return list(folders.items())
 

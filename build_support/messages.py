@@ -94,7 +94,7 @@ def cmake_install(source: Path, build: Path, prefix: Path, *options: str) -> Non
     configure = [
         "cmake", "-S", str(source), "-B", str(build), *generator,
         f"-DCMAKE_INSTALL_PREFIX={prefix}", f"-DCMAKE_PREFIX_PATH={ros}", "-DCMAKE_BUILD_TYPE=Release",
-        "-DBUILD_TESTING=OFF", f"-DPython3_EXECUTABLE={sys.executable}", *options,
+        "-DBUILD_TESTING=OFF", "--no-warn-unused-cli", f"-DPython3_EXECUTABLE={sys.executable}", *options,
     ]  # fmt: skip
     for command in (
         configure,
@@ -114,7 +114,7 @@ def build_all(build: Path, prefix: Path, *options: str) -> None:
     repair_exports(ros_prefix())
     cmake_install(SOURCE, build / "mm_ros", prefix, *options)
     if not has_tf2_msgs():
-        cmake_install(SOURCE / "build_support" / "tf2_msgs", build / "tf2_msgs", prefix)
+        cmake_install(SOURCE / "build_support" / "tf2_msgs", build / "tf2_msgs", prefix, *options)
 
 
 def install_live(build: Path, prefix: Path) -> None:
