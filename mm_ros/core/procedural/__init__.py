@@ -1,0 +1,39 @@
+"""Walking made from footsteps: motion capture that nobody captured, with known truth. See docs/procedural-motion.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from zlib import crc32
+
+import numpy as np
+
+from mm_ros.core.clip import Clip
+from mm_ros.core.procedural.body import Manner, make_motion, with_tags
+from mm_ros.core.procedural.recipes import recipes
+from mm_ros.core.procedural.tagging import tags_of
+from mm_ros.core.procedural.wish import make_wish
+
+__all__ = ["make_clips"]
+
+
+def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:
+    """Clips of all kinds at 60 Hz on the default skeleton, left turns and left steps only: mirror them for the right.
+
+    `progress` is called with the share done. The same seed gives the same bytes.
+    """
+    todo = list(recipes())
+    clips = []
+    for i, recipe in enumerate(todo):
+        own_seed = crc32(f"{seed} {recipe.name}".encode())
+        manner = _manner(np.random.default_rng(own_seed))
+        wish = make_wish(list(recipe.legs), recipe.blend_s)
+        clip = make_motion(recipe.name, wish, own_seed, manner)
+        clips.append(with_tags(clip, tags_of(wish, recipe.tags)))
+        if progress is not None:
+            progress((i + 1) / len(todo))
+    return clips
+
+
+def _manner(rng: np.random.Generator) -> Manner:
+    a, b, c, d = rng.uniform(-1, 1, 4)
+    return Manner(1 + 0.1 * a, 1 + 0.12 * b, 0.30 + 0.05 * c, 1 + 0.1 * d)

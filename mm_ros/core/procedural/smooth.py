@@ -1,0 +1,98 @@
+"""Smooth curves over time: easing, filters without phase lag, quintic segments. Arrays have time first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def minimum_jerk(s: Array) -> Array:
+    """0 → 1 with velocity and acceleration zero at both ends; clamps outside."""
+    s = np.clip(s, 0.0, 1.0)
+    return s * s * s * (10 - 15 * s + 6 * s * s)
+
+
+def ramp(x: Array, low: float, high: float) -> Array:
+    """0 below `low`, 1 above `high`, smooth between."""
+    s = np.clip((np.asarray(x) - low) / (high - low), 0.0, 1.0)
+    return s * s * (3 - 2 * s)
+
+
+def _convolve(x: Array, kernel: Array) -> Array:
+    """Convolution with an odd kernel; the ends are held."""
+    half = len(kernel) // 2
+    flat = x.reshape(len(x), -1)
+    padded = np.concatenate([np.repeat(flat[:1], half, 0), flat, np.repeat(flat[-1:], half, 0)])
+    n = len(padded) + len(kernel) - 1
+    size = 1 << (n - 1).bit_length()
+    spectrum = np.fft.rfft(padded, size, axis=0) * np.fft.rfft(kernel, size)[:, None]
+    out = np.fft.irfft(spectrum, size, axis=0)[len(kernel) - 1 : len(kernel) - 1 + len(x)]
+    return out.reshape(x.shape)
+
+
+def gaussian(x: Array, sigma_s: float, rate: float) -> Array:
+    half = max(1, int(np.ceil(3.5 * sigma_s * rate)))
+    t = np.arange(-half, half + 1) / rate
+    kernel = np.exp(-0.5 * (t / sigma_s) ** 2)
+    return _convolve(np.asarray(x, float), kernel / kernel.sum())
+
+
+def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
+    """The one bounded solution of c'' = ω² (c − p) for a support point p(t): p smoothed by ω/2 exp(−ω|t|).
+
+    It looks ahead: the weight shifts before the foot lifts, as in a person.
+    """
+    half = int(np.ceil(8.0 / frequency * rate))
+    t = np.arange(-half, half + 1) / rate
+    kernel = np.exp(-frequency * np.abs(t))
+    return _convolve(support, kernel / kernel.sum())
+
+
+def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
+    """A smooth curve nowhere above x: moving minimum, then a kernel no wider than its window."""
+    half = max(1, round(half_s * rate))
+    padded = np.pad(x, half, mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    kernel = np.cos(np.linspace(-np.pi / 2, np.pi / 2, 2 * half + 3)[1:-1]) ** 2
+    return _convolve(windows.min(axis=1), kernel / kernel.sum())
+
+
+def savitzky_golay(x: Array, frames: int, order: int = 3) -> Array:
+    """Least-squares polynomial of `order` over `frames` (odd) around each sample; at the ends the last full fit."""
+    n = len(x)
+    frames = min(frames, n if n % 2 else n - 1)
+    if frames <= order:
+        return x.copy()
+    half = frames // 2
+    basis = np.vander(np.arange(-half, half + 1), order + 1, increasing=True).astype(float)
+    fit = np.linalg.pinv(basis)
+    flat = x.reshape(n, -1)
+    out = _convolve(flat, fit[0][::-1])
+    for rows, window in ((slice(0, half), flat[:frames]), (slice(n - half, n), flat[-frames:])):
+        at = slice(0, half) if rows.start == 0 else slice(half + 1, frames)
+        out[rows] = basis[at] @ (fit @ window)
+    return out.reshape(x.shape)
+
+
+def quintic(s: Array, duration: Array, start: tuple[Array, Array, Array], end: tuple[Array, Array, Array]) -> Array:
+    """Quintic over s in 0 … 1 from (value, velocity, acceleration) to the same at the end; velocities per second."""
+    p0, v0, a0 = start[0], start[1] * duration, start[2] * duration**2
+    p1, v1, a1 = end[0], end[1] * duration, end[2] * duration**2
+    d = p1 - p0 - v0 - a0 / 2
+    dv = v1 - v0 - a0
+    da = a1 - a0
+    c3 = 10 * d - 4 * dv + da / 2
+    c4 = -15 * d + 7 * dv - da
+    c5 = 6 * d - 3 * dv + da / 2
+    return p0 + s * (v0 + s * (a0 / 2 + s * (c3 + s * (c4 + s * c5))))
+
+
+def noise(rng: np.random.Generator, frames: int, width: int, sigma_s: float, rate: float) -> Array:
+    """Slow random wander of unit variance, (frames, width)."""
+    margin = int(4 * sigma_s * rate) + 1
+    raw = rng.standard_normal((frames + 2 * margin, width))
+    out = gaussian(raw, sigma_s, rate)[margin : margin + frames]
+    return out * np.sqrt(2 * np.sqrt(np.pi) * sigma_s * rate)
