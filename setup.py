@@ -33,7 +33,7 @@ class BuildWithMessages(build):
         self.distribution.data_files = _data_files(stage)
 
 
-# What names folders of this build stays out: shell hooks, CMake exports with the headers they export, the path
+# What names folders of this build stays out: shell hooks, CMake exports with their headers, the path
 # of the underlay. bin/mm_ros is pip's own entry point.
 _KEPT = re.compile(
     r"lib/(lib[^/]+\.so|mm_ros/\w+)"

@@ -1,0 +1,54 @@
+"""What all tests share: the data, a cache of their own, quiet DDS."""
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+# Before rclpy: what tests publish stays on this machine, and apart from whatever else runs there.
+os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def _find_data() -> Path | None:
+    named = os.environ.get("MM_ROS_DATA")
+    candidates = [Path(named)] if named else [REPOSITORY.parent / "shared" / "data"]
+    return next((path for path in candidates if path.is_dir()), None)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with the real data; a test that asks for it is skipped where there is none."""
+    data = _find_data()
+    if data is None:
+        pytest.skip("no real data: neither MM_ROS_DATA nor ../shared/data is a folder")
+    return data
+
+
+@pytest.fixture(scope="session")
+def cmu_locomotion(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _unpacked(data_dir / "cmu_locomotion.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def cmu_general(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _unpacked(data_dir / "cmu_general.tar.xz", tmp_path_factory)
+
+
+def _unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not archive.is_file():
+        pytest.skip(f"no real data: {archive} is not there")
+    folder = tmp_path_factory.mktemp(archive.name.split(".")[0])
+    with tarfile.open(archive) as handle:
+        handle.extractall(folder, filter="data")
+    return folder
