@@ -14,7 +14,7 @@ export VIRTUAL_ENV=$venv AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv PATH=$v
 cd "$workspace"
 
 build() {
-  colcon --log-base "log-$1" build --build-base "build-$1" --install-base "install-$1" --allow-overriding mm_ros \
+  colcon --log-base "log-$1" build --build-base "build-$1" --install-base "install-$1" \
     --event-handlers console_direct- --cmake-args -DBUILD_TESTING=ON "-DPython3_EXECUTABLE=$venv/bin/python" "${@:2}"
 }
 

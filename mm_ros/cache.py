@@ -67,8 +67,8 @@ def kernels_key() -> str:
     into it; a change there would leave old machine code in use. Hence the hash over the whole layer.
     """
     digest = hashlib.sha256()
-    for source in sorted((_PACKAGE / "core").glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in sorted((_PACKAGE / "core").rglob("*.py")):
+        digest.update(str(source.relative_to(_PACKAGE)).encode() + b"\0" + source.read_bytes() + b"\0")
     for fact in (_numba_version(), sys.version, platform.machine(), _cpu(), str(_PACKAGE)):
         digest.update(fact.encode() + b"\0")
     return digest.hexdigest()[:16]
