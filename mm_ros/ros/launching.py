@@ -1,0 +1,183 @@
+"""What the launch files start, from the one list in `mm_ros/graph.py`. Imported by launch files only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mm_ros import graph
+from mm_ros.core.errors import MmRosError
+from mm_ros.share import share_folder
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    default: str
+    description: str
+    choices: tuple[str, ...] = ()
+
+
+YES_NO = ("true", "false")
+
+ARGUMENTS: tuple[Argument, ...] = (
+    Argument("avatar", "avatar", "namespace and TF prefix of the avatar"),
+    Argument("trackers", "synthetic", "where trackers come from: synthetic, openxr, steamvr, mocap, poses"),
+    Argument("path", "", "file of the tracker source, for trackers:=mocap (BVH)"),
+    Argument("seed", "0", "of the synthetic user"),
+    Argument("database", "", "pose database; empty is the procedural one, made once into the cache"),
+    Argument("control", "vr", "who says where to go", ("vr", "joystick", "path")),
+    Argument("config", "", "YAML of parameters; empty is config/avatar.yaml of the package"),
+    Argument("rviz", "false", "open RViz, and publish markers for it", YES_NO),
+    Argument("viewer", "false", "serve the avatar to the browser", YES_NO),
+    Argument("record", "", "record the inputs as a session into this folder"),
+    Argument("composed", "false", "all nodes in one process instead of one each", YES_NO),
+    Argument("world_frame", "map", "parent of <avatar>/root on TF"),
+    Argument("use_sim_time", "false", "take time from /clock", YES_NO),
+    Argument(
+        "discovery",
+        "LOCALHOST",
+        "how far DDS looks for others: LOCALHOST (this machine), SUBNET (several machines), OFF, "
+        "SYSTEM_DEFAULT; ROS_AUTOMATIC_DISCOVERY_RANGE, where set, wins",
+        ("LOCALHOST", "SUBNET", "OFF", "SYSTEM_DEFAULT"),
+    ),
+)
+
+
+def declared(without: Collection[str] = ()) -> list[Any]:
+    """The launch arguments, but those that a launch file fixes itself."""
+    from launch.actions import DeclareLaunchArgument
+
+    return [
+        DeclareLaunchArgument(a.name, default_value=a.default, description=a.description, choices=a.choices or None)
+        for a in ARGUMENTS
+        if a.name not in without
+    ]
+
+
+def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
+    """One avatar: kernels and database first, then its nodes, then `extra`."""
+    check(given)
+    return [_reach(given), *_after(_warm(given["database"]), [*_nodes(given), *_others(given), *extra])]
+
+
+def many(avatars: int, given: dict[str, str]) -> list[Any]:
+    """Synthetic users side by side, two metres apart; one viewer and one RViz for all."""
+    if not 1 <= avatars <= 64:
+        raise MmRosError(f"avatars: expected 1 to 64, came {avatars}")
+    fixed = {"path": "", "control": "vr", "record": "", "trackers": "synthetic"}
+    each = [
+        {**given, **fixed, "avatar": f"avatar{i + 1}", "seed": str(i), "viewer": "false"} for i in range(avatars)
+    ]
+    check(each[0])
+    nodes = [n for one in each for n in _nodes(one)]
+    others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"})
+    return [_reach(given), *_after(_warm(given["database"]), [*nodes, *others])]
+
+
+def _reach(given: dict[str, str]) -> Any:
+    """Closed by default: discovery stays on this machine unless the user says otherwise."""
+    from launch.actions import SetEnvironmentVariable
+
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])
+    return SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"])
+
+
+def _nodes(given: dict[str, str]) -> list[Any]:
+    return _one_process(given) if given["composed"] == "true" else _processes(given)
+
+
+def check(given: dict[str, str]) -> None:
+    """A user's mistake is a sentence before anything starts."""
+    for name in ("database", "config", "path"):
+        if given[name] and not Path(given[name]).exists():
+            hint = " Make one with `mm_ros import PATH… -o DB`." if name == "database" else ""
+            raise MmRosError(f"{name}:={given[name]} does not exist.{hint}")
+
+
+def _parameters(given: dict[str, str]) -> list[Any]:
+    return [given["config"] or str(share_folder() / "config" / "avatar.yaml")]
+
+
+def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
+    """Launch arguments that are parameters of this node."""
+    out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true"}
+    if node == "tracker_bridge":
+        out |= {"source": given["trackers"], "path": given["path"], "seed": int(given["seed"])}
+    if node == "motion_matcher":
+        out["database"] = given["database"]
+    if node in ("pose_postprocessor", "visualizer"):
+        out["world_frame"] = given["world_frame"]
+    return out
+
+
+def _processes(given: dict[str, str]) -> list[Any]:
+    from launch_ros.actions import Node
+
+    return [
+        Node(
+            package="mm_ros",
+            executable=n.name,
+            name=n.name,
+            namespace=given["avatar"],
+            parameters=[*_parameters(given), overrides(n.name, given)],
+            output="screen",
+            respawn=True,
+            respawn_delay=1.0,
+        )
+        for n in graph.nodes_for(given["control"], visualizer=given["rviz"] == "true")
+        if given["trackers"] != "none" or n.name != "tracker_bridge"
+    ]
+
+
+def _one_process(given: dict[str, str]) -> list[Any]:
+    from launch.actions import ExecuteProcess
+
+    command = [sys.executable, "-m", "mm_ros", "up", "--avatar", given["avatar"], "--trackers", given["trackers"]]
+    command += ["--control", given["control"], "--config", _parameters(given)[0], "--seed", given["seed"]]
+    for name in ("path", "database"):
+        command += [f"--{name}", given[name]] if given[name] else []
+    command += ["--visualizer"] if given["rviz"] == "true" else []
+    command += ["--world-frame", given["world_frame"]]
+    command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
+    return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
+
+
+def _others(given: dict[str, str]) -> list[Any]:
+    from launch.actions import ExecuteProcess
+    from launch_ros.actions import Node
+
+    out: list[Any] = []
+    if given["rviz"] == "true":
+        view = ["-d", str(share_folder() / "rviz" / "avatar.rviz")]
+        out.append(Node(package="rviz2", executable="rviz2", namespace=given["avatar"], arguments=view))
+    if given["viewer"] == "true":
+        out.append(Node(package="mm_ros", executable="viewer", namespace=given["avatar"], output="screen"))
+    if given["record"]:
+        command = [sys.executable, "-m", "mm_ros", "record", "-o", given["record"], "--avatar", given["avatar"]]
+        out.append(ExecuteProcess(cmd=command, output="screen", name="mm_ros_record"))
+    return out
+
+
+def _warm(database: str) -> Any:
+    """Compiles the kernels and makes the default database once, so that the nodes do not each do it."""
+    from launch.actions import ExecuteProcess
+
+    command = [sys.executable, "-m", "mm_ros", "warm", *(["--database", database] if database else [])]
+    return ExecuteProcess(cmd=command, output="screen", name="mm_ros_warm")
+
+
+def _after(first: Any, then: list[Any]) -> list[Any]:
+    from launch.actions import RegisterEventHandler, Shutdown
+    from launch.event_handlers import OnProcessExit
+
+    def started(event: Any, _context: Any) -> list[Any]:
+        if event.returncode == 0:
+            return then
+        return [Shutdown(reason="mm_ros warm failed; its message stands above")]
+
+    return [first, RegisterEventHandler(OnProcessExit(target_action=first, on_exit=started))]
