@@ -16,7 +16,9 @@ EXAMPLE = """example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--trackers", default="synthetic", help="source of trackers (default: %(default)s)")
+    parser.add_argument(
+        "--trackers", default="synthetic", help="source of trackers; 'none': they come over the topic"
+    )
     parser.add_argument("--path", default="", help="file of the source: BVH or session")
     parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
     parser.add_argument("--avatar", default="avatar", help="namespace of the avatar (default: %(default)s)")
@@ -24,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
     )
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
+    parser.add_argument("--seed", type=int, default=0, help="of the synthetic user (default: %(default)s)")
+    parser.add_argument(
+        "--world-frame", default="map", help="parent of <avatar>/root on TF (default: %(default)s)"
+    )
+    parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
     parser.add_argument("--config", default="", help="YAML with parameters of the nodes")
 
 
@@ -32,7 +39,11 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros import graph
     from mm_ros.ros.node import run_all
 
-    nodes = graph.nodes_for(args.control, args.visualizer)
+    nodes = [
+        n
+        for n in graph.nodes_for(args.control, args.visualizer)
+        if n.name != "tracker_bridge" or args.trackers != "none"
+    ]
     return run_all([n.node_class() for n in nodes], ros_arguments(args))
 
 
@@ -41,9 +52,13 @@ def ros_arguments(args: argparse.Namespace) -> list[str]:
     if args.config:
         out += ["--params-file", args.config]
     given = {
-        "tracker_bridge:source": args.trackers,
+        "tracker_bridge:source": args.trackers if args.trackers != "none" else "",
         "tracker_bridge:path": args.path,
+        "tracker_bridge:seed": str(args.seed),
         "motion_matcher:database": args.database,
+        "pose_postprocessor:world_frame": args.world_frame,
+        "visualizer:world_frame": args.world_frame,
+        "use_sim_time": "true" if args.use_sim_time else "",
     }
     for name, value in given.items():
         if value:

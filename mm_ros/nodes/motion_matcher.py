@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mm_ros.msg import Trajectory
-
 from mm_ros.core.calibration import avatar_scale
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.types import Calibration, still_wish
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
+from mm_ros.msg import Trajectory
 from mm_ros.ros.conversions import avatar_pose_to_ros, match_to_ros, skeleton_to_ros, trajectory_from_ros
 from mm_ros.ros.node import AvatarNode, run
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mm_ros.msg import TrackerArray
-
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.types import Calibration
 from mm_ros.io.onnx_model import load_facing_model
+from mm_ros.msg import TrackerArray
 from mm_ros.ros.conversions import orientation_to_ros, trackers_from_ros
 from mm_ros.ros.node import AvatarNode, run
 

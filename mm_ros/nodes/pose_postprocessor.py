@@ -6,13 +6,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from mm_ros.msg import AvatarPose as AvatarPoseMsg
-from mm_ros.msg import Skeleton, TrackerArray
+from std_msgs.msg import String
 
 from mm_ros.core.joining import Ring
 from mm_ros.core.postprocess import PostSettings, PostStage
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
+from mm_ros.msg import AvatarPose as AvatarPoseMsg
+from mm_ros.msg import Skeleton, TrackerArray
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
     avatar_pose_to_ros,
@@ -20,6 +21,7 @@ from mm_ros.ros.conversions import (
     trackers_from_ros,
 )
 from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.robot_description import capsules_urdf
 from mm_ros.ros.tf import PoseTf
 
 
@@ -36,6 +38,7 @@ class PosePostprocessor(AvatarNode):
         super().__init__(**kwargs)
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
+        self._description = self.publisher("robot_description")
         self._frames = PoseTf(self.avatar, self.settings(TfSettings).world_frame)
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
@@ -78,6 +81,7 @@ class PosePostprocessor(AvatarNode):
         self._skeleton_hash = skeleton.hash
         self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
         self._stage.warm_up()
+        self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._calibration = calibration

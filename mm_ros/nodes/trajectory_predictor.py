@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mm_ros.msg import BodyOrientation, TrackerArray
-
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.joining import Pairs
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
-from mm_ros.core.types import Calibration, TrackerFrame
 from mm_ros.core.types import BodyOrientation as Facing
+from mm_ros.core.types import Calibration, TrackerFrame
+from mm_ros.msg import BodyOrientation, TrackerArray
 from mm_ros.ros.conversions import orientation_from_ros, trackers_from_ros, trajectory_to_ros
 from mm_ros.ros.node import AvatarNode, run
 

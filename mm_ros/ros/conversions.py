@@ -11,15 +11,9 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Twist, Vector3
-from mm_ros.msg import AvatarPose as AvatarPoseMsg
-from mm_ros.msg import BodyOrientation as BodyOrientationMsg
-from mm_ros.msg import Calibration as CalibrationMsg
-from mm_ros.msg import Match as MatchMsg
-from mm_ros.msg import Skeleton as SkeletonMsg
-from mm_ros.msg import Tracker as TrackerMsg
-from mm_ros.msg import TrackerArray as TrackerArrayMsg
-from mm_ros.msg import Trajectory as TrajectoryMsg
+from nav_msgs.msg import Path
 from numpy.typing import NDArray
+from sensor_msgs.msg import Joy
 from std_msgs.msg import Header
 
 from mm_ros.core.errors import MmRosError
@@ -35,6 +29,14 @@ from mm_ros.core.types import (
     TrackerFrame,
     Trajectory,
 )
+from mm_ros.msg import AvatarPose as AvatarPoseMsg
+from mm_ros.msg import BodyOrientation as BodyOrientationMsg
+from mm_ros.msg import Calibration as CalibrationMsg
+from mm_ros.msg import Match as MatchMsg
+from mm_ros.msg import Skeleton as SkeletonMsg
+from mm_ros.msg import Tracker as TrackerMsg
+from mm_ros.msg import TrackerArray as TrackerArrayMsg
+from mm_ros.msg import Trajectory as TrajectoryMsg
 
 WORLD = "map"
 
@@ -362,3 +364,36 @@ def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
         forward_yaw=msg.forward_yaw,
         **offsets,
     )
+
+
+# ---- other controllers
+
+# Of a gamepad as the `joy` package numbers it: left stick moves, right stick looks.
+_MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
+_STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
+
+
+def joy_from_ros(msg: Joy) -> dict[str, Any]:
+    """Arguments of `JoystickStage.step`; axes and buttons that the device lacks are at rest."""
+
+    def axis(i: int) -> float:
+        return float(msg.axes[i]) if i < len(msg.axes) else 0.0
+
+    def pressed(i: int) -> bool:
+        return i < len(msg.buttons) and bool(msg.buttons[i])
+
+    gait = "sprint" if pressed(_SPRINT_BUTTON) else "jog" if pressed(_JOG_BUTTON) else "walk"
+    return {
+        "move": (axis(_MOVE_AXES[0]), axis(_MOVE_AXES[1])),
+        "look": (axis(_LOOK_AXES[0]), axis(_LOOK_AXES[1])),
+        "gait": gait,
+        "strafe": pressed(_STRAFE_BUTTON),
+    }
+
+
+def path_from_ros(msg: Path) -> NDArray[np.float64]:
+    """Key points (N, 2) on the floor."""
+    if msg.header.frame_id not in ("", WORLD):
+        raise MmRosError(f"path: expected frame '{WORLD}', came '{msg.header.frame_id}'")
+    points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
+    return _finite("path", points)

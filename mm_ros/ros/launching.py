@@ -53,7 +53,9 @@ def declared(without: Collection[str] = ()) -> list[Any]:
     from launch.actions import DeclareLaunchArgument
 
     return [
-        DeclareLaunchArgument(a.name, default_value=a.default, description=a.description, choices=a.choices or None)
+        DeclareLaunchArgument(
+            a.name, default_value=a.default, description=a.description, choices=a.choices or None
+        )
         for a in ARGUMENTS
         if a.name not in without
     ]
@@ -71,7 +73,8 @@ def many(avatars: int, given: dict[str, str]) -> list[Any]:
         raise MmRosError(f"avatars: expected 1 to 64, came {avatars}")
     fixed = {"path": "", "control": "vr", "record": "", "trackers": "synthetic"}
     each = [
-        {**given, **fixed, "avatar": f"avatar{i + 1}", "seed": str(i), "viewer": "false"} for i in range(avatars)
+        {**given, **fixed, "avatar": f"avatar{i + 1}", "seed": str(i), "viewer": "false"}
+        for i in range(avatars)
     ]
     check(each[0])
     nodes = [n for one in each for n in _nodes(one)]
@@ -84,7 +87,9 @@ def _reach(given: dict[str, str]) -> Any:
     from launch.actions import SetEnvironmentVariable
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])
-    return SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"])
+    return SetEnvironmentVariable(
+        "ROS_AUTOMATIC_DISCOVERY_RANGE", os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"]
+    )
 
 
 def _nodes(given: dict[str, str]) -> list[Any]:
@@ -137,7 +142,16 @@ def _processes(given: dict[str, str]) -> list[Any]:
 def _one_process(given: dict[str, str]) -> list[Any]:
     from launch.actions import ExecuteProcess
 
-    command = [sys.executable, "-m", "mm_ros", "up", "--avatar", given["avatar"], "--trackers", given["trackers"]]
+    command = [
+        sys.executable,
+        "-m",
+        "mm_ros",
+        "up",
+        "--avatar",
+        given["avatar"],
+        "--trackers",
+        given["trackers"],
+    ]
     command += ["--control", given["control"], "--config", _parameters(given)[0], "--seed", given["seed"]]
     for name in ("path", "database"):
         command += [f"--{name}", given[name]] if given[name] else []
@@ -158,7 +172,16 @@ def _others(given: dict[str, str]) -> list[Any]:
     if given["viewer"] == "true":
         out.append(Node(package="mm_ros", executable="viewer", namespace=given["avatar"], output="screen"))
     if given["record"]:
-        command = [sys.executable, "-m", "mm_ros", "record", "-o", given["record"], "--avatar", given["avatar"]]
+        command = [
+            sys.executable,
+            "-m",
+            "mm_ros",
+            "record",
+            "-o",
+            given["record"],
+            "--avatar",
+            given["avatar"],
+        ]
         out.append(ExecuteProcess(cmd=command, output="screen", name="mm_ros_record"))
     return out
 

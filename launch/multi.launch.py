@@ -1,0 +1,22 @@
+"""Several avatars side by side, each from its own synthetic user: `ros2 launch mm_ros multi.launch.py avatars:=3`."""
+
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+from launch import LaunchDescription
+from mm_ros.ros import launching
+
+FIXED = ("avatar", "trackers", "path", "seed", "control", "record")
+
+
+def start(context):
+    given = {
+        a.name: context.launch_configurations[a.name] for a in launching.ARGUMENTS if a.name not in FIXED
+    }
+    return launching.many(int(context.launch_configurations["avatars"]), given)
+
+
+def generate_launch_description() -> LaunchDescription:
+    own = DeclareLaunchArgument(
+        "avatars", default_value="2", description="how many, named avatar1, avatar2, …"
+    )
+    return LaunchDescription([own, *launching.declared(without=FIXED), OpaqueFunction(function=start)])

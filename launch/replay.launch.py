@@ -1,0 +1,40 @@
+"""A recorded session through the graph, on simulated time: `ros2 launch mm_ros replay.launch.py session:=FOLDER`."""
+
+import sys
+
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
+
+from launch import LaunchDescription
+from mm_ros.core.errors import MmRosError
+from mm_ros.ros import launching
+
+FIXED = {"use_sim_time": "true", "trackers": "none"}
+
+
+def start(context):
+    given = {
+        a.name: context.launch_configurations[a.name] for a in launching.ARGUMENTS if a.name not in FIXED
+    }
+    session = context.launch_configurations["session"]
+    if not session:
+        raise MmRosError(
+            "replay.launch.py needs session:=FOLDER, a rosbag2 made by `mm_ros record` or `mm_ros session`"
+        )
+    command = [sys.executable, "-m", "mm_ros", "replay", session, "--clock", "--avatar", given["avatar"]]
+    command += ["--rate", context.launch_configurations["rate"]]
+    command += ["--loop"] if context.launch_configurations["loop"] == "true" else []
+    player = ExecuteProcess(cmd=command, output="screen", name="mm_ros_replay")
+    return launching.avatar_actions(**given, **FIXED, extra=[player])
+
+
+def generate_launch_description() -> LaunchDescription:
+    own = [
+        DeclareLaunchArgument(
+            "session", default_value="", description="rosbag2 folder or file with trackers"
+        ),
+        DeclareLaunchArgument("rate", default_value="1.0", description="how fast the session plays"),
+        DeclareLaunchArgument(
+            "loop", default_value="false", description="play it again and again", choices=["true", "false"]
+        ),
+    ]
+    return LaunchDescription([*own, *launching.declared(without=FIXED), OpaqueFunction(function=start)])

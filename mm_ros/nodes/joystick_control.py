@@ -1,0 +1,68 @@
+"""joy or cmd_vel → trajectory, at 60 Hz."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from geometry_msgs.msg import Twist
+from sensor_msgs.msg import Joy
+
+from mm_ros.core.features import HORIZON_S
+from mm_ros.core.joystick import JoystickSettings, JoystickStage
+from mm_ros.ros.conversions import joy_from_ros, trajectory_to_ros
+from mm_ros.ros.node import AvatarNode, run
+
+PERIOD_S = 1 / 60
+SILENT_NS = 500_000_000  # a stick or a Twist older than this is let go of
+
+
+class JoystickControl(AvatarNode):
+    NAME = "joystick_control"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._trajectory = self.publisher("trajectory")
+        self._stage = JoystickStage(self.settings(JoystickSettings), HORIZON_S)
+        self._joy: tuple[int, Joy] | None = None
+        self._twist: tuple[int, Twist] | None = None
+        self.listen("joy", self._on_joy)
+        self.listen("cmd_vel", self._on_twist)
+        self.create_timer(PERIOD_S, self._step)
+        self.start()
+
+    def _on_joy(self, msg: Joy) -> None:
+        self._joy, self._twist = (self._now_ns(), msg), None
+
+    def _on_twist(self, msg: Twist) -> None:
+        self._twist, self._joy = (self._now_ns(), msg), None
+
+    def _step(self) -> None:
+        now_ns = self._now_ns()
+        if self._joy and now_ns - self._joy[0] < SILENT_NS:
+            wish = self._stage.step(now_ns, **joy_from_ros(self._joy[1]))
+        elif self._twist and now_ns - self._twist[0] < SILENT_NS:
+            t = self._twist[1]
+            wish = self._stage.step_twist(now_ns, (t.linear.x, t.linear.y), t.angular.z)
+        else:
+            wish = self._stage.step(now_ns, (0.0, 0.0))
+        if wish is not None:
+            self._trajectory.publish(trajectory_to_ros(wish))
+            self.health.step(wish.stamp_ns)
+
+    def _now_ns(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+    def reset(self) -> None:
+        self._stage.reset()
+
+    def apply_settings(self) -> None:
+        self._stage.settings = self.settings(JoystickSettings)
+
+
+def main(args: list[str] | None = None) -> int:
+    return run(JoystickControl, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""nav_msgs/Path → trajectory, at 60 Hz."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from nav_msgs.msg import Path
+
+from mm_ros.core.features import HORIZON_S
+from mm_ros.core.path import PathSettings, PathStage
+from mm_ros.ros.conversions import path_from_ros, trajectory_to_ros
+from mm_ros.ros.node import AvatarNode, run
+
+PERIOD_S = 1 / 60
+
+
+class PathControl(AvatarNode):
+    NAME = "path_control"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._trajectory = self.publisher("trajectory")
+        self._stage = PathStage(self.settings(PathSettings), HORIZON_S)
+        self.listen("path", self._walk)
+        self.create_timer(PERIOD_S, self._step)
+        self.start()
+
+    def _walk(self, msg: Path) -> None:
+        self._stage.set_path(path_from_ros(msg))
+
+    def _step(self) -> None:
+        wish = self._stage.step(self.get_clock().now().nanoseconds)
+        if wish is not None:
+            self._trajectory.publish(trajectory_to_ros(wish))
+            self.health.step(wish.stamp_ns)
+
+    def reset(self) -> None:
+        self._stage.reset()
+
+    def apply_settings(self) -> None:
+        self._stage.settings = self.settings(PathSettings)
+
+
+def main(args: list[str] | None = None) -> int:
+    return run(PathControl, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
