@@ -52,6 +52,13 @@ def _warn(root: Path, fallback: Path) -> None:
     )
 
 
+def is_writable(folder: Path) -> bool:
+    """Is there, or can be made, without making it."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def _can_write(folder: Path) -> bool:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
