@@ -11,7 +11,7 @@ RING_NS = 500_000_000
 
 
 class Ring(Generic[T]):
-    """What came in the last half second, by stamp. A stamp far older than the newest empties it: time has jumped back."""
+    """What came in the last half second, by stamp. A far older stamp empties it: time has jumped back."""
 
     def __init__(self, span_ns: int = RING_NS) -> None:
         self._span_ns = span_ns
@@ -47,7 +47,7 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Pairs of two streams by equal stamp, whichever side comes first; leftovers that a later pair overtakes are counted.
+    """Pairs of two streams by equal stamp, whichever side comes first; leftovers are counted.
 
     `put_first` and `put_second` return the pair that is now whole, or nothing.
     """

@@ -93,8 +93,8 @@ def still_wish(times: tuple[float, ...]) -> Trajectory:
 @dataclass
 class AvatarPose:
     """A full body. Row 0 of the joint arrays is the root: identity in positions and rotations (its pose is `root`),
-    its own linear and angular velocity, in its own axes, in the velocities. Other rows are local to the parent; angular
-    velocities are in the parent's axes: q(t + dt) = exp(ω dt) q(t).
+    its own linear and angular velocity, in its own axes, in the velocities. Other rows are local to the parent;
+    angular velocities are in the parent's axes: q(t + dt) = exp(ω dt) q(t).
     """
 
     stamp_ns: int

@@ -1,4 +1,4 @@
-"""What the code says of itself, as text: config/avatar.yaml and the tables of docs/graph.md. Checked in CI."""
+"""What the code says of itself, as text: config/avatar.yaml, the tables of docs/graph.md. Checked in CI."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Any
 from mm_ros import graph
 from mm_ros.core.settings import Spec
 
-_HEAD = """# All parameters with their defaults. Made from the settings dataclasses by `python tools/describe.py`; a test compares.
+_HEAD = """# All parameters with their defaults. Made from the settings dataclasses by `python tools/describe.py`.
 # Copy it, change what you want, and start with config:=FILE or `mm_ros up --config FILE`.
 """
 
 
 def parameters_yaml() -> str:
-    blocks = [_HEAD]
-    for n in graph.NODES:
-        blocks.append(f"/**/{n.name}:\n  ros__parameters:\n" + "".join(_yaml_lines(n)))
-    return "\n".join(blocks)
+    blocks = [f"/**/{n.name}:\n  ros__parameters:\n" + "".join(_yaml_lines(n)) for n in graph.NODES]
+    return "\n".join([_HEAD, *blocks])
 
 
 def _fields(node: graph.Node) -> list[tuple[str, Any, Spec]]:

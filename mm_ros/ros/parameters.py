@@ -34,8 +34,7 @@ def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
 class LiveSettings:
     """Declares the fields of one or several settings dataclasses on a node and keeps them current.
 
-    `on_change(settings)` is called after an accepted change, with the new objects in the order of `types`; what it raises
-    as MmRosError refuses the change with that sentence.
+    `on_change()` is called after each change; what it raises as MmRosError refuses the change with that sentence.
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
