@@ -1,0 +1,191 @@
+"""Every module imports, every verb has its three names, every dependency is declared."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
+# What only an extra brings, by import name.
+OPTIONAL = {"viser", "xr", "openvr", "torch", "matplotlib", "onnx", "launch", "launch_ros", "scipy", "PIL", "imageio"}
+OPTIONAL |= {"faiss", "annoy", "hnswlib", "playwright", "ament_index_python", "mediapipe", "cv2"}
+# Import name → name of the distribution, where they differ.
+DISTRIBUTION = {
+    "llvmlite": "numba",
+    "yaml": "pyyaml",
+    "rclpy": "ros-jazzy-rclpy",
+    "PIL": "pillow",
+    "xr": "pyopenxr",
+    "faiss": "faiss-cpu",
+}
+ROS_MESSAGES = re.compile(r"\w+_(msgs|interfaces)|std_srvs|rosidl_runtime_py")
+FROM_ROS = {"launch", "launch_ros", "ament_index_python", "tf2_ros", "rosbag2_py"}
+
+
+def modules() -> list[str]:
+    paths = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
+    names = [".".join(path.with_suffix("").parts) for path in paths if path.name != "__main__.py"]
+    return [name.removesuffix(".__init__") for name in names]
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+    return found
+
+
+def third_party(path: Path) -> set[str]:
+    tops = {name.split(".")[0] for name in imports(path)}
+    return {top for top in tops if top not in sys.stdlib_module_names and top not in ("mm_ros", "__future__")}
+
+
+@pytest.mark.parametrize("name", modules())
+def test_every_module_imports(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] in OPTIONAL:
+            pytest.skip(f"{name} needs {error.name}, which an extra brings")
+        raise
+    for public in getattr(module, "__all__", ()):
+        assert hasattr(module, public), f"{name}.__all__ promises {public}"
+
+
+def test_the_ground_imports_no_ros() -> None:
+    code = (
+        "import sys, mm_ros, mm_ros.core, mm_ros.core.jit, mm_ros.core.types;"
+        "print([m for m in ('rclpy', 'mm_ros.msg', 'onnxruntime', 'rosbags') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_third_party_import_is_declared() -> None:
+    text = (PACKAGE.parent / "pyproject.toml").read_text()
+    declared = {name.lower() for name in re.findall(r'^\s*"?([A-Za-z][\w-]*)(?:\[[\w,]+\])?[<>=~"]', text, re.M)}
+    declared |= {name.lower() for name in re.findall(r'"([A-Za-z][\w-]*)(?:\[[\w,]+\])?[<>=~"]', text)}
+    for path in PACKAGE.rglob("*.py"):
+        for top in third_party(path):
+            if ROS_MESSAGES.fullmatch(top) or top in FROM_ROS or top == "rclpy":
+                continue
+            name = DISTRIBUTION.get(top, top).lower()
+            assert name in declared, f"{path} imports {top}; pyproject.toml knows no {name}"
+
+
+def test_every_ros_package_that_is_imported_is_in_package_xml() -> None:
+    text = (PACKAGE.parent / "package.xml").read_text()
+    for path in PACKAGE.rglob("*.py"):
+        for top in third_party(path):
+            if ROS_MESSAGES.fullmatch(top) and top not in ("rosidl_runtime_py",):
+                assert f"depend>{top}<" in text, f"{path} imports {top}; package.xml does not depend on it"
+
+
+# --- verbs ---------------------------------------------------------------------------------------------------
+
+
+def verb_rows() -> list[tuple[str, ...]]:
+    from mm_ros.cli import VERBS
+
+    return [(verb, sub) if sub else (verb,) for verb, subs in VERBS.items() for sub in (subs or ("",))]
+
+
+@pytest.mark.parametrize("words", verb_rows(), ids=" ".join)
+def test_verb_is_there_and_its_help_shows_an_example(words: tuple[str, ...]) -> None:
+    from mm_ros.cli import exists, one_line_help
+
+    assert exists(*words), f"mm_ros {' '.join(words)} has no module in mm_ros/commands"
+    assert one_line_help(*words), f"mm_ros {' '.join(words)} has no HELP"
+    done = subprocess.run(
+        [sys.executable, "-m", "mm_ros", *words, "--help"], capture_output=True, text=True, cwd=PACKAGE.parent
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mm_ros " + " ".join(words) in done.stdout
+    assert "example" in done.stdout.lower(), f"mm_ros {' '.join(words)} --help shows no example"
+
+
+def test_every_command_file_is_in_the_table() -> None:
+    from mm_ros.cli import module_name
+
+    table = {module_name(*words) for words in verb_rows()}
+    for path in (PACKAGE / "commands").glob("*.py"):
+        tree = ast.parse(path.read_text())
+        is_verb = any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body)
+        assert not is_verb or path.stem in table, f"{path.name} has run(), but cli.VERBS does not name it"
+
+
+def test_help_lists_the_verbs_without_importing_them() -> None:
+    code = (
+        "import sys\n"
+        "from mm_ros.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'numba', 'rclpy', 'numpy', 'torch'} & set(sys.modules), 'heavy'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+    assert "doctor" in done.stdout
+
+
+# --- what main() makes of mistakes -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing_verb(monkeypatch: pytest.MonkeyPatch):
+    from mm_ros.commands import clean
+
+    def fail_with(error: BaseException) -> None:
+        def run(_args: object) -> int:
+            raise error
+
+        monkeypatch.setattr(clean, "run", run)
+
+    return fail_with
+
+
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(failing_verb, capsys: pytest.CaptureFixture[str]) -> None:
+    from mm_ros.cli import main
+    from mm_ros.core.errors import MmRosError
+
+    failing_verb(MmRosError("joint 'Tail' is not in skeleton 'cmu'"))
+    assert main(["clean"]) == 2
+    assert capsys.readouterr().err == "mm_ros: joint 'Tail' is not in skeleton 'cmu'\n"
+
+
+def test_ctrl_c_is_exit_code_130(failing_verb) -> None:
+    from mm_ros.cli import main
+
+    failing_verb(KeyboardInterrupt())
+    assert main(["clean"]) == 130
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(failing_verb) -> None:
+    from mm_ros.cli import main
+
+    failing_verb(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        main(["clean"])
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m mm_ros --help | head -c 1", shell=True, capture_output=True, text=True, cwd=PACKAGE.parent
+    )
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_unknown_verb_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    from mm_ros.cli import main
+
+    with pytest.raises(SystemExit) as info:
+        main(["walk"])
+    assert info.value.code == 2
+    assert "doctor" in capsys.readouterr().err
