@@ -247,3 +247,22 @@ def forward_kinematics(
         q = get4(rotations, k)
         put3(positions, j, add(get3(positions, k), rotate(q, get3(local_positions, j))))
         put4(rotations, j, mul(q, get4(local_rotations, j)))
+
+
+@njit
+def velocity_of_exp(x: Row, rate: Row) -> Vec:
+    """Angular velocity of exp(x) while the rotation vector x changes at `rate`."""
+    t = norm(x)
+    a = 0.5 - t * t / 24.0 if t < 1e-3 else (1.0 - math.cos(t)) / (t * t)
+    b = 1.0 / 6.0 - t * t / 120.0 if t < 1e-3 else (t - math.sin(t)) / (t * t * t)
+    c = cross(x, rate)
+    return add(rate, add(scale(c, a), scale(cross(x, c), b)))
+
+
+@njit
+def rate_of_log(x: Row, velocity: Row) -> Vec:
+    """The inverse of `velocity_of_exp`: how fast the rotation vector x changes under an angular velocity."""
+    t = norm(x)
+    b = 1.0 / 12.0 + t * t / 720.0 if t < 1e-2 else (1.0 - 0.5 * t / math.tan(0.5 * t)) / (t * t)
+    c = cross(x, velocity)
+    return add(sub(velocity, scale(c, 0.5)), scale(cross(x, c), b))

@@ -1,0 +1,255 @@
+"""Feet that stand: a toe that touches the ground stays where it is until the motion lifts it.
+
+The lock holds the toe's place and the foot's heading; heel and roll stay the motion's, so that the foot still rolls off.
+Every change of mind (lock, release, step) leaves an offset that dies away: no jump in value or velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.core import quat
+from mm_ros.core.body import LEG_STRIDE, turn_joint, update_room
+from mm_ros.core.ik import bend_limits, bend_normal, bend_two, soft_reach
+from mm_ros.core.jit import njit
+from mm_ros.core.quat import Quat, Row, Vec
+from mm_ros.core.skeleton import LEFT_UPPER_LEG, Skeleton
+from mm_ros.core.springs import decay, decay3
+from mm_ros.core.types import F64
+
+REACH_ZONE = 0.006  # m of a leg's length in which it stretches ever more slowly
+SHARPEST_KNEE = 2.7  # rad
+LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
+TOE_TIP = 0.07  # m ahead of the toe joint
+HEEL_RAISE_LIMIT = 0.9  # rad that a far hip may lift the heel of a standing foot
+UNREACHABLE = 0.03  # m that a standing toe may miss its place before it lets go
+
+
+class Feet(NamedTuple):
+    """Row 0 left, row 1 right. Room axes; `place` is the toe joint's."""
+
+    locked: NDArray[np.int8]  # (2,)
+    place: F64  # (2, 3) of the lock
+    yaw: F64  # (2,) of the lock
+    offset: F64  # (2, 3) from where it should be, dying away
+    rate: F64  # (2, 3)
+    turn: F64  # (2, 2) offset of the yaw and its rate
+    toe: F64  # (2, 3) as published last
+    toe_rate: F64  # (2, 3)
+    heading: F64  # (2, 2) yaw as published last and its rate
+    wish: F64  # (2, 3) of the free foot, last step
+    stepping: F64  # (2,) s left of a step that nobody but us makes
+    rest: F64  # (2, 2) height of toe and ankle above the floor when standing
+    ankle_to_toe: F64  # (2, 3) in foot axes
+    ready: NDArray[np.int8]  # (1,) 0 before the first step
+
+
+def make_feet(skeleton: Skeleton) -> Feet:
+    rest = skeleton.rest_positions().astype(np.float64)
+    legs = [LEFT_UPPER_LEG, LEFT_UPPER_LEG + LEG_STRIDE]
+    heights = np.array([[max(rest[leg + 3, 2], 0.0), rest[leg + 2, 2]] for leg in legs])
+    toes = np.array([skeleton.offsets[leg + 3] for leg in legs], np.float64)
+    return Feet(
+        np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
+        np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), heights, toes,
+        np.zeros(1, np.int8),
+    )  # fmt: skip
+
+
+@njit
+def place_foot(
+    body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
+    contact: bool, ground: float, dt: float,
+) -> None:  # fmt: skip
+    """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes."""
+    rest_toe = feet.rest[side, 0]
+    bone = quat.get3(feet.ankle_to_toe, side)
+    wish = (toe_matched[0], toe_matched[1], max(toe_matched[2] + ground, ground + rest_toe))
+    wish_yaw = heading_of(foot, bone)
+    first = feet.ready[0] == 0
+    decide(feet, t, side, wish, wish_yaw, contact, ground, dt, first)
+    toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, dt)
+    foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
+    toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
+    missed = pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
+    _remember(feet, side, toe, yaw, wish, dt, first)
+    if feet.locked[side] and missed > UNREACHABLE:
+        release(feet, t, side, wish, wish_yaw, contact)
+
+
+@njit
+def heading_of(foot: Row, bone: Row) -> float:
+    d = quat.rotate(foot, bone)
+    return math.atan2(d[1], d[0])
+
+
+@njit
+def decide(
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, contact: bool, ground: float, dt: float, first: bool
+) -> None:
+    """Lock, hold or release."""
+    feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
+    if feet.locked[side]:
+        away = quat.sub(wish, quat.get3(feet.place, side))
+        distance = math.hypot(away[0], away[1])
+        turned = abs(quat.wrap(wish_yaw - feet.yaw[side]))
+        other_stands = feet.stepping[1 - side] <= 0.0
+        too_far = distance > t.release_m or turned > t.release_angle
+        much_too_far = distance > 1.5 * t.release_m or turned > 1.5 * t.release_angle
+        if not contact or (too_far and other_stands) or much_too_far:
+            release(feet, t, side, wish, wish_yaw, contact)
+        return
+    if not contact or t.lock_on == 0 or feet.stepping[side] > 0.0:
+        return
+    speed = 0.0
+    if not first and dt > 0.0:
+        moved = quat.sub(wish, quat.get3(feet.wish, side))
+        speed = math.hypot(moved[0], moved[1]) / dt
+    low = wish[2] + feet.offset[side, 2] < ground + feet.rest[side, 0] + LOCK_HEIGHT
+    if speed < t.lock_speed and low:
+        lock(feet, side, wish, wish_yaw, ground, dt)
+
+
+@njit
+def lock(feet: Any, side: int, wish: Row, wish_yaw: float, ground: float, dt: float) -> None:
+    """Here and now: at the published place, run on for one step."""
+    now = quat.add(wish, quat.get3(feet.offset, side))
+    yaw = quat.wrap(wish_yaw + feet.turn[side, 0])
+    z = ground + feet.rest[side, 0]
+    quat.put3(feet.place, side, (now[0], now[1], z))
+    feet.yaw[side] = yaw
+    quat.put3(feet.offset, side, (0.0, 0.0, now[2] - z))
+    quat.put3(feet.rate, side, quat.get3(feet.toe_rate, side))
+    feet.turn[side, 0] = 0.0
+    feet.turn[side, 1] = feet.heading[side, 1]
+    feet.locked[side] = 1
+
+
+@njit
+def release(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, contact: bool) -> None:
+    """Back to the motion. While the motion still stands there, this is a step of our own."""
+    here = quat.add(quat.get3(feet.place, side), quat.get3(feet.offset, side))
+    quat.put3(feet.offset, side, quat.sub(here, wish))
+    feet.turn[side, 0] = quat.wrap(feet.yaw[side] + feet.turn[side, 0] - wish_yaw)
+    feet.locked[side] = 0
+    if contact:
+        feet.stepping[side] = t.step_s
+
+
+@njit
+def _advance(
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, dt: float
+) -> tuple[Vec, float]:
+    """Where toe and heading are now: the goal plus what is left of the offset."""
+    halflife = t.lock_halflife if feet.locked[side] else t.release_halflife
+    x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), halflife, dt)
+    quat.put3(feet.offset, side, x)
+    quat.put3(feet.rate, side, v)
+    a, w = decay(feet.turn[side, 0], feet.turn[side, 1], halflife, dt)
+    feet.turn[side, 0], feet.turn[side, 1] = a, w
+    goal = quat.get3(feet.place, side) if feet.locked[side] else wish
+    goal_yaw = feet.yaw[side] if feet.locked[side] else wish_yaw
+    toe = quat.add(goal, x)
+    if feet.stepping[side] > 0.0:
+        phase = 1.0 - feet.stepping[side] / t.step_s
+        toe = (toe[0], toe[1], toe[2] + t.step_height * math.sin(math.pi * phase) ** 2)
+    return (toe[0], toe[1], max(toe[2], ground + feet.rest[side, 0])), quat.wrap(goal_yaw + a)
+
+
+@njit
+def _remember(feet: Any, side: int, toe: Row, yaw: float, wish: Row, dt: float, first: bool) -> None:
+    if first or dt <= 0.0:
+        quat.put3(feet.toe_rate, side, (0.0, 0.0, 0.0))
+        feet.heading[side, 1] = 0.0
+    else:
+        quat.put3(feet.toe_rate, side, quat.scale(quat.sub(toe, quat.get3(feet.toe, side)), 1.0 / dt))
+        feet.heading[side, 1] = quat.wrap(yaw - feet.heading[side, 0]) / dt
+    quat.put3(feet.toe, side, toe)
+    quat.put3(feet.wish, side, wish)
+    feet.heading[side, 0] = yaw
+
+
+@njit
+def pose_leg(
+    body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float
+) -> float:
+    """Bends the leg so that the toe joint comes to `toe`. Returns by how much it misses (m)."""
+    leg = LEFT_UPPER_LEG + side * LEG_STRIDE
+    bone = quat.get3(feet.ankle_to_toe, side)
+    hip = quat.get3(body.room_positions, leg)
+    longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
+    foot = _heel_above_floor(foot, bone, toe, ground + 0.9 * feet.rest[side, 1])
+    raised = _raise_heel(foot, bone, toe, hip, longest)
+    toes = quat.mul(quat.mul_inv(raised, foot), toes)
+    foot = raised
+    ankle = quat.sub(toe, quat.rotate(foot, bone))
+    line = quat.sub(ankle, hip)
+    d = quat.norm(line)
+    reach = soft_reach(d, longest, REACH_ZONE)
+    reach = max(reach, bend_limits(lengths[side, 2], lengths[side, 3], SHARPEST_KNEE))
+    end = quat.add(hip, quat.scale(quat.unit(line, (0.0, 0.0, -1.0)), reach))
+    thigh, shin = quat.get4(body.room_rotations, leg), quat.get4(body.room_rotations, leg + 1)
+    knee, old_end = quat.get3(body.room_positions, leg + 1), quat.get3(body.room_positions, leg + 2)
+    normal = bend_normal(hip, knee, old_end, quat.rotate(thigh, (0.0, 1.0, 0.0)))
+    thigh, shin, knee = bend_two(hip, knee, old_end, end, normal, thigh, shin)
+    turn_joint(body, leg, thigh)
+    quat.put3(body.room_positions, leg + 1, knee)
+    turn_joint(body, leg + 1, shin)
+    turn_joint(body, leg + 2, quat.normalize(foot))
+    turn_joint(body, leg + 3, quat.normalize(_tip_above_floor(toes, toe, ground)))
+    update_room(body, leg, leg + 4)
+    return abs(d - reach)
+
+
+@njit
+def _pitch_axis(foot: Row, bone: Row) -> Vec:
+    """Horizontal, to the left of the foot; turning about it by a positive angle lowers the toe, so raises the heel."""
+    d = quat.rotate(foot, bone)
+    return quat.unit((-d[1], d[0], 0.0), quat.rotate(foot, (0.0, 1.0, 0.0)))
+
+
+@njit
+def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
+    """Pitch the foot about the toe until the ankle is at least that high."""
+    d = quat.rotate(foot, bone)
+    if toe[2] - d[2] >= lowest:
+        return (foot[0], foot[1], foot[2], foot[3])
+    size = quat.norm(d)
+    want = max(min((toe[2] - lowest) / size, 1.0), -1.0)
+    have = max(min(d[2] / size, 1.0), -1.0)
+    return quat.mul(quat.about(_pitch_axis(foot, bone), math.asin(have) - math.asin(want)), foot)
+
+
+@njit
+def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float) -> Quat:
+    """A hip too far away lifts the heel, as far as an ankle goes; the way is smooth because the need is."""
+    axis = _pitch_axis(foot, bone)
+    angle = 0.0
+    for _ in range(4):
+        d = quat.rotate(quat.about(axis, angle), quat.rotate(foot, bone))
+        line = quat.sub(quat.sub(toe, d), hip)
+        far = quat.norm(line) - (longest - REACH_ZONE)
+        if far <= 1e-5:
+            break
+        # How fast the ankle nears the hip when the foot pitches.
+        slope = -quat.dot(quat.cross(axis, quat.scale(d, -1.0)), quat.unit(line, axis))
+        if slope < 0.02:
+            break
+        angle = min(angle + far / slope, HEEL_RAISE_LIMIT)
+    return quat.normalize(quat.mul(quat.about(axis, angle), foot))
+
+
+@njit
+def _tip_above_floor(toes: Row, toe: Row, ground: float) -> Quat:
+    tip = quat.rotate(toes, (TOE_TIP, 0.0, 0.0))
+    low = ground - toe[2]
+    if tip[2] >= low or tip[2] > 0.0:
+        return (toes[0], toes[1], toes[2], toes[3])
+    axis = quat.unit((-tip[1], tip[0], 0.0), quat.rotate(toes, (0.0, 1.0, 0.0)))
+    have = max(min(tip[2] / TOE_TIP, 1.0), -1.0)
+    want = max(min(low / TOE_TIP, 1.0), -1.0)
+    return quat.mul(quat.about(axis, math.asin(have) - math.asin(want)), toes)

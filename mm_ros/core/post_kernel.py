@@ -1,0 +1,178 @@
+"""One step behind the matched pose, compiled: blend, head, feet, hands. The Python side is core/postprocess.py."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.core import quat
+from mm_ros.core.body import LEG_STRIDE, update_room
+from mm_ros.core.feet import place_foot
+from mm_ros.core.inertialize import Offsets, decay_offset, make_offsets, offset_between, start_offset, with_offset
+from mm_ros.core.jit import njit
+from mm_ros.core.quat import Quat, Row, Vec
+from mm_ros.core.skeleton import HIPS, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
+from mm_ros.core.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, R
+from mm_ros.core.upper_body import place_hand, place_head
+
+RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker that comes back
+
+
+class Source(NamedTuple):
+    """The matched motion as it came last, and the offsets on it: row j joint j's rotation, row J the hips' position."""
+
+    positions: F64  # (J, 3)
+    rotations: F64  # (J, 4)
+    velocities: F64  # (J, 3)
+    angular_velocities: F64  # (J, 3)
+    root: F64  # (2, 4): x y z yaw of the last step, and their rates in the root's axes
+    offsets: Offsets  # of J + 1 rows
+
+
+class Hold(NamedTuple):
+    """What the trackers want, per role; held in the chest's axes (hands) or the root's (head) while one is lost."""
+
+    weight: F64  # (R,) 0 … 1, linear in time
+    positions: F64  # (R, 3)
+    rotations: F64  # (R, 4)
+    gap: Offsets  # 2 R rows: position, rotation
+
+
+def make_source() -> Source:
+    q = np.zeros((J, 4))
+    q[:, 0] = 1.0
+    return Source(np.zeros((J, 3)), q, np.zeros((J, 3)), np.zeros((J, 3)), np.zeros((2, 4)), make_offsets(J + 1))
+
+
+def make_hold() -> Hold:
+    q = np.zeros((R, 4))
+    q[:, 0] = 1.0
+    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R))
+
+
+@njit
+def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
+    """body's local pose = the matched pose with what is left of the last jump's offset. `new`: like Source."""
+    _update_root_rate(s, new.root, dt)
+    for j in range(HIPS, J):
+        if jumped:
+            _restart(s, t, new, j, dt)
+        q, w = quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j)
+        x, v = decay_offset(s.offsets, j, t.kind, t.halflife, 0.0 if jumped else dt)
+        out, _ = with_offset(q, w, x, v)
+        quat.put4(body.rotations, j, out)
+        quat.put3(body.positions, j, quat.get3(new.positions, j))
+    x, _ = decay_offset(s.offsets, J, t.kind, t.halflife, 0.0 if jumped else dt)
+    quat.put3(body.positions, HIPS, quat.add(quat.get3(new.positions, HIPS), x))
+    s.positions[:] = new.positions
+    s.rotations[:] = new.rotations
+    s.velocities[:] = new.velocities
+    s.angular_velocities[:] = new.angular_velocities
+
+
+@njit
+def _update_root_rate(s: Any, root: Any, dt: float) -> None:
+    """Row 0 of s.root becomes the new root; row 1 keeps the rate of the step before in its first three … see _restart."""
+    s.root[0] = root[0]
+
+
+@njit
+def _restart(s: Any, t: Any, new: Any, j: int, dt: float) -> None:
+    """Where joint j would be by now had nothing happened, as an offset on the new motion."""
+    w_old = quat.get3(s.angular_velocities, j)
+    q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
+    x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
+    q, w = with_offset(q_old, w_old, x, v)
+    x, v = offset_between(q, w, quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j))
+    start_offset(s.offsets, j, x, v, t.kind, t.blend_time)
+    if j == HIPS:
+        v_old = quat.get3(s.velocities, HIPS)
+        x, v = decay_offset(s.offsets, J, t.kind, t.halflife, dt)
+        p = quat.add(quat.add(quat.get3(s.positions, HIPS), quat.scale(v_old, dt)), x)
+        x = quat.sub(p, quat.get3(new.positions, HIPS))
+        v = quat.sub(quat.add(v_old, v), quat.get3(new.velocities, HIPS))
+        start_offset(s.offsets, J, x, v, t.kind, t.blend_time)
+
+
+@njit
+def follow_target(hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float) -> tuple[Vec, Quat, float]:
+    """Target pose in the room and its weight (smooth in time). `base`: what carries the target while it is lost."""
+    w = hold.weight[role]
+    if seen:
+        if 0.0 < w < 1.0 and hold.gap.elapsed[role] > 0.0:
+            held_p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
+            held_q = quat.mul(base_q, quat.get4(hold.rotations, role))
+            start_offset(hold.gap, role, quat.sub(held_p, p), (0.0, 0.0, 0.0), 0, 0.0)
+            start_offset(hold.gap, R + role, quat.log(quat.mul_inv(held_q, q)), (0.0, 0.0, 0.0), 0, 0.0)
+        hold.gap.elapsed[role] = 0.0
+        w = min(w + dt / t.fade_s, 1.0)
+        x, _ = decay_offset(hold.gap, role, 0, RETURN_HALFLIFE_S, dt)
+        turn, _ = decay_offset(hold.gap, R + role, 0, RETURN_HALFLIFE_S, dt)
+        p = quat.add(p, x)
+        q = quat.mul(quat.exp(turn), q)
+        quat.put3(hold.positions, role, quat.unrotate(base_q, quat.sub(p, base_p)))
+        quat.put4(hold.rotations, role, quat.normalize(quat.inv_mul(base_q, q)))
+    else:
+        hold.gap.elapsed[role] += dt  # for how long it has been lost
+        w = max(w - dt / t.fade_s, 0.0)
+        p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
+        q = quat.mul(base_q, quat.get4(hold.rotations, role))
+    hold.weight[role] = w
+    return quat.add(p, (0.0, 0.0, 0.0)), quat.normalize(q), w * w * (3.0 - 2.0 * w)
+
+
+@njit
+def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
+    """Pose of the joint that carries a device: tracker · device⁻¹, `device` being x y z qw qx qy qz in joint axes."""
+    q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
+    return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
+
+
+@njit
+def post_step(
+    body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
+) -> None:  # fmt: skip
+    """`new.root[0]`: x y z yaw. `grounds` (3,): floor under root, left and right toe."""
+    blend(body, source, t, new, jumped, dt)
+    quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
+    quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
+    update_room(body, 0, J)
+    toes = (quat.get3(body.room_positions, LEFT_TOES), quat.get3(body.room_positions, LEFT_TOES + LEG_STRIDE))
+    feet_q = (quat.get4(body.room_rotations, LEFT_TOES - 1), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE - 1))
+    toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
+
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    update_room(body, LEFT_SHOULDER, J)
+    for side in range(2):
+        toe = quat.add(toes[side], (shift[0], shift[1], 0.0))
+        place_foot(
+            body, feet, lengths, t, side, toe, feet_q[side], toes_q[side], contacts[side] != 0, grounds[1 + side], dt
+        )
+    feet.ready[0] = 1
+    for side in range(2):
+        _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+
+
+@njit
+def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> Vec:
+    p, q = wear(quat.get3(trackers, HEAD_ROLE), quat.get4(rotations, HEAD_ROLE), devices[HEAD_ROLE])
+    base_p, base_q = quat.get3(body.room_positions, 0), quat.get4(body.room_rotations, 0)
+    p, q, w = follow_target(hold, t, HEAD_ROLE, seen[HEAD_ROLE] != 0, p, q, base_p, base_q, dt)
+    if w <= 0.0:
+        return (0.0, 0.0, 0.0)
+    return place_head(body, p, q, w, t.lean_limit, t.hips_reach)
+
+
+@njit
+def _hand(
+    body: Any, hold: Any, lengths: Any, t: Any, side: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
+    dt: float,
+) -> None:  # fmt: skip
+    role = LEFT_HAND_ROLE + side
+    p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
+    base_p, base_q = quat.get3(body.room_positions, UPPER_CHEST), quat.get4(body.room_rotations, UPPER_CHEST)
+    p, q, w = follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)
+    if w > 0.0:
+        place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)

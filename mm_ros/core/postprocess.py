@@ -1,0 +1,139 @@
+"""From the matched pose to the published one: blended, head and hands on their trackers, feet on the floor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mm_ros.core import rotations as rot
+from mm_ros.core.body import limb_lengths, make_body
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.feet import make_feet
+from mm_ros.core.floor import FlatFloor, Floor
+from mm_ros.core.inertialize import clear_offsets
+from mm_ros.core.post_kernel import make_hold, make_source, post_step
+from mm_ros.core.post_settings import PostSettings as PostSettings
+from mm_ros.core.post_settings import tuning
+from mm_ros.core.skeleton import Skeleton
+from mm_ros.core.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.core.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
+
+
+class PostStage:
+    """`skeleton` has the user's size already (database skeleton × scale)."""
+
+    def __init__(
+        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None
+    ) -> None:
+        self.skeleton, self.floor = skeleton, floor or FlatFloor()
+        self._lengths = limb_lengths(skeleton)
+        self.set_calibration(calibration)
+        self.settings = settings
+        self.reset()
+
+    @property
+    def settings(self) -> PostSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: PostSettings) -> None:
+        self._settings, self._tuning = settings, tuning(settings)
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        self._devices = np.zeros((R, 7))
+        self._devices[:, 3] = 1.0
+        self._devices[HEAD_ROLE] = calibration.headset_in_head
+        self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
+        self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
+        if not np.isfinite(self._devices).all() or (np.abs(np.linalg.norm(self._devices[:, 3:], axis=1) - 1) > 1e-3).any():
+            raise MmRosError(
+                "calibration: headset_in_head, left_grip_in_hand and right_grip_in_hand need finite positions and unit "
+                f"quaternions, came {self._devices[:3].round(3).tolist()}"
+            )
+
+    def reset(self) -> None:
+        self._timeline = Timeline()
+        self._body, self._source, self._new = make_body(), make_source(), make_source()
+        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        self._last: AvatarPose | None = None
+        self._stretch = (0, 0)
+
+    def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
+        judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
+        if judged.verdict == DROP and self._last is not None:
+            return self._last
+        if judged.verdict == RESET:
+            self._forget()
+        if judged.verdict == CARRY and trackers is not None:
+            self._carry(trackers.new_from_old)
+        fresh = self._last is None
+        self._load(matched)
+        p, q, seen = self._targets(trackers)
+        if fresh:
+            self._hold.weight[:] = seen
+        jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
+        self._stretch = (matched.run, matched.segment)
+        post_step(
+            self._body, self._source, self._new, self._hold, self._feet, self._lengths, self._tuning, p, q, seen,
+            self._devices, matched.contacts.astype(np.uint8), self._grounds(), jumped, judged.dt,
+        )  # fmt: skip
+        self._last = self._published(matched, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        return self._last
+
+    def _forget(self) -> None:
+        self._last = None
+        clear_offsets(self._source.offsets)
+        clear_offsets(self._hold.gap)
+        self._hold.weight[:] = 0
+        self._feet = make_feet(self.skeleton)
+
+    def _carry(self, new_from_old: F64) -> None:
+        """Re-centred: everything that is known in the room moves along."""
+        q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
+        for points in (self._feet.place, self._feet.toe, self._feet.wish):
+            points[:] = rot.rotate(q, points) + new_from_old[:3]
+        for vectors in (self._feet.offset, self._feet.rate, self._feet.toe_rate):
+            vectors[:] = rot.rotate(q, vectors)
+        self._feet.yaw += yaw
+        self._feet.heading[:, 0] += yaw
+
+    def _load(self, matched: AvatarPose) -> None:
+        n = self._new
+        n.positions[:], n.rotations[:] = matched.positions, matched.rotations
+        n.velocities[:], n.angular_velocities[:] = matched.velocities, matched.angular_velocities
+        n.root[0, :3] = matched.root[:3]
+        n.root[0, 3] = rot.yaw_of(matched.root[3:])
+        if not (np.isfinite(n.positions).all() and np.isfinite(n.rotations).all() and np.isfinite(n.root).all()):
+            raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
+
+    def _targets(self, trackers: TrackerFrame | None) -> tuple[F64, F64, np.ndarray]:
+        """Positions, rotations, and which of them count: tracked or extrapolated, finite, with a real rotation."""
+        if trackers is None:
+            return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
+        p, q = trackers.positions, trackers.rotations
+        norm = np.sqrt((q * q).sum(1))
+        good = np.isfinite(p).all(1) & (np.abs(norm - 1) < 0.1) & (trackers.state != LOST)
+        s = self._settings
+        good &= np.array([s.head, s.hands, s.hands, s.extra_trackers, s.extra_trackers, s.extra_trackers])
+        bad = ~good[:, None]
+        return np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q), good.astype(np.uint8)
+
+    def _grounds(self) -> F64:
+        root, toes = self._new.root[0], self._feet.toe
+        return np.array([self.floor(root[0], root[1]), self.floor(*toes[0, :2]), self.floor(*toes[1, :2])])
+
+    def _published(self, matched: AvatarPose, dt: float) -> AvatarPose:
+        positions, rotations = self._body.positions.astype(np.float32), self._body.rotations.astype(np.float32)
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        return replace(
+            matched,
+            root=np.concatenate([self._new.root[0, :3], rot.from_yaw(self._new.root[0, 3])]),
+            positions=positions,
+            rotations=rotations,
+            locked=self._feet.locked.astype(np.bool_),
+        )
+
+    def warm_up(self, matched: AvatarPose) -> None:
+        self.step(matched, TrackerFrame(matched.stamp_ns))
+        self.reset()

@@ -1,0 +1,232 @@
+"""Head on the headset, hands on the controllers; the hips give way, the feet are somebody else's work.
+
+The head moves by moving the hips, so that the torso keeps the lean that the motion has; only what is beyond a
+comfortable shift is leaned, and never beyond `lean_limit`. An arm is a triangle from shoulder to wrist; the elbow's
+direction depends on the hand's direction alone (smoothly), so that equal hands give equal arms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mm_ros.core import quat
+from mm_ros.core.body import ARM_STRIDE, turn_joint, update_room
+from mm_ros.core.ik import bend_limits, corner, soft_reach
+from mm_ros.core.jit import njit
+from mm_ros.core.quat import Quat, Row, Vec
+from mm_ros.core.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_SHOULDER,
+    LEFT_UPPER_ARM,
+    NECK,
+    SPINE,
+    UPPER_CHEST,
+)
+
+TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
+UPPER_STOP = LEFT_HAND + ARM_STRIDE + 1  # and the arms up to here
+
+NECK_SHARE = 0.4  # of a turn of the head
+COMFORTABLE_TURN = 0.9  # rad of head against chest; beyond it the spine twists along
+SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
+COMFORTABLE_SHIFT = 0.08  # m; people lean rather than push the hips farther than this
+LEAN_SHARE = 0.5  # of what is beyond
+
+REACH_ZONE = 0.008  # m of an arm's length in which it stretches ever more slowly
+SHARPEST_ELBOW = 2.65  # rad
+CLAVICLE_START = 0.92  # share of the arm's length from which on the shoulder follows
+CLAVICLE_LIMIT = 0.45  # rad
+FOREARM_TWIST_LIMIT = 1.5  # rad either way
+WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ little finger
+
+
+@njit
+def place_head(body: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float) -> Vec:
+    """Moves hips, spine, neck and head. Returns how far the hips were moved."""
+    matched_neck = quat.get4(body.room_rotations, NECK)
+    matched_head = quat.get4(body.room_rotations, HEAD)
+    goal = quat.slerp(matched_head, rotation, weight)
+    target = quat.mix(quat.get3(body.room_positions, HEAD), target, weight)
+    turn = quat.mul_inv(goal, matched_head)
+    _twist_spine(body, turn)
+    neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
+    start = quat.get3(body.room_positions, HIPS)
+    for i in range(3):
+        turn_joint(body, NECK, neck)
+        turn_joint(body, HEAD, goal)
+        update_room(body, HEAD, TORSO_STOP)
+        missing = quat.sub(target, quat.get3(body.room_positions, HEAD))
+        if i == 0:
+            _lean(body, missing, lean_limit)
+            continue
+        hips = quat.add(quat.get3(body.room_positions, HIPS), missing)
+        shift = quat.sub(hips, start)
+        flat = quat.shortened((shift[0], shift[1], 0.0), hips_reach)
+        _move_hips(body, quat.add(start, (flat[0], flat[1], shift[2])))
+    return quat.sub(quat.get3(body.room_positions, HIPS), start)
+
+
+@njit
+def _move_hips(body: Any, position: Row) -> None:
+    local = quat.unrotate(
+        quat.get4(body.room_rotations, 0), quat.sub(position, quat.get3(body.room_positions, 0))
+    )
+    quat.put3(body.positions, HIPS, local)
+    update_room(body, HIPS, TORSO_STOP)
+
+
+@njit
+def _torso_axis(body: Any) -> Vec:
+    line = quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS))
+    return quat.unit(line, (0.0, 0.0, 1.0))
+
+
+@njit
+def _bend_spine(body: Any, whole: Row) -> None:
+    """Spine, chest and upper chest each do a third of this rotation (room axes); the head's pose is stale after it."""
+    third = quat.share(whole, 1.0 / 3.0)
+    part = third
+    for j in (SPINE, CHEST, UPPER_CHEST):
+        old = quat.get4(body.room_rotations, j)
+        turn_joint(body, j, quat.normalize(quat.mul(part, old)))
+        part = quat.mul(third, part)
+    update_room(body, SPINE, TORSO_STOP)
+
+
+@njit
+def _twist_spine(body: Any, turn: Row) -> None:
+    axis = _torso_axis(body)
+    asked = quat.twist(turn, axis)
+    beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0)
+    if beyond > 0.0:
+        _bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
+
+
+@njit
+def _lean(body: Any, missing: Row, limit: float) -> None:
+    flat = (missing[0], missing[1], 0.0)
+    distance = quat.norm(flat)
+    beyond = LEAN_SHARE * max(distance - COMFORTABLE_SHIFT, 0.0)
+    if beyond <= 0.0 or limit <= 0.0:
+        return
+    up = quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, SPINE))
+    angle = limit * (1.0 - math.exp(-beyond / (max(quat.norm(up), 1e-3) * limit)))
+    axis = quat.unit(quat.cross((0.0, 0.0, 1.0), flat), (0.0, 1.0, 0.0))
+    _bend_spine(body, quat.about(axis, angle))
+
+
+@njit
+def place_hand(
+    body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float
+) -> None:
+    """One arm (0 left, 1 right) to a wrist pose in the room; the chest's room pose must be current.
+
+    `grip` is the controller's place in the hand's axes: where the wrist's limits turn the hand away from `rotation`,
+    the wrist moves so that the controller stays in the hand.
+    """
+    shift = side * ARM_STRIDE
+    clavicle, upper, lower, hand = (
+        LEFT_SHOULDER + shift, LEFT_UPPER_ARM + shift, LEFT_LOWER_ARM + shift, LEFT_HAND + shift,
+    )  # fmt: skip
+    old_clavicle, old_upper = quat.get4(body.rotations, clavicle), quat.get4(body.rotations, upper)
+    old_lower, old_hand = quat.get4(body.rotations, lower), quat.get4(body.rotations, hand)
+    held = quat.add(target, quat.rotate(rotation, grip))
+    wrist = target
+    for _ in range(3):
+        quat.put4(body.rotations, clavicle, old_clavicle)
+        update_room(body, clavicle, hand + 1)
+        _reach_with_shoulder(body, clavicle, upper, wrist, lengths[side, 0] + lengths[side, 1])
+        got = _solve_arm(body, lengths[side, 0], lengths[side, 1], side, wrist, rotation)
+        wrist_again = quat.sub(held, quat.rotate(got, grip))
+        if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
+            break
+        wrist = wrist_again
+    if weight < 1.0:
+        quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
+        quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
+        quat.put4(body.rotations, lower, quat.slerp(old_lower, quat.get4(body.rotations, lower), weight))
+        quat.put4(body.rotations, hand, quat.slerp(old_hand, quat.get4(body.rotations, hand), weight))
+        update_room(body, clavicle, hand + 1)
+
+
+@njit
+def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, length: float) -> None:
+    """The collar bone turns toward a far hand."""
+    shoulder = quat.get3(body.room_positions, upper)
+    line = quat.sub(wrist, shoulder)
+    lacking = quat.norm(line) - CLAVICLE_START * length
+    if lacking <= 0.0:
+        return
+    bone = quat.sub(shoulder, quat.get3(body.room_positions, clavicle))
+    size = max(quat.norm(bone), 1e-3)
+    along = quat.scale(bone, 1.0 / size)
+    pull = quat.across(quat.unit(line, along), along)
+    # Turning by an angle brings the shoulder nearer by size · angle · |pull|; a pull along the bone brings nothing.
+    angle = CLAVICLE_LIMIT * (1.0 - math.exp(-lacking / (size * CLAVICLE_LIMIT))) * quat.norm(pull)
+    axis = quat.unit(quat.cross(along, pull), (0.0, 0.0, 1.0))
+    turn_joint(
+        body, clavicle, quat.normalize(quat.mul(quat.about(axis, angle), quat.get4(body.room_rotations, clavicle)))
+    )
+    update_room(body, upper, upper + 3)
+
+
+@njit
+def elbow_direction(toward_hand: Row, side: int) -> Vec:
+    """Where the elbow points, in the chest's axes: unit, normal to the unit vector from shoulder to hand.
+
+    The elbow of a hand held in front of the belly hangs back, out and down; other hands turn it along by the shortest
+    way. What cannot be smooth (a field of directions on a sphere) is put up behind the head, where no hand gets.
+    """
+    s = 1.0 - 2.0 * side
+    rest = quat.unit((0.5, 0.1 * s, -0.86), (0.0, 0.0, -1.0))
+    elbow = quat.unit(quat.across((-0.8, 0.45 * s, -0.4), rest), (-1.0, 0.0, 0.0))
+    e = quat.rotate(quat.between(rest, toward_hand), elbow)
+    return quat.unit(quat.across(e, toward_hand), e)
+
+
+@njit
+def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row) -> Quat:
+    """Returns the hand's rotation in the room within the wrist's limits."""
+    upper = LEFT_UPPER_ARM + side * ARM_STRIDE
+    lower, hand = upper + 1, upper + 2
+    chest = quat.get4(body.room_rotations, UPPER_CHEST)
+    shoulder = quat.get3(body.room_positions, upper)
+    line = quat.sub(wrist, shoulder)
+    d = quat.norm(line)
+    u = quat.unit(line, quat.rotate(chest, (0.0, 1.0 - 2.0 * side, 0.0)))
+    d = soft_reach(d, (first + second) * 0.9999, REACH_ZONE)
+    d = max(d, bend_limits(first, second, SHARPEST_ELBOW))
+    end = quat.add(shoulder, quat.scale(u, d))
+    out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
+    elbow = corner(shoulder, end, out, first, second)
+    normal = quat.cross(out, u)
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # of the elbow in the rest pose's axes
+    a, b = quat.get3(body.positions, lower), quat.get3(body.positions, hand)
+    rest_a, rest_b = quat.unit(a, (0.0, 1.0, 0.0)), quat.unit(b, (0.0, 1.0, 0.0))
+    turn_joint(body, upper, quat.aligning(rest_a, hinge, quat.unit(quat.sub(elbow, shoulder), u), normal))
+    forearm = quat.aligning(rest_b, hinge, quat.unit(quat.sub(end, elbow), u), normal)
+    # The forearm turns the palm: the twist is its, the wrist bends only.
+    turned = quat.inv_mul(forearm, rotation)
+    twist = min(max(quat.twist(turned, rest_b), -FOREARM_TWIST_LIMIT), FOREARM_TWIST_LIMIT)
+    forearm = quat.normalize(quat.mul(forearm, quat.about(rest_b, twist)))
+    quat.put3(body.room_positions, lower, elbow)
+    turn_joint(body, lower, forearm)
+    quat.put3(body.room_positions, hand, end)
+    limited = quat.mul(forearm, wrist_limited(quat.inv_mul(forearm, rotation)))
+    turn_joint(body, hand, quat.normalize(limited))
+    return limited
+
+
+@njit
+def wrist_limited(local: Row) -> Quat:
+    """The rotation of the hand against the forearm, shortened into an ellipse of bend (x) and side (z)."""
+    v = quat.log(local)
+    twist = min(max(v[1], -0.5), 0.5)
+    r = math.sqrt((v[0] / WRIST_BEND_LIMIT) ** 2 + (v[2] / WRIST_SIDE_LIMIT) ** 2)
+    k = 1.0 / r if r > 1.0 else 1.0
+    return quat.exp((v[0] * k, twist, v[2] * k))
