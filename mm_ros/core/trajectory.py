@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
+from mm_ros.core import quat
 from mm_ros.core.calibration import head_joint_height
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.springs import spring, spring_angle
+from mm_ros.core.springs import damp, spring, spring_angle
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import (
-    F32,
     F64,
     HEAD_ROLE,
     LOST,
@@ -21,29 +20,32 @@ from mm_ros.core.types import (
     Calibration,
     TrackerFrame,
     Trajectory,
+    identity_pose,
 )
 
-# Hips behind the centre of the head along the facing, m, of a person of 1.60 m head joint height (CMU, docs/matching.md).
-LEAN_UPRIGHT = 0.06
-LEAN_PER_DROP = 0.25  # m a metre that the head is below its standing height
+# How far the hips are behind the centre of the head along the facing, as shares of the standing height of that centre;
+# the head comes down when somebody bends, so its height tells (CMU; figures in docs/matching.md).
+LEAN_UPRIGHT = 0.025
+LEAN_BENT = 0.19  # more, fully bent
+BENT_FROM, BENT_SCALE = 0.01, 0.05  # of the head's drop: where bending begins, and how soon it is full
+LEAN_HALFLIFE_S = 0.15  # a walking head bobs: that is no leaning
+ARC_STEPS = 6  # of the integral along the future way
+LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
 
 
 @dataclass(frozen=True)
 class TrajectorySettings(Settings):
-    velocity_halflife: float = setting(0.1, "half-life of the smoothed velocity", "s", 0.001, 2.0)
-    facing_halflife: float = setting(
-        0.05, "half-life of the smoothed facing, when the facing is certain", "s", 0.001, 2.0
-    )
-    lead: float = setting(
-        1.0, "share of the smoothing's delay that the look-ahead makes up for", "", 0.0, 1.5
-    )
-    still_speed: float = setting(0.1, "below this speed the body counts as standing", "m/s", 0.0, 1.0)
-    moving_speed: float = setting(0.3, "from this speed on the body counts as moving", "m/s", 0.01, 3.0)
-
-
-def delay(halflife: float) -> float:
-    """How far the spring lags behind a goal that moves steadily, s."""
-    return halflife / math.log(2)
+    velocity_halflife: float = setting(0.06, "half-life of the smoothed velocity", "s", 0.001, 2.0)
+    facing_halflife: float = setting(0.05, "half-life of a certain facing", "s", 0.001, 2.0)
+    lead: float = setting(1.4, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
+    persistence: float = setting(3.6, "how long a velocity lasts: it fades with this time constant", "s", 0.1, 100.0)
+    turn_persistence: float = setting(0.8, "the same for a turn", "s", 0.01, 100.0)
+    turn_halflife: float = setting(0.15, "half-life of the turn rate that bends the way", "s", 0.001, 2.0)
+    still_speed: float = setting(0.15, "slower is standing …", "m/s", 0.0, 1.0)
+    moving_speed: float = setting(0.4, "… faster is moving", "m/s", 0.01, 3.0)
+    still_distance: float = setting(0.05, "nearer to where one stood is swaying …", "m", 0.0, 1.0)
+    moving_distance: float = setting(0.12, "… farther away is moving", "m", 0.01, 1.0)
+    still_halflife: float = setting(1.0, "half-life in which the place where one stood follows", "s", 0.01, 10.0)
 
 
 class TrajectoryStage:
@@ -59,9 +61,11 @@ class TrajectoryStage:
 
     def reset(self) -> None:
         self.timeline.reset()
-        self.position, self.velocity, self.acceleration = np.zeros(2), np.zeros(2), np.zeros(2)
-        self.yaw, self.yaw_rate, self.height_ratio, self.sigma = 0.0, 0.0, 1.0, 0.0
         self.epoch = 0
+        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; where it was when the body stood
+        self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
+        self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
+        self.lean, self.height_ratio = 0.0, 1.0
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
         """None for a sample that comes late or twice, or that has no head."""
@@ -70,62 +74,112 @@ class TrajectoryStage:
         verdict, dt = self.timeline.judge(trackers.stamp_ns, trackers.epoch, trackers.new_from_old)
         if verdict == DROP:
             return None
-        self.epoch = trackers.epoch
-        head, head_velocity = self._head_centre(trackers)
-        self.height_ratio = float(head[2] / self.standing)
+        self.epoch, self.sigma = trackers.epoch, float(facing.sigma)
         if verdict == CARRY:
             self._carry(trackers.new_from_old)
+        head, velocity = self._head_centre(trackers)
+        if verdict not in (CARRY, RESET, HOLD) and dt > 0:
+            velocity = velocity + self._travel(trackers.new_from_old, dt)
+        self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
         if verdict in (RESET, HOLD):
-            self.velocity, self.acceleration = head_velocity[:2].astype(np.float64), np.zeros(2)
-            self.yaw, self.yaw_rate = facing.yaw, 0.0
-        self._follow_facing(dt, facing)
-        self.velocity, self.acceleration = spring(
-            self.velocity, self.acceleration, head_velocity[:2], self.settings.velocity_halflife, dt
-        )
-        self.position = head[:2] - self._lean() * np.array([math.cos(self.yaw), math.sin(self.yaw)])
-        return self._wish(trackers.stamp_ns, trackers.new_from_old, False)
+            self._start(velocity, facing.yaw)
+        self._follow(dt, velocity, facing)
+        return self._wish(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
 
     def stale(self, stamp_ns: int) -> Trajectory:
         """No trackers: stand where the body was last seen."""
-        self.velocity[:] = self.acceleration[:] = self.yaw_rate = 0.0
-        return self._wish(stamp_ns, np.array([0.0, 0, 0, 1, 0, 0, 0]), True)
+        self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
+        self.yaw_rate = self.turn = 0.0
+        self.stood = self.head.copy()
+        return self._wish(stamp_ns, identity_pose(), True)
 
     def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
-        """The head joint, which stays still when the head turns, and its velocity."""
-        q, w = trackers.rotations[HEAD_ROLE], trackers.angular_velocities[HEAD_ROLE]
-        arm = rot.rotate(q, np.asarray(self.calibration.headset_in_head[:3]))
-        return trackers.positions[HEAD_ROLE] - arm, trackers.velocities[HEAD_ROLE] - np.cross(w, arm)
+        """The head joint, which stays still when the head turns; its velocity on the floor."""
+        q = quat.get4(trackers.rotations, HEAD_ROLE)
+        arm = quat.rotate(q, quat.get3(self.calibration.headset_in_head.reshape(1, -1), 0))
+        swing = quat.cross(quat.get3(trackers.angular_velocities, HEAD_ROLE), arm)
+        velocity = trackers.velocities[HEAD_ROLE]
+        return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
 
-    def _lean(self) -> float:
-        drop = max(0.0, 1.0 - self.height_ratio) * self.standing
-        return LEAN_UPRIGHT * self.standing / 1.6 + LEAN_PER_DROP * drop
-
-    def _follow_facing(self, dt: float, facing: BodyOrientation) -> None:
-        self.sigma = facing.sigma
-        halflife = self.settings.facing_halflife * (1 + max(0.0, facing.sigma))
-        self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
+    def _travel(self, new_from_old: F64, dt: float) -> F64:
+        """Velocity of stick locomotion: the play space moves, the trackers in it may not."""
+        c, s = _turn_of(new_from_old)
+        x, y = self.head
+        return np.array([new_from_old[0] + c * x - s * y - x, new_from_old[1] + s * x + c * y - y]) / dt
 
     def _carry(self, new_from_old: F64) -> None:
-        turn = 2 * math.atan2(new_from_old[6], new_from_old[3])
-        c, s = math.cos(turn), math.sin(turn)
+        c, s = _turn_of(new_from_old)
         turned = np.array([[c, -s], [s, c]])
         self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
-        self.yaw = math.remainder(self.yaw + turn, 2 * math.pi)
+        self.head, self.stood = turned @ self.head + new_from_old[:2], turned @ self.stood + new_from_old[:2]
+        self.yaw = math.remainder(self.yaw + math.atan2(s, c), 2 * math.pi)
+
+    def _start(self, velocity: F64, yaw: float) -> None:
+        self.velocity, self.acceleration, self.stood = velocity.copy(), np.zeros(2), self.head.copy()
+        self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
+        self.lean = self._lean_now()
+
+    def _lean_now(self) -> float:
+        bent = max(0.0, 1.0 - self.height_ratio - BENT_FROM)
+        return (LEAN_UPRIGHT + LEAN_BENT * (1 - math.exp(-bent / BENT_SCALE))) * self.standing
+
+    def _follow(self, dt: float, velocity: F64, facing: BodyOrientation) -> None:
+        s = self.settings
+        self.velocity, self.acceleration = spring(
+            self.velocity, self.acceleration, velocity, s.velocity_halflife, dt
+        )
+        # an uncertain facing follows more slowly: half a radian doubles the half-life
+        halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
+        self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
+        self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
+        self.lean = damp(self.lean, self._lean_now(), LEAN_HALFLIFE_S, dt)
+        self.stood = damp(self.stood, self.head, s.still_halflife, dt)
+
+    def _position(self) -> F64:
+        """The hips on the floor, behind the head."""
+        return self.head - self.lean * np.array([math.cos(self.yaw), math.sin(self.yaw)])
 
     def _steady_velocity(self) -> F64:
-        """The smoothed velocity with its delay made up for; nothing while the body stands."""
+        """The smoothed velocity with its delay made up for; none while the head only sways."""
         s = self.settings
-        v = self.velocity + s.lead * delay(s.velocity_halflife) * self.acceleration
-        speed = math.hypot(v[0], v[1])
-        u = min(1.0, max(0.0, (speed - s.still_speed) / (s.moving_speed - s.still_speed)))
-        return np.asarray(v * (u * u * (3 - 2 * u)))
+        v = self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration
+        speed, away = math.hypot(*v), math.hypot(*(self.head - self.stood))
+        left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
+        return np.asarray(v * max(_ramp(speed, s.still_speed, s.moving_speed), left))
 
     def _wish(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
-        v = self._steady_velocity()
-        yaw = math.remainder(self.yaw, 2 * math.pi)
-        positions: F32 = (self.position + self.times[:, None] * v).astype(np.float32)
-        directions = np.tile(np.array([math.cos(yaw), math.sin(yaw)], np.float32), (len(self.times), 1))
+        position, velocity = self._position(), self._steady_velocity()
+        ways, turns = self._ahead(velocity)
+        yaws = self.yaw + turns
         return Trajectory(
-            stamp_ns, self.epoch, "vr", self.position.copy(), v, yaw, self.sigma, self.height_ratio,
-            self.times.copy(), positions, directions, stale, np.array(new_from_old, np.float64),
+            stamp_ns, self.epoch, "vr", position, velocity, math.remainder(self.yaw, 2 * math.pi), self.sigma,
+            self.height_ratio, self.times.copy(), (position + ways).astype(np.float32),
+            np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
+
+    def _ahead(self, velocity: F64) -> tuple[F64, F64]:
+        """Ways (T, 2) and turns (T,) from now: velocity and turn rate fade, the way bends with the turn."""
+        s = self.settings
+        t = self.times.astype(np.float64)[:, None] * (np.arange(ARC_STEPS) + 0.5) / ARC_STEPS
+        turned = self.turn * s.turn_persistence * -np.expm1(-t / s.turn_persistence)
+        fading = np.exp(-t / s.persistence)
+        along, across = (fading * np.cos(turned)).mean(1), (fading * np.sin(turned)).mean(1)
+        ways = np.stack(
+            [along * velocity[0] - across * velocity[1], across * velocity[0] + along * velocity[1]], -1
+        )
+        ends = self.turn * s.turn_persistence * -np.expm1(-self.times / s.turn_persistence)
+        return ways * self.times[:, None], np.asarray(ends, np.float64)
+
+
+def _turn_of(pose: F64) -> tuple[float, float]:
+    """Cosine and sine of a pose's yaw."""
+    yaw = quat.yaw_of((pose[3], pose[4], pose[5], pose[6]))
+    return math.cos(yaw), math.sin(yaw)
+
+
+def _ramp(x: float, low: float, high: float) -> float:
+    """0 below `low`, 1 above `high`, smooth between."""
+    u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
+    return u * u * (3 - 2 * u)
+
+
