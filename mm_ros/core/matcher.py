@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mm_ros.core.bands import Bands
+from mm_ros.core.band_choice import BandChoice
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.play import Player
@@ -143,7 +143,7 @@ class MatcherStage:
         )  # fmt: skip
         self.player = Player(database, self.scale)
         self.queries = QueryBuilder(database, self.scale)
-        self.bands = Bands(database)
+        self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
         self._carried: F32 | None = None  # features of a pose that is not of this database
         self.skeleton = database.skeleton.scaled(self.scale)
