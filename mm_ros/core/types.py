@@ -86,8 +86,9 @@ def still_wish(times: tuple[float, ...]) -> Trajectory:
     n = len(times)
     facing = np.tile(np.array([1.0, 0.0], np.float32), (n, 1))
     return Trajectory(
-        0, 0, "", np.zeros(2), np.zeros(2), 0.0, 0.1, 1.0, np.array(times, np.float32), np.zeros((n, 2), np.float32), facing
-    )
+        0, 0, "", np.zeros(2), np.zeros(2), 0.0, 0.1, 1.0,
+        np.array(times, np.float32), np.zeros((n, 2), np.float32), facing,
+    )  # fmt: skip
 
 
 @dataclass
