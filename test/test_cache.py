@@ -1,0 +1,159 @@
+"""The cache folder: where it is, when it changes, who may hold it; and the `njit` that uses it."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mm_ros import cache
+
+PACKAGE = Path(cache.__file__).parent
+
+
+def python(code: str, *arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "MM_ROS_", "XDG_"))}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, cwd=cwd or PACKAGE.parent, env={**plain, **environment},
+    )  # fmt: skip
+
+
+def test_root_is_the_named_folder_then_xdg_then_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path / "own"))
+    assert cache.cache_root() == tmp_path / "own"
+    monkeypatch.delenv("MM_ROS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.cache_root() == tmp_path / "mm_ros"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/are/not/xdg")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache.cache_root() == tmp_path / "home" / ".cache" / "mm_ros"
+
+
+def test_numba_finds_its_folder_before_it_loads(tmp_path: Path) -> None:
+    done = python(
+        "import mm_ros, os, sys; assert 'numba' not in sys.modules; import numba;"
+        "print(numba.config.CACHE_DIR, numba.config.NUMBA_NUM_THREADS)",
+        MM_ROS_CACHE=str(tmp_path),
+    )
+    assert done.stdout.split() == [str(tmp_path / "kernels" / cache.kernels_key()), "1"]
+
+
+def test_what_the_user_says_of_numba_stands(tmp_path: Path) -> None:
+    done = python("import mm_ros, os; print(os.environ['NUMBA_CACHE_DIR'])", NUMBA_CACHE_DIR=str(tmp_path))
+    assert done.stdout.strip() == str(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning_and_a_temporary_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code = "import mm_ros, os; print(os.environ['NUMBA_CACHE_DIR'])"
+    done = python(code, MM_ROS_CACHE=str(tmp_path / "file" / "below"), TMPDIR=str(tmp_path))
+    assert done.returncode == 0
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
+    assert "is not writable; using" in done.stderr
+
+
+def test_a_change_in_any_core_file_is_a_new_folder(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import mm_ros.cache; print(mm_ros.cache.__file__, mm_ros.cache.kernels_key())"
+
+    def key() -> str:
+        where, value = python(code, cwd=tmp_path).stdout.split()
+        assert where.startswith(str(tmp_path))
+        return value
+
+    first = key()
+    assert key() == first
+    source = next((tmp_path / "mm_ros" / "core").rglob("*/*.py"))
+    source.write_text(source.read_text() + "\n# changed\n")
+    assert key() != first
+
+
+def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from mm_ros.cache import locked\n"
+        "with locked('x'):\n"
+        "    print('in', time.monotonic(), flush=True); time.sleep(0.3); print('out', time.monotonic(), flush=True)"
+    )
+    environment = {**os.environ, "MM_ROS_CACHE": str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(3)
+    ]
+    spans = sorted([float(line.split()[1]) for line in p.communicate()[0].splitlines()] for p in running)
+    for (_, out), (into, _) in itertools.pairwise(spans):
+        assert out <= into
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    code = "import time; from mm_ros.cache import locked\nwith locked('x'):\n print('in', flush=True); time.sleep(60)"
+    environment = {**os.environ, "MM_ROS_CACHE": str(tmp_path)}
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    holder.kill()
+    holder.wait()
+    start = time.monotonic()
+    done = python("from mm_ros.cache import locked\nwith locked('x'): print('in')", MM_ROS_CACHE=str(tmp_path))
+    assert done.stdout.strip() == "in"
+    assert time.monotonic() - start < 30
+
+
+def test_clean_removes_the_cache_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "cache" / "kernels").mkdir(parents=True)
+    (tmp_path / "cache" / "kernels" / "x.nbi").write_bytes(b"123")
+    (tmp_path / "neighbour").write_text("")
+    command = [sys.executable, "-m", "mm_ros", "clean"]
+    environment = {**os.environ, "MM_ROS_CACHE": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "n")}
+
+    def run(*more: str) -> str:
+        return subprocess.run([*command, *more], env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert "would remove" in run("--dry-run")
+    assert (tmp_path / "cache" / "kernels" / "x.nbi").exists()
+    assert "removed" in run()
+    assert not (tmp_path / "cache").exists()
+    assert (tmp_path / "neighbour").exists()
+    assert "nothing to remove" in run()
+
+
+KERNEL = """
+from mm_ros.core.jit import njit
+
+@njit
+def divide(a, b):
+    return a / b
+
+@njit(inline="always")
+def twice(a):
+    return a + a
+
+@njit
+def use(a):
+    return twice(a)
+"""
+
+
+def test_njit_caches_and_divides_as_numpy_does(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import kernel\n"
+        "hits = kernel.divide.stats.cache_hits\n"
+        "print(kernel.divide(1.0, 0.0), kernel.divide(0.0, 0.0), kernel.use(2.0), *hits.values())"
+    )
+    folder = {"MM_ROS_CACHE": str(tmp_path / "cache")}
+    assert python(code, str(tmp_path), **folder).stdout.split() == ["inf", "nan", "4.0"]
+    assert python(code, str(tmp_path), **folder).stdout.split() == ["inf", "nan", "4.0", "1"]
+
+
+def test_njit_can_be_switched_off(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import kernel; print(type(kernel.divide).__name__, kernel.use(2))"
+    )
+    done = python(code, str(tmp_path), NUMBA_DISABLE_JIT="1", MM_ROS_CACHE=str(tmp_path / "cache"))
+    assert done.stdout.split() == ["function", "4"]
