@@ -1,45 +1,70 @@
-"""Height bands: which part of the database suits the height of the user's head."""
+"""Height bands: how high the head is, from crouched to tip-toe, with limits that are found in the data."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
+from mm_ros.core.cleaning import odd_frames, savitzky_golay
 from mm_ros.core.database import MotionDatabase
+from mm_ros.core.types import F64
 
-PREFIX = "band_"
-HIGHER_FIRST = ("tip_toe", "upright", "slight_bend", "medium_bend", "crouch")
+Array = Any
+NAMES = ("crouch", "medium_bend", "slight_bend", "upright", "tip_toe")
+USUAL_LIMITS = (0.75, 0.87, 0.95, 1.025)  # of the head height ratio, between the names
+_SEARCHED = 0.025  # a limit may move so far to where the data has fewest frames
 
 
-class Bands:
-    """Chooses by head height ratio, with hysteresis; borders are found from the database's own frames."""
+class Band(NamedTuple):
+    name: str
+    low: float  # of the head height ratio, inclusive; −inf for the lowest
+    high: float  # exclusive; inf for the highest
 
-    def __init__(self, database: MotionDatabase):
-        ratio = np.asarray(database.head_height_ratio)
-        tags = np.asarray(database.tags)
-        found = []
-        for name in database.bands:
-            of_band = ratio[(tags & np.uint64(database.tag_bit(PREFIX + name))) != 0]
-            if len(of_band):
-                low, middle, high = np.percentile(of_band, (5, 50, 95))
-                found.append((float(middle), float(low), float(high), name))
-        found.sort()
-        self.names = tuple(f[3] for f in found)  # lowest first
-        self.borders = tuple((a[2] + b[1]) / 2 for a, b in zip(found, found[1:], strict=False))
-        self.bits = {name: database.tag_bit(PREFIX + name) for name in self.names}
 
-    def choose(self, ratio: float, current: str, hysteresis: float) -> str:
-        """Band of a ratio; "" when the database has none. A change needs the ratio beyond a border by `hysteresis`."""
-        if not self.names:
-            return ""
-        here = self._index(ratio, 0.0)
-        if current not in self.bits:
-            return self.names[here]
-        at = self.names.index(current)
-        if here > at:
-            here = max(at, self._index(ratio, -hysteresis))
-        elif here < at:
-            here = min(at, self._index(ratio, hysteresis))
-        return self.names[here]
+def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
+    """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones."""
+    ratios = np.asarray(ratios, np.float64)
+    limits = [_valley(ratios, x) for x in USUAL_LIMITS]
+    names = list(NAMES)
+    while len(names) > 1:
+        counts = np.histogram(ratios, [-np.inf, *limits, np.inf])[0]
+        poorest = int(np.argmin(counts))
+        if counts[poorest] >= fewest:
+            break
+        # the name of the fuller neighbour stays
+        at = poorest if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1]) else poorest - 1
+        del limits[at], names[poorest]
+    edges = [-np.inf, *limits, np.inf]
+    return tuple(Band(n, float(a), float(b)) for n, a, b in zip(names, edges, edges[1:], strict=False))
 
-    def _index(self, ratio: float, shift: float) -> int:
-        return sum(ratio + shift > border for border in self.borders)
+
+def _valley(ratios: F64, limit: float) -> float:
+    counts, edges = np.histogram(ratios, 21, (limit - _SEARCHED, limit + _SEARCHED))
+    smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
+    lowest = np.flatnonzero(smooth == smooth.min())
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # the nearest to the usual one among equals
+    return round(float((edges[best] + edges[best + 1]) / 2), 4)
+
+
+def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
+    return np.asarray(np.searchsorted([b.high for b in bands[:-1]], ratios, side="right"), np.int64)
+
+
+def smooth_ratios(ratios: Array, rate: float) -> F64:
+    """One clip's ratios without the bob of the steps, so that a walk stays in one band."""
+    return savitzky_golay(ratios, odd_frames(0.6, rate), 1)
+
+
+def bands_of(database: MotionDatabase) -> tuple[Band, ...]:
+    """The bands that a database was built with; one of all heights where none are recorded."""
+    recorded = database.provenance.get("bands", [])
+    out = [Band(n, -np.inf if low is None else low, np.inf if high is None else high) for n, low, high in recorded]
+    return tuple(out) or (Band("upright", -np.inf, np.inf),)
+
+
+def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:
+    """For JSON, which has no infinity."""
+    return [[b.name, b.low if np.isfinite(b.low) else None, b.high if np.isfinite(b.high) else None] for b in bands]

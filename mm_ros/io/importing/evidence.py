@@ -1,0 +1,167 @@
+"""What the numbers of one file say about its axes, size, sides and posture. Pooled over the files of one actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mm_ros.core import rotations as rot
+from mm_ros.io.bvh import Bvh
+from mm_ros.io.importing.mapping import JointMap, ancestors
+
+Array = Any
+
+AXES = ("X+", "X-", "Y+", "Y-", "Z+", "Z-")
+AXIS_VECTORS = np.array([[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], np.float64)
+_SAMPLES = 600  # frames a file that are looked at for posture
+
+
+@dataclass
+class Evidence:
+    """Lengths in the file's units, times in frames of the stated rate."""
+
+    frames: int
+    rate: float
+    leg: float
+    up_votes: Array  # (6,) frames whose head is above the feet along this axis
+    side: float  # mean cosine between the toes' and knees' forward and the one of the hips: −1 swapped
+    side_frames: int
+    upright_frames: int
+    posture: Array = field(repr=False, default=None)  # (N, 4, 4) Σ q qᵀ, room axes, facing +x, upright frames
+    local_offsets: Array = field(repr=False, default=None)  # (N, 3) of each node in its parent's axes
+    stance_drop: float = float("nan")  # ankle above toe joint in stance
+    stance_frames: int = 0
+
+
+def room_from_axis(axis: int) -> Array:
+    """The rotation that takes file axes to room axes when AXES[axis] is up; y-up files that face +z then face +x."""
+    up = AXIS_VECTORS[axis]
+    ahead = AXIS_VECTORS[(4, 5, 4, 5, 0, 0)[axis]]
+    rows = np.stack([ahead, np.cross(up, ahead), up])
+    return quaternion_of(rows)
+
+
+def quaternion_of(matrix: Array) -> Array:
+    """A rotation matrix → quaternion, by the eigenvector that survives noise (Bar-Itzhack)."""
+    m = np.asarray(matrix, np.float64)
+    k = np.array(
+        [
+            [m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
+            [m[2, 1] - m[1, 2], m[0, 0] - m[1, 1] - m[2, 2], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
+            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], m[1, 1] - m[0, 0] - m[2, 2], m[1, 2] + m[2, 1]],
+            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], m[2, 2] - m[0, 0] - m[1, 1]],
+        ]
+    )
+    q = np.linalg.eigh(k)[1][:, -1]
+    return q if q[0] >= 0 else -q
+
+
+def unit(v: Array) -> Array:
+    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
+
+
+def sampled(frames: int, most: int = _SAMPLES) -> Array:
+    return np.unique(np.linspace(0, frames - 1, min(frames, most)).astype(np.int64))
+
+
+def leg_length(positions: Array, nodes: dict[str, int]) -> float:
+    bones = [(f"{s}_{a}", f"{s}_{b}") for s in ("left", "right") for a, b in (("upper_leg", "lower_leg"), ("lower_leg", "foot"))]
+    return float(sum(np.median(np.linalg.norm(positions[:, nodes[b]] - positions[:, nodes[a]], axis=1)) for a, b in bones) / 2)
+
+
+def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0) -> Evidence:
+    """`up`: index into AXES where it is given; else by the head and the feet."""
+    nodes = joints.nodes
+    at = sampled(len(bvh) - skip) + skip
+    p, q = bvh.globals(bvh.motion[at])
+    feet = (p[:, nodes["left_foot"]] + p[:, nodes["right_foot"]]) / 2
+    above = unit(p[:, nodes["head"]] - feet)
+    votes = np.bincount(np.argmax(above @ AXIS_VECTORS.T, axis=1), minlength=6).astype(np.float64)
+    axis = int(np.argmax(votes)) if up is None else up
+    w = room_from_axis(axis)
+    room = rot.rotate(np.broadcast_to(w, p.shape[:-1] + (4,)), p)
+    side, side_frames = _sides(room, nodes)
+    out = Evidence(len(bvh) - skip, bvh.rate, leg_length(p, nodes), votes, side, side_frames, 0)
+    out.local_offsets = _local_offsets(bvh, p, q)
+    turned = rot.multiply(np.broadcast_to(w, q.shape), q)
+    out.posture, out.upright_frames = _posture(room, turned, nodes, out.leg, side < 0)
+    _stance(bvh, joints, w, out, skip)
+    return out
+
+
+def left_of(room: Array, nodes: dict[str, int]) -> Array:
+    """Horizontal unit vector from the right hip joint to the left one."""
+    left = room[:, nodes["left_upper_leg"]] - room[:, nodes["right_upper_leg"]]
+    left[:, 2] = 0
+    return unit(left)
+
+
+def _sides(room: Array, nodes: dict[str, int]) -> tuple[float, int]:
+    """Do toes point and knees bend to where left × up is ahead?"""
+    left = left_of(room, nodes)
+    ahead = np.cross(left, np.array([0.0, 0, 1]))
+    scores = []
+    for s in ("left", "right"):
+        hip, knee, ankle = (room[:, nodes[f"{s}_{b}"]] for b in ("upper_leg", "lower_leg", "foot"))
+        bend = knee - (hip + ankle) / 2
+        size = np.linalg.norm(ankle - hip, axis=1)
+        bent = np.linalg.norm(bend, axis=1) > 0.04 * size
+        scores.append(((unit(bend) * ahead).sum(1))[bent])
+        if f"{s}_toes" in nodes:
+            toe = room[:, nodes[f"{s}_toes"]] - ankle
+            toe[:, 2] = 0
+            long = np.linalg.norm(toe, axis=1) > 0.05 * size
+            scores.append(((unit(toe) * ahead).sum(1))[long])
+    every = np.concatenate(scores)
+    return (float(np.median(every)), len(every)) if len(every) else (0.0, 0)
+
+
+def _local_offsets(bvh: Bvh, p: Array, q: Array) -> Array:
+    out = bvh.node_offsets.copy()
+    parents = bvh.node_parents
+    has = parents >= 0
+    away = p[:, has] - p[:, parents[has]]
+    out[has] = np.median(rot.rotate(rot.inverse(q[:, parents[has]]), away), axis=0)
+    return out
+
+
+def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: bool) -> tuple[Array, int]:
+    """Of frames that stand or walk upright; all of them where none does."""
+    reach = [np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1) for s in ("left", "right")]
+    trunk = unit(room[:, nodes["head"]] - room[:, nodes["hips"]])
+    upright = (np.maximum(*reach) > 0.94 * leg) & (trunk[:, 2] > np.cos(np.radians(25)))
+    count = int(upright.sum())
+    use = upright if count >= 5 else np.ones(len(room), np.bool_)
+    left = left_of(room, nodes)[use] * (-1 if swapped else 1)
+    back = rot.from_yaw(-np.arctan2(-left[:, 0], left[:, 1]))
+    facing = rot.multiply(np.broadcast_to(back[:, None], q[use].shape), q[use])
+    return np.einsum("fni,fnj->nij", facing, facing), count
+
+
+def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> None:
+    """How far the ankle is above the toe joint when the foot stands flat: both slow for some frames."""
+    nodes = joints.nodes
+    if "left_toes" not in nodes or len(bvh) - skip < 10:
+        return
+    step = max(1, round(bvh.rate / 60))
+    p, _ = bvh.globals(bvh.motion[skip::step])
+    drops = []
+    for s in ("left", "right"):
+        foot, toes = (rot.rotate(np.broadcast_to(w, (len(p), 4)), p[:, nodes[f"{s}_{b}"]]) for b in ("foot", "toes"))
+        slow = [np.linalg.norm(np.gradient(x, axis=0), axis=1) * bvh.rate / step < 0.2 * out.leg for x in (foot, toes)]
+        drops.append((foot - toes)[slow[0] & slow[1], 2])
+    drop = np.concatenate(drops)
+    out.stance_frames = len(drop)
+    if len(drop):
+        out.stance_drop = float(np.median(drop))
+
+
+def mean_rotations(posture: Array) -> Array:
+    """The mean of each node's rotations: the largest eigenvector of Σ q qᵀ."""
+    return np.linalg.eigh(posture)[1][..., -1]
+
+
+def depth_order(parents: Array) -> list[int]:
+    return sorted(range(len(parents)), key=lambda i: len(ancestors(parents, i)))

@@ -1,0 +1,80 @@
+"""A humanoid told by its shape: a trunk on which two long twin chains hang below, two above, and a short one between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mm_ros.io.bvh import Bvh
+
+
+def by_shape(bvh: Bvh) -> dict[str, int]:
+    """Canonical limb joint → joint index; empty when the shape is not a human's. Which twin is left is judged later."""
+    parents = bvh.node_parents
+    children = [[int(c) for c in np.flatnonzero(parents == i)] for i in range(len(parents))]
+    pairs = [pair for j in range(len(bvh.names)) for pair in _twins(bvh, children, j)]
+    if len(pairs) < 2:
+        return {}
+    longest = sorted(pairs, key=lambda p: -_length(bvh, p[1]))
+    roots: list[tuple[int, list[int], list[int]]] = []
+    for pair in longest:  # legs and arms branch from different joints
+        if all(pair[0] != r[0] for r in roots):
+            roots.append(pair)
+        if len(roots) == 2:
+            break
+    if len(roots) < 2:
+        return {}
+    legs, arms = roots
+    if _depth(parents, legs[0]) > _depth(parents, arms[0]):
+        legs, arms = arms, legs
+    out = {"hips": legs[0]}
+    for side, leg, arm in (("left", legs[1], arms[1]), ("right", legs[2], arms[2])):
+        leg, arm = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
+        if len(leg) < 3 or len(arm) < 3:
+            return {}
+        out |= {f"{side}_{n}": j for n, j in zip(("upper_leg", "lower_leg", "foot", "toes"), leg, strict=False)}
+        first = 1 if len(arm) >= 4 else 0  # four and more: the first is the collar bone
+        out |= {f"{side}_{n}": j for n, j in zip(("upper_arm", "lower_arm", "hand"), arm[first:], strict=False)}
+        if first:
+            out[f"{side}_shoulder"] = arm[0]
+    return out
+
+
+def _depth(parents: np.ndarray, node: int) -> int:
+    return 0 if parents[node] < 0 else 1 + _depth(parents, int(parents[node]))
+
+
+def _chain(bvh: Bvh, children: list[list[int]], node: int) -> list[int]:
+    """Down along the longest branch."""
+    out = [node]
+    while children[out[-1]]:
+        out.append(max(children[out[-1]], key=lambda c: _reach(bvh, children, c)))
+    return out
+
+
+def _reach(bvh: Bvh, children: list[list[int]], node: int) -> float:
+    below = max((_reach(bvh, children, c) for c in children[node]), default=0.0)
+    return float(np.linalg.norm(bvh.node_offsets[node])) + below
+
+
+def _length(bvh: Bvh, chain: list[int]) -> float:
+    return float(np.linalg.norm(bvh.node_offsets[chain[1:]], axis=1).sum())
+
+
+def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, list[int], list[int]]]:
+    """Pairs of chains from one joint with the same bone lengths (to 15 %)."""
+    chains = [_chain(bvh, children, c) for c in children[node]]
+    out = []
+    for i, a in enumerate(chains):
+        for b in chains[i + 1 :]:
+            if len(a) == len(b) >= 3:
+                la, lb = (np.linalg.norm(bvh.node_offsets[c[1:]], axis=1) for c in (a, b))
+                if abs(la - lb).max() <= 0.15 * max(la.max(), 1e-9):
+                    out.append((node, a, b))
+    return out
+
+
+def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
+    """Without joints that lie where the next one does (CMU's LHipJoint)."""
+    joints = [c for c in chain if c < len(bvh.names)]
+    keep = [a for a, b in zip(joints, joints[1:], strict=False) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
+    return keep + joints[-1:]
