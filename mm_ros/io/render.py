@@ -114,12 +114,12 @@ def _shadow(x: float, y: float, capsules: Any, sun: Any) -> float:
 
 @njit
 def _draw(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, capsule: Any, color: Any, sun: Any) -> None:
-    """One tapered capsule, as a row of spheres between its ends (close enough to look like one body)."""
+    """One tapered capsule, as a row of spheres so close that they look like one body."""
     length = math.sqrt(
         (capsule[3] - capsule[0]) ** 2 + (capsule[4] - capsule[1]) ** 2 + (capsule[5] - capsule[2]) ** 2
     )
     thin = max(min(capsule[6], capsule[7]), 1e-3)
-    n = max(2, int(math.ceil(length / (0.16 * thin))))
+    n = max(2, int(math.ceil(length / (0.25 * thin))))
     for k in range(n + 1):
         s = k / n
         x = capsule[0] + s * (capsule[3] - capsule[0])
@@ -159,7 +159,7 @@ def _draw_sphere(
             gy = nx * axes[0, 1] + ny * axes[1, 1] + nz * axes[2, 1]
             gz = nx * axes[0, 2] + ny * axes[1, 2] + nz * axes[2, 2]
             sunlit = max(0.0, gx * sun[0] + gy * sun[1] + gz * sun[2])
-            light = 0.42 + 0.48 * sunlit + 0.12 * max(0.0, -nz)
+            light = 0.55 + 0.5 * sunlit + 0.12 * max(0.0, -nz)
             for c in range(3):
                 out[i, j, c] = min(1.0, color[c] * light)
 

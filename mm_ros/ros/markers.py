@@ -10,7 +10,7 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from mm_ros.core import rotations as rot
+from mm_ros.core.body_shape import room_joints
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
 from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
 from mm_ros.ros.conversions import WORLD, pose_to_ros, stamp_to_ros
@@ -27,13 +27,6 @@ FEATURE = (0.8, 0.3, 1.0, 1.0)
 def start_afresh(namespace: str) -> Marker:
     """Goes first: what an earlier run left in RViz is removed."""
     return Marker(ns=namespace, action=Marker.DELETEALL)
-
-
-def room_joints(pose: AvatarPose) -> tuple[Any, Any]:
-    """Positions (J, 3) and rotations (J, 4) of the joints in the room."""
-    p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
-    p[0], q[0] = pose.root[:3], pose.root[3:]
-    return rot.forward_kinematics(PARENTS, p, q)
 
 
 def _marker(name: str, index: int, kind: int, color: tuple[float, ...], size: tuple[float, ...]) -> Marker:

@@ -7,36 +7,16 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.skeleton import DEFAULT_TIPS, NAMES, PARENTS, Skeleton
-
-# Radius of the bone that begins at a joint, metres, for a person of 1.75 m.
-RADIUS = {
-    "hips": 0.11, "spine": 0.11, "chest": 0.12, "upper_chest": 0.11, "neck": 0.055, "head": 0.09,
-    "shoulder": 0.05, "upper_arm": 0.045, "lower_arm": 0.037, "hand": 0.03,
-    "upper_leg": 0.075, "lower_leg": 0.05, "foot": 0.04, "toes": 0.035,
-}  # fmt: skip
-# Children to which a bone is drawn; shoulders and legs hang on the trunk without a bone of their own from it.
-TRUNK = {"hips": "spine", "upper_chest": "neck"}
-
-
-def bones(skeleton: Skeleton) -> list[tuple[str, np.ndarray, float]]:
-    """Joint, vector to the bone's end in the joint's axes, radius."""
-    out = []
-    scale = skeleton.head_height / 1.59
-    for j, name in enumerate(NAMES[1:], start=1):
-        children = [k for k in range(len(NAMES)) if PARENTS[k] == j]
-        if name in TRUNK:
-            children = [NAMES.index(TRUNK[name])]
-        end = skeleton.offsets[children[0]] if children else np.array(DEFAULT_TIPS[name]) * scale
-        kind = name.removeprefix("left_").removeprefix("right_")
-        out.append((name, np.asarray(end, float), RADIUS[kind] * scale))
-    return out
+from mm_ros.core.body_shape import Bone, bones
+from mm_ros.core.skeleton import NAMES, PARENTS, Skeleton
 
 
 def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
     """Joints are floating: TF from `pose_postprocessor` moves the links, frame by frame."""
     links = [_link(f"{avatar}/root", "")]
-    links += [_link(f"{avatar}/{name}", _capsule(end, radius)) for name, end, radius in bones(skeleton)]
+    shape = bones(skeleton)
+    for j, name in enumerate(NAMES[1:], start=1):
+        links.append(_link(f"{avatar}/{name}", "".join(_capsule(b) for b in shape if b.joint == j)))
     joints = [
         _joint(f"{avatar}/{NAMES[p]}", f"{avatar}/{n}", skeleton.offsets[j])
         for j, (n, p) in enumerate(zip(NAMES, PARENTS, strict=True))
@@ -55,22 +35,25 @@ def _link(name: str, visual: str) -> str:
 
 
 def _joint(parent: str, child: str, offset: np.ndarray) -> str:
-    xyz = " ".join(f"{v:.5f}" for v in offset)
     return (
         f'<joint name={quoteattr(child + "_joint")} type="floating"><parent link={quoteattr(parent)}/>'
-        f'<child link={quoteattr(child)}/><origin xyz="{xyz}" rpy="0 0 0"/></joint>'
+        f'<child link={quoteattr(child)}/><origin xyz="{_xyz(offset)}" rpy="0 0 0"/></joint>'
     )
 
 
-def _capsule(end: np.ndarray, radius: float) -> str:
-    length = float(np.linalg.norm(end))
-    xyz = " ".join(f"{v:.5f}" for v in end / 2)
-    roll, pitch, yaw = roll_pitch_yaw(rot.between(np.array([0.0, 0.0, 1.0]), end))
-    tube = _visual(
-        xyz, f"{roll:.5f} {pitch:.5f} {yaw:.5f}", f'<cylinder radius="{radius:.4f}" length="{length:.4f}"/>'
-    )
-    ball = f'<sphere radius="{radius:.4f}"/>'
-    return tube + _visual("0 0 0", "0 0 0", ball) + _visual(" ".join(f"{v:.5f}" for v in end), "0 0 0", ball)
+def _capsule(bone: Bone) -> str:
+    way = bone.end - bone.start
+    radius = (bone.radius_start + bone.radius_end) / 2
+    roll, pitch, yaw = roll_pitch_yaw(rot.between(np.array([0.0, 0.0, 1.0]), way))
+    tube = f'<cylinder radius="{radius:.4f}" length="{np.linalg.norm(way):.4f}"/>'
+    out = _visual(_xyz((bone.start + bone.end) / 2), f"{roll:.5f} {pitch:.5f} {yaw:.5f}", tube)
+    for at, r in ((bone.start, bone.radius_start), (bone.end, bone.radius_end)):
+        out += _visual(_xyz(at), "0 0 0", f'<sphere radius="{r:.4f}"/>')
+    return out
+
+
+def _xyz(p: np.ndarray) -> str:
+    return " ".join(f"{v:.5f}" for v in p)
 
 
 def _visual(xyz: str, rpy: str, geometry: str) -> str:
