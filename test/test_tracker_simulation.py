@@ -30,13 +30,17 @@ def test_devices_sit_at_their_offsets():
     assert len(track) == 179  # 119/60 s at 90 Hz, both ends
     np.testing.assert_allclose(track.positions[5, HEAD_ROLE], rest[HEAD] + (0.10, 0, 0.08), atol=1e-6)
     np.testing.assert_allclose(track.positions[5, LEFT_HAND_ROLE], rest[LEFT_HAND] + (0, 0.08, 0), atol=1e-6)
-    np.testing.assert_allclose(track.positions[5, RIGHT_HAND_ROLE], rest[RIGHT_HAND] - (0, 0.08, 0), atol=1e-6)
+    np.testing.assert_allclose(
+        track.positions[5, RIGHT_HAND_ROLE], rest[RIGHT_HAND] - (0, 0.08, 0), atol=1e-6
+    )
     assert (track.state[:, :3] == TRACKED).all() and (track.state[:, 3:] == LOST).all()
 
 
 def test_velocities_are_those_of_the_motion():
     track = simulate_clip(standing(speed=1.2))
-    np.testing.assert_allclose(track.velocities[:, HEAD_ROLE], np.tile([1.2, 0, 0], (len(track), 1)), atol=1e-4)
+    np.testing.assert_allclose(
+        track.velocities[:, HEAD_ROLE], np.tile([1.2, 0, 0], (len(track), 1)), atol=1e-4
+    )
     track = simulate_clip(standing(yaw_rate=2.0))
     np.testing.assert_allclose(
         track.angular_velocities[:, HEAD_ROLE], np.tile([0, 0, 2.0], (len(track), 1)), atol=2e-3
@@ -67,12 +71,16 @@ def test_constant_pitch_is_levelled_and_yaw_only_when_asked():
     looking = rot.rotate(rot.multiply(tilt, head_axes(heads, ahead)), np.array([1.0, 0, 0]))
     assert abs(looking[2]) < 1e-9
     assert np.arctan2(looking[1], looking[0]) == pytest.approx(0.3)
-    looking = rot.rotate(rot.multiply(tilt, head_axes(heads, ahead, remove_yaw_bias=True)), np.array([1.0, 0, 0]))
+    looking = rot.rotate(
+        rot.multiply(tilt, head_axes(heads, ahead, remove_yaw_bias=True)), np.array([1.0, 0, 0])
+    )
     np.testing.assert_allclose(looking, [1, 0, 0], atol=1e-9)
 
 
 def test_options_are_reproducible_by_seed():
-    options = Simulation(noise_m=0.001, noise_rad=0.01, grip_sd_rad=0.5, dropouts_per_minute=60, look_around_rad=1, seed=3)
+    options = Simulation(
+        noise_m=0.001, noise_rad=0.01, grip_sd_rad=0.5, dropouts_per_minute=60, look_around_rad=1, seed=3
+    )
     a, b = simulate_clip(standing(600), options), simulate_clip(standing(600), options)
     for name in ("positions", "rotations", "velocities", "state"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))

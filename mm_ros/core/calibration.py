@@ -36,7 +36,9 @@ def from_standing_height(
             f"standing height of the headset: came {head_height:.2f} m, expected 0.8 to 2.3 m. "
             "Is the floor set right, and did the user stand upright?"
         )
-    return Calibration(user=user, calibrated=calibrated, head_height=float(head_height), arm_span=float(arm_span))
+    return Calibration(
+        user=user, calibrated=calibrated, head_height=float(head_height), arm_span=float(arm_span)
+    )
 
 
 def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:

@@ -55,7 +55,9 @@ class Simulation:
     controller_along_hand: float = CONTROLLER_ALONG_HAND
     noise_m: float = 0.0  # standard deviation of each coordinate
     noise_rad: float = 0.0
-    grip_sd_rad: float = 0.0  # each controller is held turned by a constant random rotation of this size an axis
+    grip_sd_rad: float = (
+        0.0  # each controller is held turned by a constant random rotation of this size an axis
+    )
     grip_sd_m: float = 0.0
     dropouts_per_minute: float = 0.0  # of each controller
     dropout_s: float = 0.5  # mean length
@@ -118,7 +120,9 @@ def simulate(
     p = np.asarray(positions, np.float64)[:, joints]
     q = np.asarray(rotations, np.float64)[:, joints]
     if head_axes_local is None:
-        head_axes_local = head_axes(q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias)
+        head_axes_local = head_axes(
+            q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias
+        )
     hands_local = np.stack([hand_axis(q[:, 1], p[:, 1] - p[:, 6]), hand_axis(q[:, 2], p[:, 2] - p[:, 7])])
     times = sample_times(len(p), rate, options.rate)
     p, q = resample(p[:, :R], q[:, :R], rate, times)
@@ -251,10 +255,15 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 def _noisy(
     p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator
 ) -> tuple[F64, F64, F64, F64]:
-    """Velocities come from the inertial sensors: their noise is a filtered difference's, not 90 times the position's."""
+    """Velocities come from the inertial sensors: far less noise than a difference of positions."""
     p = p + options.noise_m * rng.normal(size=p.shape)
     q = rot.multiply(rot.exp(options.noise_rad * rng.normal(size=v.shape)), q)
-    return p, q, v + 10 * options.noise_m * rng.normal(size=v.shape), w + 10 * options.noise_rad * rng.normal(size=w.shape)
+    return (
+        p,
+        q,
+        v + 10 * options.noise_m * rng.normal(size=v.shape),
+        w + 10 * options.noise_rad * rng.normal(size=w.shape),
+    )
 
 
 def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -270,12 +279,14 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
             first = int(rng.integers(frames))
             guessed = first + int(0.1 * options.rate)
             stop = first + max(1, int(rng.exponential(options.dropout_s) * options.rate))
-            state[first:min(guessed, stop), role] = EXTRAPOLATED
+            state[first : min(guessed, stop), role] = EXTRAPOLATED
             state[guessed:stop, role] = LOST
     return state
 
 
-def _track(p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]) -> TrackerTrack:
+def _track(
+    p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]
+) -> TrackerTrack:
     """A lost tracker keeps its last pose and stands still, as runtimes report it: a flag, never a frozen velocity."""
     for role in range(R):
         lost = state[:, role] == LOST

@@ -32,9 +32,7 @@ def _rows(path: Path) -> list[F64]:
         reader = csv.reader(handle)
         header = tuple(next(reader, ()))
         if header != COLUMNS:
-            raise MmRosError(
-                f"{path}: expected the columns {','.join(COLUMNS)}, came {','.join(header)[:80]}"
-            )
+            raise MmRosError(f"{path}: expected the columns {','.join(COLUMNS)}, came {','.join(header)[:80]}")
         for number, row in enumerate(reader, 2):
             role, values = _row(path, number, row)
             out[role].append(values)

@@ -1,26 +1,16 @@
-"""Sources of trackers. Each is imported only when it is asked for: OpenXR and OpenVR are extras."""
+"""Sources of trackers, by name. Each is imported when it is asked for: their libraries are optional."""
 
 from __future__ import annotations
-
-import importlib
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.trackers.base import TrackerSource
 
-# name → "module:Class"; the class takes (path, rate, seed).
-_SOURCES = {
-    "synthetic": "mm_ros.trackers.synthetic:SyntheticSource",
-    "mocap": "mm_ros.trackers.mocap:MocapSource",
-    "openxr": "mm_ros.trackers.openxr:OpenXrSource",
-    "steamvr": "mm_ros.trackers.steamvr:SteamVrSource",
-    "poses": "mm_ros.trackers.poses:PosesSource",
-}
-SOURCES: tuple[str, ...] = tuple(_SOURCES)
+SOURCES: tuple[str, ...] = ("synthetic", "mocap", "openxr", "steamvr", "session", "topics")
 
 
 def make_source(name: str, path: str = "", rate: float = 90.0, seed: int = 0) -> TrackerSource:
-    if name not in _SOURCES:
-        raise MmRosError(f"source '{name}' does not exist. Sources: {', '.join(_SOURCES)}")
-    module, cls = _SOURCES[name].split(":")
-    source: TrackerSource = getattr(importlib.import_module(module), cls)(path, rate, seed)
-    return source
+    if name == "synthetic":
+        from mm_ros.trackers.synthetic import synthetic_source
+
+        return synthetic_source(rate, seed)
+    raise MmRosError(f"tracker source '{name}' does not exist. Sources: {', '.join(SOURCES)}")

@@ -1,4 +1,4 @@
-"""What every source of trackers is."""
+"""What a source of trackers is, to those who poll it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,51 @@ from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 
 
 class TrackerSource(Protocol):
-    """`poll` gives the newest sample not given before, or None. Nanoseconds of the node's clock."""
+    """Polled from one thread. Stamps are in the poller's clock (`now_ns`), poses in ROS axes, floor near z = 0."""
 
-    rate: float  # Hz, nominal
+    rate: float  # Hz, of poll
+    trusted: bool  # simulated: poses that stand perfectly still are meant so
 
-    def open(self) -> None: ...
+    def open(self) -> None:
+        """Raises MmRosError when this machine cannot have such a source at all; a device that is away is no error."""
 
-    def poll(self, now_ns: int) -> TrackerFrame | None: ...
+    def poll(self, now_ns: int) -> TrackerFrame | None:
+        """The sample for now; None when there is nothing new."""
 
     def close(self) -> None: ...
 
     def truth(self) -> AvatarPose | None:
-        """The true body at the last sample, where the source knows it."""
-        ...
+        """The body behind the last sample, where the source knows it."""
 
     def truth_skeleton(self) -> Skeleton | None: ...
 
     def calibration(self) -> Calibration | None:
         """The user's measures, where the source knows them."""
-        ...
+
+    def status(self) -> str:
+        """A sentence on the device when something is wrong with it; empty when all is well."""
+
+
+class Source:
+    """The answers of a source that knows no truth and no calibration."""
+
+    rate = 90.0
+    trusted = False
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def truth(self) -> AvatarPose | None:
+        return None
+
+    def truth_skeleton(self) -> Skeleton | None:
+        return None
+
+    def calibration(self) -> Calibration | None:
+        return None
+
+    def status(self) -> str:
+        return ""
