@@ -101,9 +101,7 @@ def cmake_install(source: Path, build: Path, prefix: Path, *options: str) -> Non
         ["cmake", "--build", str(build), "-j", jobs],
         ["cmake", "--install", str(build)],
     ):
-        done = subprocess.run(
-            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
             raise BuildError(f"{' '.join(command[:2])} failed:\n{done.stdout[-8000:]}")
 

@@ -65,9 +65,7 @@ def digest(*parts: object) -> str:
 
 def message_digest(python: Path) -> str:
     files = [SOURCE / "CMakeLists.txt", SOURCE / "package.xml", *sorted((SOURCE / "msg").glob("*.msg"))]
-    files += sorted(
-        p for p in (SOURCE / "build_support").rglob("*") if p.is_file() and "__pycache__" not in p.parts
-    )
+    files += sorted(p for p in (SOURCE / "build_support").rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     nodes = sorted(p.name for p in (SOURCE / "mm_ros" / "nodes").glob("*.py"))
     return digest(SOURCE, python, *nodes, *(p.read_bytes() for p in files))
 
@@ -94,8 +92,7 @@ def make_venv(venv: Path) -> Path:
         import venv as _  # noqa: F401
     except ImportError:
         raise BuildError(
-            "Python's venv is not there. On Debian and Ubuntu: "
-            f"sudo apt install python3.{sys.version_info[1]}-venv"
+            f"Python's venv is not there. On Debian and Ubuntu: sudo apt install python3.{sys.version_info[1]}-venv"
         ) from None
     say(f"making {venv} with Python {sys.version.split()[0]}")
     done = subprocess.run([sys.executable, "-m", "venv", str(venv)], text=True, capture_output=True)
@@ -114,9 +111,7 @@ def pip_install(python: Path, lines: list[str]) -> None:
         env={**os.environ, "PYTHONNOUSERSITE": "1"},
     )
     if done.returncode:
-        raise BuildError(
-            f"pip could not install what mm_ros needs (is the network there?):\n{done.stdout[-4000:]}"
-        )
+        raise BuildError(f"pip could not install what mm_ros needs (is the network there?):\n{done.stdout[-4000:]}")
 
 
 def say(text: str) -> None:
