@@ -11,7 +11,7 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.procedural.body import Manner, make_motion, with_tags
 from mm_ros.core.procedural.recipes import recipes
 from mm_ros.core.procedural.tagging import tags_of
-from mm_ros.core.procedural.wish import make_wish
+from mm_ros.core.procedural.wish import Leg, make_wish
 
 __all__ = ["make_clips"]
 
@@ -26,7 +26,7 @@ def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -
     for i, recipe in enumerate(todo):
         own_seed = crc32(f"{seed} {recipe.name}".encode())
         manner = _manner(np.random.default_rng(own_seed))
-        wish = make_wish(list(recipe.legs), recipe.blend_s)
+        wish = make_wish(list(recipe.legs), recipe.blend_s or _blend(recipe.legs))
         clip = make_motion(recipe.name, wish, own_seed, manner)
         clips.append(with_tags(clip, tags_of(wish, recipe.tags)))
         if progress is not None:
@@ -37,3 +37,10 @@ def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -
 def _manner(rng: np.random.Generator) -> Manner:
     a, b, c, d = rng.uniform(-1, 1, 4)
     return Manner(1 + 0.1 * a, 1 + 0.12 * b, 0.30 + 0.05 * c, 1 + 0.1 * d)
+
+
+def _blend(legs: tuple[Leg, ...]) -> float:
+    """Greater changes of speed take longer, so that none is harder than about 2.5 m/s²."""
+    velocities = np.array([(leg.forward + leg.room[0], leg.left + leg.room[1]) for leg in legs])
+    change = np.linalg.norm(np.diff(velocities, axis=0), axis=1).max(initial=0.0)
+    return float(np.clip(change / 2.2 / np.sqrt(2 * np.pi), 0.15, 0.36))

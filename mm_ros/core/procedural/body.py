@@ -11,7 +11,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.clip import Clip
 from mm_ros.core.procedural import feet as ft
 from mm_ros.core.procedural import smooth as sm
-from mm_ros.core.procedural.footsteps import plan_footsteps
+from mm_ros.core.procedural.footsteps import ANKLE_BEHIND, plan_footsteps
 from mm_ros.core.procedural.geometry import about, leg_rotations, mirror_quaternion
 from mm_ros.core.procedural.wish import Wish
 from mm_ros.core.skeleton import (
@@ -45,7 +45,10 @@ from mm_ros.core.types import F64
 
 Array = Any
 PENDULUM = 3.2  # 1/s, sqrt(g / height of the centre of mass)
+SUPPORT_S = 0.24
 KNEE_MIN = np.radians(5.0)
+KNEE_PLANTED = np.radians(9.0)
+KNEE_SOFT_M = 0.0015
 LEGS = (
     (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),
     (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES),
@@ -98,7 +101,14 @@ def pose_body(name: str, wish: Wish, ground: ft.Ground, manner: Manner, rng: np.
     _bend_spine(rotations, body)
     _swing_arms(rotations, wish, ground, body, manner, rng)
     _place_legs(rotations, body, ground, offsets)
+    rotations *= np.where(rotations[..., :1] < 0, -1.0, 1.0)
+    rotations[:, ROOT] = _continuous(rotations[:, ROOT])
     return Clip(name, wish.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural")
+
+
+def _continuous(q: Array) -> Array:
+    flips = np.sign((q[1:] * q[:-1]).sum(1))
+    return q * np.concatenate([[1.0], np.cumprod(flips)])[:, None]
 
 
 def _step_speed(wish: Wish) -> Array:
@@ -112,14 +122,18 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     left = np.stack([-forward[:, 1], forward[:, 0]], 1)
     wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None]
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
-    centre = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
+    run = wish.posture["run"]
+    # A person is not a stiff pendulum: half of it, none when running, and the rest follows the steps softly.
+    pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
+    share = 0.5 * (1 - run[:, None])
+    centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
+    centre += _travel_evenly(centre, wish, forward, left)
     lean = wish.posture["lean"]
-    pelvis_xy = centre - (0.025 + 0.20 * np.sin(lean))[:, None] * forward
+    pelvis_xy = centre - (0.025 - 0.005 * np.minimum(_step_speed(wish), 1.5) + 0.20 * np.sin(lean))[:, None] * forward
 
     relative = [((f.ankle[:, :2] - pelvis_xy) * forward).sum(1) for f in ground.feet]
     stride = sm.gaussian(relative[0] - relative[1], 0.045, rate)
     speed = _step_speed(wish)
-    run = wish.posture["run"]
     breath = np.sin(2 * np.pi * np.cumsum(0.25 + 0.03 * sm.noise(rng, n, 1, 2.0, rate)[:, 0]) / rate)
 
     facing = sm.gaussian(_facing_of_feet(wish, ground), 0.12, rate)
@@ -142,12 +156,25 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
 
     bob = _bob(ground.phase, speed, run, standing, manner, wish)
     height = 0.95 - 0.011 - wish.posture["sink"] + bob + 0.0015 * breath + _raised(wish.posture["tiptoe"])
-    height = height - 0.03 * run
+    height = height - 0.050 * run
     pelvis = np.concatenate([pelvis_xy, height[:, None]], 1)
-    pelvis[:, 2] = np.minimum(height, 10)
     limit = _reach(pelvis, pelvis_rotation, ground, offsets)
-    pelvis[:, 2] = sm.lower_envelope(np.minimum(height, limit), 0.1, rate)
-    return Body(pelvis, pelvis_rotation, chest_rotation, head_rotation, stride)
+    pelvis[:, 2] = sm.lower_envelope(np.minimum(height, limit), 0.05, rate)
+    body = Body(pelvis, pelvis_rotation, chest_rotation, head_rotation, stride)
+    _hold_swing_in_reach(body, ground, offsets)
+    return body
+
+
+def _travel_evenly(centre: Array, wish: Wish, forward: Array, left: Array) -> Array:
+    """Correction along the way: people walk more evenly than their feet fall, above all sideways."""
+    velocity = wish.velocity[:, :1] * forward + wish.velocity[:, 1:] * left
+    way = sm.gaussian(velocity, 0.2, wish.rate)
+    speed = np.linalg.norm(way, axis=1, keepdims=True)
+    aside = np.minimum(np.abs(sm.gaussian(wish.velocity[:, 1:], 0.2, wish.rate)) / 0.4, 1.0)
+    behind = ANKLE_BEHIND - ft.MIDDLE
+    path = wish.position - behind * forward
+    gap = ((path - centre) * way).sum(1, keepdims=True) / np.maximum(speed, 0.05) ** 2 * way
+    return (0.3 + 0.4 * aside) * sm.ramp(speed, 0.05, 0.4) * sm.gaussian(gap, 0.1, wish.rate)
 
 
 def _lead(x: Array, frames: int) -> Array:
@@ -169,7 +196,7 @@ def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner
     along = np.abs(sm.gaussian(wish.velocity[:, 0], 0.25, wish.rate))
     walk = (0.003 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
-    drop = amplitude * 0.9 * (1 - run)
+    drop = amplitude * 0.5 * (1 - run)
     return amplitude * np.cos(2 * np.pi * phase) - drop
 
 
@@ -178,14 +205,27 @@ def _raised(tiptoe: Array) -> Array:
 
 
 def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) -> Array:
-    """The greatest pelvis height at which no leg is straighter than KNEE_MIN."""
+    """The greatest pelvis height at which no standing leg is straighter than KNEE_PLANTED."""
     out = np.full(len(pelvis), np.inf)
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = rot.rotate(rotation, np.broadcast_to(offsets[upper], pelvis.shape))
-        length = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
+        length = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_PLANTED / 2)
         flat = ((motion.ankle[:, :2] - pelvis[:, :2] - hip[:, :2]) ** 2).sum(1)
-        out = np.minimum(out, motion.ankle[:, 2] + np.sqrt(np.maximum(length**2 - flat, 0.05)) - hip[:, 2])
+        limit = motion.ankle[:, 2] + np.sqrt(np.maximum(length**2 - flat, 0.05)) - hip[:, 2]
+        out = np.minimum(out, np.where(motion.planted, limit, np.inf))
     return out
+
+
+def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
+    """A carried foot that runs ahead of the leg's reach is held back by the nearly straight leg."""
+    for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
+        hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
+        longest = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
+        leg = motion.ankle - hip
+        distance = np.linalg.norm(leg, axis=1)
+        held = longest - KNEE_SOFT_M * np.logaddexp(0.0, (longest - distance) / KNEE_SOFT_M)
+        share = np.where(motion.planted, 0.0, held / distance - 1)
+        motion.ankle += share[:, None] * leg
 
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
@@ -226,10 +266,10 @@ def _swing_arms(
         own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05])
         # The arm goes with the other leg; it hangs vertical when the trunk leans.
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
-        swing = manner.arm_swing * (0.48 + 0.1 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
+        swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
         forward = np.maximum(drive, 0.0)
-        elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.35 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
+        elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean
         inward = 0.25 + 0.45 * forward + 0.25 * run
         q_upper, q_lower = arm_rotations(swing, 0.13 + 0.08 * run + own[:, 1], inward, sm.gaussian(np.maximum(elbow, 0.12), 0.05, rate))

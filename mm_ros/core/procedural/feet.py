@@ -20,7 +20,8 @@ ANKLE = np.array([0.0, 0.07])  # forward of the ankle, above the floor, of a fla
 BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
-CLEARANCE_M = 0.022
+CLEARANCE_M = 0.018
+THROW, BRAKE = 2.5, 5.0  # accelerations at both ends of a swing, in lengths over squared durations
 MIDDLE = 0.055  # m from the ankle to the middle of the sole
 
 
@@ -92,8 +93,8 @@ def _roll(landing: Step, leaving: Step | None, tiptoe: float, crouch: float) -> 
     if w < -0.1:
         lift = -0.16 * ramp(-w, 0.1, 0.9) if tiptoe < 0.1 else 0.05
     lift *= 1 - 0.55 * min(1.0, tiptoe / 0.5)
-    rise = min(0.52 * stance, 0.42)
-    return _Roll(land, -1.3 * land / settle, lift, 1.45 * lift / rise, settle, rise)
+    rise = min(0.48 * stance, 0.40)
+    return _Roll(land, -0.5 * land / settle, lift, 1.6 * lift / rise, settle, rise)
 
 
 def _stance_pitch(t: Array, roll: _Roll, contact: float, lift: float) -> Array:
@@ -141,6 +142,7 @@ def _swing(
     s = (times[at] - leaving.lift) / duration
     base = tiptoe[at]
     pitch = quintic(s, duration, (roll.lift, roll.lift_rate, 0.0), (landing.land, landing.land_rate, 0.0)) + base
+    pitch -= (0.45 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(s)  # the toes come up early, before they would scrape
     turn = leaving.yaw - step.yaw
     turn -= 2 * np.pi * np.round(turn / (2 * np.pi))
     ends = []
@@ -150,6 +152,9 @@ def _swing(
     ):
         p, v, a = _ankle_motion(angle, rate)
         ends.append((_room(xy, np.asarray(yaw), p[0], p[1]), _room(np.zeros(2), yaw, v[0], v[1]), _room(np.zeros(2), yaw, a[0], a[1])))
+    # The foot is thrown off the floor and brakes into it: rest before the floor would look like hesitation.
+    swing = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
+    ends = [(p, v, a + k * swing) for (p, v, a), k in zip(ends, (THROW, -BRAKE), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
     ankle[:, 2] += _lift_needed(s, ankle[:, 2], pitch, leaving) * _bump(s)
     out.ankle[at] = ankle
@@ -161,14 +166,14 @@ def _swing(
 
 def _bump(s: Array) -> Array:
     """One hump of height 1, early in the swing, with nothing at its ends up to the acceleration."""
-    return s**3 * (1 - s) ** 4 / ((3 / 7) ** 3 * (4 / 7) ** 4)
+    return s**3 * (1 - s) ** 5 / ((3 / 8) ** 3 * (5 / 8) ** 5)
 
 
 def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Height of the bump: a floor of its own for a natural knee, and enough that no point of the sole scrapes."""
     speed = abs(step.forward)
-    least = 0.035 + 0.012 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.2) & (s < 0.75)
+    least = 0.012 + 0.008 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
+    inside = (s > 0.22) & (s < 0.62)  # where the bump has some height
     if not inside.any():
         return least
     lowest = np.min([ankle_z + _turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
@@ -227,7 +232,7 @@ def _supports(steps: list[Step], end: float, tiptoe: Array, times: Array) -> tup
             again = next((s.lift for s in steps[k + 2 :] if s.foot == on.foot), np.inf)
             point, direction, flat = centre(on)
             roll = np.clip(following.forward / 1.4, -1, 1) * flat
-            ends = point - 0.05 * roll * direction, point + 0.06 * roll * direction
+            ends = point - 0.01 * roll * direction, point + 0.085 * roll * direction
             rows.append((start, min(again, following.contact), *ends, float(on.foot == LEFT)))
     starts = np.maximum.accumulate([r[0] for r in rows])
     stops = np.maximum([r[1] for r in rows], starts + 1e-3)

@@ -11,7 +11,7 @@ from mm_ros.core.rotations import wrap_angle
 from mm_ros.core.types import F64
 
 LEFT, RIGHT = 0, 1
-WALK_RATIO = 0.385  # m/Hz, step length over cadence of a forward walk
+WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
 ANKLE_BEHIND = 0.03  # m that the ankles stand behind the body's centre
 TOE_OUT = 0.10  # rad
 
@@ -38,11 +38,14 @@ class Gait:
 def gait_at(wish: Wish, first: float, last: float) -> Gait:
     """How a person moves their feet over the coming moment from `first` to `last` seconds."""
     window = slice(wish.frame(first), wish.frame(last) + 1)
-    forward, left = wish.velocity[window].mean(axis=0)
+    # Magnitudes: in a reversal the mean velocity is nothing, yet the feet are quick.
+    sign = 1.0 if wish.velocity[window, 0].mean() >= 0 else -1.0
+    forward, left = np.abs(wish.velocity[window]).mean(axis=0) * (sign, 1.0)
     turn = float(np.abs(wish.turn[window]).mean())
     run = float(wish.posture["run"][window].mean())
     sink = float(wish.posture["sink"][window].mean())
     speed = float(np.hypot(forward, left))
+    fastest = float(np.hypot(*wish.velocity[window].T).max())
     if run > 0.5:
         # Cadence of recreational runners, about 160 a minute, little changed by speed.
         return Gait(1 / (2.42 + 0.13 * speed), 0.445 - 0.035 * (speed - 1.8), 0.035)
@@ -50,7 +53,7 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
     along = WALK_RATIO if forward >= 0 else 0.30
     share = (left / speed) ** 2 if speed > 1e-6 else 0.0
     ratio = 1 / ((1 - share) / along + share / 0.15) * (1 - min(0.35, 0.8 * sink))
-    cadence = float(np.clip(np.sqrt(speed / ratio + (turn / 0.85) ** 2), 1.05, 2.5))
+    cadence = float(np.clip(np.sqrt(max(speed, 0.9 * fastest) / ratio + (turn / 0.85) ** 2), 1.05, 2.5))
     pace = 1 / cadence
     narrow = min(1.0, abs(forward) / 0.8)
     width = 0.092 - 0.038 * narrow + 0.06 * min(1.0, sink / 0.3)
@@ -64,7 +67,7 @@ def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float
     sign = 1.0 if foot == LEFT else -1.0
     # In a walk the body passes over the ball rather than the ankle: the trailing leg is longer by its risen heel.
     forward = float(np.clip(wish.velocity[i, 0], 0.0, 1.5)) * (1 - wish.posture["run"][i])
-    offset = np.array([-ANKLE_BEHIND - 0.035 * forward, sign * half_width])
+    offset = np.array([-ANKLE_BEHIND - 0.05 * forward, sign * half_width])
     position = wish.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
     return position, float(wish.yaw[i] + sign * TOE_OUT)
 
@@ -122,13 +125,13 @@ class _Planner:
 
     def _leaving(self, t: float) -> bool:
         """Will the body soon be away from the middle between the feet?"""
-        i = self.wish.frame(t + 0.22)
+        i = self.wish.frame(t + 0.35)
         feet = [self._last(foot) for foot in (LEFT, RIGHT)]
         middle = (feet[0].position + feet[1].position) / 2
         c, s = np.cos(self.wish.yaw[i]), np.sin(self.wish.yaw[i])
         centre = self.wish.position[i] - ANKLE_BEHIND * np.array([c, s])
         yaw = feet[0].yaw + wrap_angle(feet[1].yaw - feet[0].yaw) / 2
-        return bool(np.hypot(*(centre - middle)) > 0.05 or abs(wrap_angle(self.wish.yaw[i] - yaw)) > 0.14)
+        return bool(np.hypot(*(centre - middle)) > 0.03 or abs(wrap_angle(self.wish.yaw[i] - yaw)) > 0.12)
 
     def _last(self, foot: int) -> Step:
         return next(step for step in reversed(self.steps) if step.foot == foot)
@@ -153,7 +156,7 @@ class _Planner:
     def _step(self, foot: int, t: float, walking: bool) -> Step:
         wish = self.wish
         gait = gait_at(wish, t + 0.05, t + 0.75)
-        pace = gait.pace if walking else max(gait.pace, 0.5)
+        pace = gait.pace if walking else float(np.clip(gait.pace, 0.48, 0.62))
         ahead = gait_at(wish, t + pace, t + 2 * pace)
         contact = t + pace
         swing = min(2 * (1 - gait.duty) * pace, 1.6 * pace if gait.duty < 0.5 else 0.92 * pace)

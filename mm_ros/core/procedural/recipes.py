@@ -15,7 +15,7 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.16
+    blend_s: float = 0.0  # 0: as the changes of speed ask for
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,20 @@ def _upright() -> Iterator[Recipe]:
         turning = Leg(3.0, room=(speed, 0), turn=1.1)
         yield Recipe(f"spin {speed:g}", (stand, Leg(1.0, room=(speed, 0)), turning, Leg(1.0, room=(speed, 0)), stand))
     for speed in (1.9, 2.5, 3.0, 3.5):
-        yield Recipe(f"run {speed:g}", (stand, Leg(0.5, forward=1.3), *_run(3.2, speed), Leg(0.6, forward=1.3), stand), blend_s=0.2)
+        yield Recipe(f"run {speed:g}", (stand, Leg(0.5, forward=1.3), *_run(3.2, speed), *_slow_down(speed), stand))
     for speed, radius in ((2.3, 2.5), (2.8, 5.0)):
         yield Recipe(
             f"run curve {speed:g}",
-            (stand, Leg(0.5, forward=1.3), *_run(0.8, speed), *_run(2.4, speed, speed / radius), Leg(0.6, forward=1.3), stand),
-            blend_s=0.2,
+            (stand, Leg(0.5, forward=1.3), *_run(0.8, speed), *_run(2.4, speed, speed / radius), *_slow_down(speed), stand),
         )
 
 
 def _run(seconds: float, speed: float, turn: float = 0.0) -> tuple[Leg, ...]:
     return (Leg(seconds, forward=speed, turn=turn, run=1.0),)
+
+
+def _slow_down(speed: float) -> tuple[Leg, ...]:
+    return (Leg(0.5, forward=0.4 * speed + 0.9, run=1.0), Leg(0.8, forward=1.2))
 
 
 def _in_posture(posture: Posture) -> Iterator[Recipe]:
