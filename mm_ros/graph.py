@@ -6,6 +6,7 @@ Nodes, launch files, `mm_ros up`, the docs' tables and the tests all read this f
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +159,14 @@ NODES: tuple[Node, ...] = (
         "markers for RViz",
         optional=True,
     ),
+    Node(
+        "viewer",
+        ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "skeleton", "truth_skeleton"),
+        (),
+        ("mm_ros.nodes.viewer:ViewerSettings",),
+        "a page in the browser, for all avatars",
+        optional=True,
+    ),
 )
 
 
@@ -168,9 +177,9 @@ def node(name: str) -> Node:
     raise MmRosError(f"node '{name}' does not exist. Nodes: {', '.join(n.name for n in NODES)}")
 
 
-def nodes_for(control: str = "vr", visualizer: bool = False) -> tuple[Node, ...]:
-    """Nodes that a launch starts. Exactly one of them publishes `trajectory`."""
-    chosen = tuple(n for n in NODES if control in n.controls and (visualizer or not n.optional))
+def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
+    """Nodes that a launch starts: those of this control, and the optional ones named in `extra`."""
+    chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
         raise MmRosError(f"control '{control}' does not exist. Controls: vr, joystick, path")
     return chosen

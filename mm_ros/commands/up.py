@@ -39,9 +39,10 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros import graph
     from mm_ros.ros.node import run_all
 
+    extra = ["visualizer"] if args.visualizer else []
     nodes = [
         n
-        for n in graph.nodes_for(args.control, args.visualizer)
+        for n in graph.nodes_for(args.control, extra)
         if n.name != "tracker_bridge" or args.trackers != "none"
     ]
     return run_all([n.node_class() for n in nodes], ros_arguments(args))

@@ -63,7 +63,8 @@ def render(
     for capsule, color in zip(np.asarray(capsules, np.float64), np.asarray(colors, np.float64), strict=True):
         _draw(out, depth, eye, axes, zoom, capsule, color, SUN)
     small = out.reshape(height, smooth, width, smooth, 3).mean(axis=(1, 3))
-    return np.clip(small * 255 + 0.5, 0, 255).astype(np.uint8)
+    pixels: Image = np.clip(small * 255 + 0.5, 0, 255).astype(np.uint8)
+    return pixels
 
 
 @njit
@@ -119,7 +120,7 @@ def _draw(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, capsule: Any, 
         (capsule[3] - capsule[0]) ** 2 + (capsule[4] - capsule[1]) ** 2 + (capsule[5] - capsule[2]) ** 2
     )
     thin = max(min(capsule[6], capsule[7]), 1e-3)
-    n = max(2, int(math.ceil(length / (0.25 * thin))))
+    n = max(2, math.ceil(length / (0.25 * thin)))
     for k in range(n + 1):
         s = k / n
         x = capsule[0] + s * (capsule[3] - capsule[0])

@@ -134,7 +134,7 @@ def _processes(given: dict[str, str]) -> list[Any]:
             respawn=True,
             respawn_delay=1.0,
         )
-        for n in graph.nodes_for(given["control"], visualizer=given["rviz"] == "true")
+        for n in graph.nodes_for(given["control"], ["visualizer"] if given["rviz"] == "true" else [])
         if given["trackers"] != "none" or n.name != "tracker_bridge"
     ]
 
