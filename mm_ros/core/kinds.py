@@ -12,8 +12,8 @@ from mm_ros.core.contacts import central_difference
 from mm_ros.core.skeleton import HEAD
 from mm_ros.core.types import F64
 
-KINDS = ("idle", "turn", "walk", "run", "back", "left", "right", "crouch", "other")
-IDLE, TURN, WALK, RUN, BACK, LEFT, RIGHT, CROUCH, OTHER = range(len(KINDS))
+KINDS = ("idle", "turn", "walk", "run", "back", "side", "crouch", "other")
+IDLE, TURN, WALK, RUN, BACK, SIDE, CROUCH, OTHER = range(len(KINDS))
 
 STANDING_SPEED = 0.25  # m/s; below it a body stands or turns on the spot
 TURN_RATE = np.radians(30)  # rad/s
@@ -38,11 +38,10 @@ def kinds_of(clip: Clip) -> tuple[NDArray[np.int8], tuple[str, ...]]:
     positions, _ = clip.globals()
     ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_frames(0.5, clip.rate), 1)
     speed = np.linalg.norm(velocity, axis=1)
-    angle = np.arctan2(velocity[:, 1], velocity[:, 0])
+    angle = np.abs(np.arctan2(velocity[:, 1], velocity[:, 0]))
     out = np.full(len(clip), WALK, np.int8)
-    out[(np.abs(angle) > _AHEAD) & (angle > 0)] = LEFT
-    out[(np.abs(angle) > _AHEAD) & (angle < 0)] = RIGHT
-    out[np.abs(angle) > _BEHIND] = BACK
+    out[angle > _AHEAD] = SIDE
+    out[angle > _BEHIND] = BACK
     out[(out == WALK) & (speed > RUN_SPEED)] = RUN
     out[speed < STANDING_SPEED] = IDLE
     out[(speed < STANDING_SPEED) & (np.abs(yaw_rate) > TURN_RATE)] = TURN

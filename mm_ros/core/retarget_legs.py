@@ -1,0 +1,124 @@
+"""The same motion on legs of other lengths, and feet that stand where they stand: two-bone IK over whole clips."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.core import rotations as rot
+from mm_ros.core.clip import Clip
+from mm_ros.core.contacts import TOES, central_difference, stances
+from mm_ros.core.skeleton import HIPS, PARENTS, J, Skeleton
+
+Array = Any
+_REACH = 0.9995  # of the leg's length; a little less than straight keeps the knee's direction
+
+
+def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
+    """Root motion and hip height in proportion to the legs; the toes where the scaled clip has them."""
+    if skeleton.hash == clip.skeleton.hash:
+        return replace(clip, skeleton=skeleton)
+    scale = skeleton.leg_length / clip.skeleton.leg_length
+    toes, _ = clip.globals()
+    rest, old_rest = skeleton.rest_positions(), clip.skeleton.rest_positions()
+    targets = toes[:, list(TOES)].astype(np.float64)
+    above = targets[..., 2] - old_rest[list(TOES), 2]
+    targets *= scale
+    targets[..., 2] = above * scale + rest[list(TOES), 2]
+    positions = np.broadcast_to(skeleton.offsets, clip.positions.shape).copy()
+    positions[:, 0] = clip.positions[:, 0] * scale
+    positions[:, HIPS] = clip.positions[:, HIPS] * scale
+    positions[:, HIPS, 2] += skeleton.offsets[HIPS, 2] - clip.skeleton.offsets[HIPS, 2] * scale
+    moved = replace(clip, skeleton=skeleton, positions=positions.astype(np.float32))
+    return with_toes_at(moved, targets)
+
+
+def with_toes_at(clip: Clip, targets: Array) -> Clip:
+    """Legs bent so that the toe joints are at `targets` (F, 2, 3); feet keep their direction, knees their plane."""
+    p, q = rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
+    rotations = clip.rotations.astype(np.float64)
+    for side, toes in enumerate(TOES):
+        upper, lower, foot = toes - 3, toes - 2, toes - 1
+        ankle = targets[:, side] - rot.rotate(q[:, foot], np.broadcast_to(clip.positions[:, toes], targets[:, side].shape))
+        new_upper, new_lower = two_bones(p[:, upper], p[:, lower], p[:, foot], ankle, q[:, upper], q[:, lower])
+        rotations[:, upper] = rot.multiply(rot.inverse(q[:, HIPS]), new_upper)
+        rotations[:, lower] = rot.multiply(rot.inverse(new_upper), new_lower)
+        rotations[:, foot] = rot.multiply(rot.inverse(new_lower), q[:, foot])
+    return replace(clip, rotations=rot.normalize(rotations).astype(np.float32))
+
+
+def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array, lower: Array) -> tuple[Array, Array]:
+    """New global rotations of thigh and shin that bring the ankle to the target, or as near as the leg reaches."""
+    a = np.linalg.norm(knee - hip, axis=-1, keepdims=True)
+    b = np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
+    old, new = ankle - hip, target - hip
+    wanted = np.linalg.norm(new, axis=-1, keepdims=True)
+    length = np.clip(wanted, np.abs(a - b) + 1e-6, (a + b) * _REACH)
+    # the plane of the knee turns with the line from hip to ankle
+    swing = rot.between(old, new)
+    knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
+    side = knee_dir - line * (knee_dir * line).sum(-1, keepdims=True)
+    side = side / np.maximum(np.linalg.norm(side, axis=-1, keepdims=True), 1e-9)
+    along = (a**2 - b**2 + length**2) / (2 * length)
+    out = np.sqrt(np.maximum(a**2 - along**2, 0))
+    new_knee = line * along + side * out
+    thigh = rot.multiply(swing, upper)
+    thigh = rot.multiply(rot.between(knee_dir, new_knee), thigh)
+    shin = rot.multiply(swing, lower)
+    shin = rot.multiply(rot.between(rot.rotate(swing, ankle - knee), line * length - new_knee), shin)
+    return thigh, shin
+
+
+def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, farthest: float = 0.12) -> Clip:
+    """Toes that are in contact stay on one spot of the floor; what that takes is blended in and out around the stance.
+
+    A stance that drifts farther than `farthest` is no stance and stays as it was.
+    """
+    p, _ = clip.globals()
+    toes = p[:, list(TOES)].astype(np.float64)
+    rest = clip.skeleton.rest_positions()[list(TOES), 2]
+    moves = np.zeros_like(toes)
+    blend = max(round(blend_s * clip.rate), 1)
+    for side in range(2):
+        held = stances(contacts[:, side], 3)
+        for k, (first, stop) in enumerate(held):
+            spot = np.median(toes[first:stop, side], axis=0)
+            spot[2] = rest[side] + np.clip(spot[2] - rest[side], -0.01, 0.01)
+            if np.linalg.norm(toes[first:stop, side, :2] - spot[:2], axis=1).max() > farthest:
+                continue
+            moves[first:stop, side] = spot - toes[first:stop, side]
+            before = min(blend, first - (held[k - 1][1] if k else 0))
+            after = min(blend, (held[k + 1][0] if k + 1 < len(held) else len(toes)) - stop)
+            if before > 0:
+                w = _ease(np.arange(1, before + 1) / (before + 1))[:, None]
+                moves[first - before : first, side] += w * moves[first, side]
+            if after > 0:
+                w = _ease(np.arange(after, 0, -1) / (after + 1))[:, None]
+                moves[stop : stop + after, side] += w * moves[stop - 1, side]
+    return with_toes_at(clip, toes + moves)
+
+
+def _ease(x: Array) -> Array:
+    return x * x * (3 - 2 * x)
+
+
+def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
+    """Largest drift of each stance of at least 0.15 s, and frames that skate, as DESIGN's metrics have them."""
+    p, _ = clip.globals()
+    toes = p[:, list(TOES)].astype(np.float64)
+    rest = clip.skeleton.rest_positions()[list(TOES), 2]
+    drifts = []
+    for side in range(2):
+        for first, stop in stances(contacts[:, side], round(0.15 * clip.rate)):
+            drifts.append(float(np.linalg.norm(toes[first:stop, side] - toes[first, side], axis=1).max()))
+    speeds = np.linalg.norm(central_difference(toes, clip.rate), axis=-1)
+    slower = np.argmin(speeds, axis=1)
+    frames = np.arange(len(toes))
+    skates = (toes[frames, slower, 2] - rest[slower] + 0.025 < 0.04) & (speeds[frames, slower] > 0.15)
+    return {"drifts_m": drifts, "skating": int(skates.sum()), "frames": len(toes), "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max())}
+
+
+assert PARENTS[TOES[0] - 2] == TOES[0] - 3 and J > TOES[1]
