@@ -12,9 +12,10 @@ from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.play import Player
 from mm_ros.core.query import QueryBuilder
-from mm_ros.core.root_control import RootControl, RootSettings, wrap
+from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
 from mm_ros.core.search import Engine, Mask, make_engine
 from mm_ros.core.settings import setting
+from mm_ros.core.tags import mask_of
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
 
@@ -22,7 +23,7 @@ NOTHING = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True)
-class MatcherSettings(RootSettings):
+class MatcherSettings(RootControlSettings):
     engine: str = setting(
         "tree", "search engine; all give the same frame", choices=("tree", "boxes", "brute"), live=False
     )
@@ -32,10 +33,10 @@ class MatcherSettings(RootSettings):
         1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0
     )
     weights: str = setting("", "weights by feature that differ from the layout's: 'name=value, name=value'")
-    tags: str = setting("", "only frames with all of these tags; '-tag' for none of them: 'walk -crouch'")
+    tags: str = setting("", "only frames that answer this query: '(walk|run)&!crouch'")
     margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
     exclusion: float = setting(0.3, "no jumps nearer than this to the frame that plays", "s", 0.0, 10.0)
-    end_margin: float = setting(0.5, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
+    end_margin: float = setting(1.0, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
     band_hysteresis: float = setting(
         0.02, "the head height ratio must pass a band's border by this to change it", "", 0.0, 0.5
     )
@@ -68,20 +69,23 @@ def parse_weights(text: str) -> dict[str, float]:
     return out
 
 
-def tag_mask(database: MotionDatabase, text: str) -> Mask:
-    """Bits of a tag query such as 'walk -crouch'; refuses a query that no frame fulfils."""
-    all_of = none_of = 0
-    for word in text.replace(",", " ").split():
-        if word.startswith("-"):
-            none_of |= database.tag_bit(word[1:])
-        else:
-            all_of |= database.tag_bit(word)
-    mask = Mask(all_of=all_of, none_of=none_of)
-    if text.strip() and not mask.matches(np.asarray(database.tags)).any():
-        raise MmRosError(
-            f"tags: no frame of the database fits '{text}'. Tags: {', '.join(database.tag_names)}"
-        )
+def tag_mask(database: MotionDatabase, query: str) -> Mask:
+    """Bits of a tag query such as `(walk|run)&!crouch`; refuses one that no frame fulfils."""
+    mask = mask_of(query, database.tag_names)
+    if query.strip() and not mask.matches(np.asarray(database.tags)).any():
+        raise MmRosError(f"tags: no frame of the database fits '{query}'. Tags: {', '.join(database.tag_names)}")
     return mask
+
+
+def _check(wish: Trajectory) -> None:
+    sums = float(wish.positions.sum() + wish.directions.sum()) + wish.position[0] + wish.position[1]
+    if not math.isfinite(sums + wish.yaw + wish.height_ratio):
+        raise MmRosError(f"the wish from '{wish.source}' has numbers that are not finite")
+    if not len(wish.times) == len(wish.positions) == len(wish.directions) > 0:
+        raise MmRosError(
+            f"the wish from '{wish.source}' has {len(wish.times)} times, {len(wish.positions)} positions and "
+            f"{len(wish.directions)} directions; expected as many of each, and at least one"
+        )
 
 
 class MatcherStage:
@@ -160,6 +164,7 @@ class MatcherStage:
 
     def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
         """The pose for a wish, and why; None for a wish that comes late or twice."""
+        _check(wish)
         verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
         if verdict == DROP:
             return None
@@ -259,10 +264,12 @@ class MatcherStage:
     def _mask(self) -> Mask:
         """The tag query and the height band; a band that the tag query leaves empty gives way."""
         if self.band not in self._band_masks:
-            m = self.mask
-            mask = Mask(m.all_of, self.bands.bits.get(self.band, 0), m.none_of)
+            bit = self.bands.bits.get(self.band, 0)
+            mask = self.mask
+            if not bit & mask.none_of:
+                mask = Mask(mask.all_of | bit, mask.any_of, mask.none_of)
             if not mask.matches(np.asarray(self.database.tags)).any():
-                mask = m
+                mask = self.mask
             self._band_masks[self.band] = mask
         return self._band_masks[self.band]
 

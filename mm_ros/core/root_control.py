@@ -10,12 +10,12 @@ import numpy as np
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.types import F64
 
-SOFT_WALL = 0.5  # share of the accuracy from which on the pull grows
-WALL_RATE = 40.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well inside of 0.1 m
+SOFT_WALL = 0.3  # share of the accuracy from which on the pull grows
+WALL_RATE = 35.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well inside of 0.1 m
 
 
 @dataclass(frozen=True)
-class RootSettings(Settings):
+class RootControlSettings(Settings):
     root_mode: str = setting(
         "accuracy", "how the root is held to the wish", choices=("accuracy", "synchronization")
     )
@@ -53,7 +53,7 @@ def wrap(angle: float) -> float:
 class RootControl:
     """Root x, y, yaw in the room. Velocity is continuous over jumps: its change is taken up and let decay."""
 
-    def __init__(self, settings: RootSettings):
+    def __init__(self, settings: RootControlSettings):
         self.settings = settings
         self.reset(np.zeros(3))
 
