@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from mm_ros.core.skeleton import Skeleton
@@ -13,6 +14,8 @@ class TrackerSource(Protocol):
 
     rate: float  # Hz, of poll
     trusted: bool  # simulated: poses that stand perfectly still are meant so
+    own_clock: bool  # has a thread of its own and calls `wake` when there is something to poll; else poll at `rate`
+    wake: Callable[[], None]
 
     def open(self) -> None:
         """Raises MmRosError when this machine cannot have such a source at all; a device that is away is no error."""
@@ -34,11 +37,19 @@ class TrackerSource(Protocol):
         """A sentence on the device when something is wrong with it; empty when all is well."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class Source:
     """The answers of a source that knows no truth and no calibration."""
 
     rate = 90.0
     trusted = False
+    own_clock = False
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] = _nothing
 
     def open(self) -> None:
         pass

@@ -23,6 +23,7 @@ class ClipSource(Source):
     trusted = True
 
     def __init__(self, clips: list[Clip], simulation: Simulation = PERFECT, loop: bool = True) -> None:
+        super().__init__()
         self.rate = simulation.rate
         self._clips, self._simulation, self._loop = clips, simulation, loop
         self._epoch = -1

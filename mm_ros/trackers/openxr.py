@@ -1,0 +1,136 @@
+"""Any OpenXR runtime as a source: one thread that asks at its own 90 Hz, begins again when the runtime is lost, and a
+watchdog for calls that never come back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.types import TrackerFrame
+from mm_ros.trackers.base import Source
+
+RETRY_S = 0.5
+HUNG_S = 1.0
+CLOCKS_EVERY_NS = 1_000_000_000
+
+
+class OpenXrSource(Source):
+    own_clock = True
+
+    def __init__(self, rate: float = 90.0, make_session: Callable[[], Any] | None = None) -> None:
+        super().__init__()
+        self.rate = rate
+        self._make_session = make_session
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._latest: TrackerFrame | None = None
+        self._beat_ns = 0  # when the thread last was alive
+        self._trouble = "not connected yet"
+        self._sessions = 0
+        self._shift_ns: int | None = None
+        self._shift_at_ns = 0
+
+    def open(self) -> None:
+        if self._make_session is None:
+            self._make_session = _library()
+        self._beat_ns = time.monotonic_ns()
+        self._thread = threading.Thread(target=self._run, name="openxr", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """A call that hangs in the runtime cannot be broken off; the thread is a daemon and dies with the process."""
+        self._stop.set()
+        self._thread.join(timeout=1.0)
+
+    def poll(self, now_ns: int) -> TrackerFrame | None:
+        with self._lock:
+            frame, self._latest = self._latest, None
+        if frame is None:
+            return None
+        return _in_clock(frame, self._shift(now_ns))
+
+    def _shift(self, now_ns: int) -> int:
+        """Poller's clock minus CLOCK_MONOTONIC, measured once a second: each measurement has its own few microseconds."""
+        here_ns = time.monotonic_ns()
+        if self._shift_ns is None or here_ns - self._shift_at_ns > CLOCKS_EVERY_NS:
+            self._shift_ns, self._shift_at_ns = now_ns - here_ns, here_ns
+        return self._shift_ns
+
+    def status(self) -> str:
+        silent_s = (time.monotonic_ns() - self._beat_ns) * 1e-9
+        if silent_s > HUNG_S + RETRY_S:
+            return f"the OpenXR runtime has not answered for {silent_s:.0f} s; restart it"
+        return self._trouble
+
+    # ---- in the thread
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._one_session()
+            except Exception as error:
+                # Whatever a runtime does, the thread goes on: nothing here is worth ending the node for.
+                self._trouble = describe(error)
+            self._beat_ns = time.monotonic_ns()
+            self._stop.wait(RETRY_S)
+
+    def _one_session(self) -> None:
+        assert self._make_session is not None
+        session = self._make_session()
+        self._sessions += 1
+        try:
+            self._trouble = session.warning
+            self._sample_until_lost(session)
+        finally:
+            session.close()
+
+    def _sample_until_lost(self, session: Any) -> None:
+        period = 1.0 / self.rate
+        due = time.monotonic()
+        while not self._stop.is_set():
+            frame = session.sample()
+            self._beat_ns = time.monotonic_ns()
+            if frame is not None:
+                # A new session is a new epoch: nobody knows how long the last one has been gone.
+                frame.epoch += 1000 * (self._sessions - 1)
+                with self._lock:
+                    self._latest = frame
+                self.wake()
+            due = max(due + period, time.monotonic() - period)
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _in_clock(frame: TrackerFrame, shift_ns: int) -> TrackerFrame:
+    sampled = frame.sampled_ns.copy()
+    sampled[sampled != 0] += shift_ns
+    return replace(frame, stamp_ns=frame.stamp_ns + shift_ns, sampled_ns=sampled)
+
+
+def _library() -> Callable[[], Any]:
+    try:
+        from mm_ros.trackers.openxr_session import OpenXrSession
+    except ImportError as error:
+        raise MmRosError(
+            f"the source 'openxr' needs pyopenxr ({error}): pip install pyopenxr==1.1.6501, or mm_ros[openxr]"
+        ) from error
+    return OpenXrSession
+
+
+# What the errors of the runtime mean to the person in front of it.
+_WORDS = {
+    "RuntimeUnavailableError": "no OpenXR runtime is set on this machine (XR_RUNTIME_JSON, or "
+    "/etc/xdg/openxr/1/active_runtime.json)",
+    "RuntimeFailureError": "the OpenXR runtime's service is not running",
+    "InstanceLostError": "the OpenXR runtime has gone; waiting for it",
+    "SessionLostError": "the OpenXR runtime has ended the session; waiting for it",
+    "FormFactorUnavailableError": "the OpenXR runtime runs, and no headset is connected",
+}
+
+
+def describe(error: Exception) -> str:
+    name = type(error).__name__
+    return _WORDS.get(name, f"{name}: {error}" if str(error) else name)
