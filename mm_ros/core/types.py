@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_ros.core.skeleton import Skeleton
+
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
@@ -111,6 +113,19 @@ class AvatarPose:
     run: int = 0  # random at the start of the process
     segment: int = 0  # one more at each jump to another place of the database
     stale: bool = False
+
+
+def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
+    """The T-pose at the origin, for warming up and tests."""
+    j = len(skeleton.offsets)
+    rotations = np.zeros((j, 4), np.float32)
+    rotations[:, 0] = 1.0
+    positions = skeleton.offsets.astype(np.float32)
+    positions[0] = 0.0
+    still, feet = np.zeros((j, 3), np.float32), np.ones(2, np.bool_)
+    return AvatarPose(
+        stamp_ns, 0, skeleton.hash, identity_pose(), positions, rotations, still, still.copy(), feet, ~feet
+    )
 
 
 @dataclass

@@ -11,7 +11,8 @@ from std_msgs.msg import String
 from mm_ros.core.joining import Ring
 from mm_ros.core.postprocess import PostSettings, PostStage
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
+from mm_ros.core.skeleton import default_skeleton
+from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame, rest_pose
 from mm_ros.msg import AvatarPose as AvatarPoseMsg
 from mm_ros.msg import Skeleton, TrackerArray
 from mm_ros.ros.conversions import (
@@ -45,6 +46,7 @@ class PosePostprocessor(AvatarNode):
         self._calibration = Calibration()
         self._stage: PostStage | None = None
         self._skeleton_hash = 0
+        warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
         self.listen("trackers", self._on_trackers)
@@ -80,13 +82,12 @@ class PosePostprocessor(AvatarNode):
         skeleton = skeleton_from_ros(msg)
         self._skeleton_hash = skeleton.hash
         self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
-        self._stage.warm_up()
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._calibration = calibration
         if self._stage is not None:
-            self._stage = PostStage(self.settings(PostSettings), self._stage.skeleton, calibration)
+            self._stage.set_calibration(calibration)
 
     def reset(self) -> None:
         if self._stage is not None:
@@ -95,6 +96,11 @@ class PosePostprocessor(AvatarNode):
     def apply_settings(self) -> None:
         if self._stage is not None:
             self._stage.settings = self.settings(PostSettings)
+
+
+def warm_up(settings: PostSettings) -> None:
+    skeleton = default_skeleton()
+    PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))
 
 
 def main(args: list[str] | None = None) -> int:

@@ -19,7 +19,8 @@ HIDDEN = ("matched", "features")
 CAMERAS = ("orbit", "follow", "first person")
 PLOT_SECONDS, PLOT_RATE = 20.0, 5.0
 PLOTS = {
-    "facing": ("facing error", "°"), "root": ("root error", "cm"), "latency": ("latency p99", "ms"), "rate": ("rate", "Hz"),
+    "facing": ("facing error", "°"), "root": ("root error", "cm"), "latency": ("latency p99", "ms"),
+    "rate": ("rate", "Hz"),
 }  # fmt: skip
 
 
