@@ -27,7 +27,7 @@ class Band(NamedTuple):
 def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
     """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones."""
     ratios = np.asarray(ratios, np.float64)
-    limits = [_valley(ratios, x) for x in USUAL_LIMITS]
+    limits = [_valley(ratios, x, fewest) for x in USUAL_LIMITS]
     names = list(NAMES)
     while len(names) > 1:
         counts = np.histogram(ratios, [-np.inf, *limits, np.inf])[0]
@@ -41,9 +41,16 @@ def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
     return tuple(Band(n, float(a), float(b)) for n, a, b in zip(names, edges, edges[1:], strict=False))
 
 
-def _valley(ratios: F64, limit: float) -> float:
+def _valley(ratios: F64, limit: float, fewest: int) -> float:
     counts, edges = np.histogram(ratios, 21, (limit - _SEARCHED, limit + _SEARCHED))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
+    # A gap beyond all the data is no valley: it would leave an empty band.
+    above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]
+    below = (ratios < edges[0]).sum() + np.cumsum(counts)
+    inside = (above >= fewest) & (below >= fewest)
+    if not inside.any():
+        return limit
+    smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
     best = lowest[np.argmin(np.abs(lowest - 10))]  # the nearest to the usual one among equals
     return round(float((edges[best] + edges[best + 1]) / 2), 4)

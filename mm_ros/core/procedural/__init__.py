@@ -27,7 +27,7 @@ def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -
         own_seed = crc32(f"{seed} {recipe.name}".encode())
         manner = _manner(np.random.default_rng(own_seed))
         wish = make_wish(list(recipe.legs), recipe.blend_s or _blend(recipe.legs))
-        clip = make_motion(recipe.name, wish, own_seed, manner)
+        clip, _ = make_motion(recipe.name, wish, own_seed, manner)
         clips.append(with_tags(clip, tags_of(wish, recipe.tags)))
         if progress is not None:
             progress((i + 1) / len(todo))

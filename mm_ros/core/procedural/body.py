@@ -11,7 +11,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.clip import Clip
 from mm_ros.core.procedural import feet as ft
 from mm_ros.core.procedural import smooth as sm
-from mm_ros.core.procedural.footsteps import ANKLE_BEHIND, plan_footsteps
+from mm_ros.core.procedural.footsteps import ANKLE_BEHIND, Step, plan_footsteps
 from mm_ros.core.procedural.geometry import about, leg_rotations, mirror_quaternion
 from mm_ros.core.procedural.wish import Wish
 from mm_ros.core.skeleton import (
@@ -81,12 +81,15 @@ class Body:
     stride: F64  # (F,) m, left foot ahead of the right
 
 
-def make_motion(name: str, wish: Wish, seed: int = 0, manner: Manner | None = None) -> Clip:
+def make_motion(
+    name: str, wish: Wish, seed: int = 0, manner: Manner | None = None, feet: tuple[Step, Step] | None = None
+) -> tuple[Clip, list[Step]]:
+    """`feet`: where the left and the right one stand at the start."""
     rng = np.random.default_rng(seed)
     times = np.arange(len(wish)) / wish.rate
-    steps = plan_footsteps(wish, rng)
+    steps = plan_footsteps(wish, rng, feet=feet)
     ground = ft.ground(times, steps, wish.posture["tiptoe"], wish.posture["sink"])
-    return pose_body(name, wish, ground, manner or Manner(), rng)
+    return pose_body(name, wish, ground, manner or Manner(), rng), steps
 
 
 def pose_body(name: str, wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generator) -> Clip:
@@ -103,7 +106,9 @@ def pose_body(name: str, wish: Wish, ground: ft.Ground, manner: Manner, rng: np.
     _place_legs(rotations, body, ground, offsets)
     rotations *= np.where(rotations[..., :1] < 0, -1.0, 1.0)
     rotations[:, ROOT] = _continuous(rotations[:, ROOT])
-    return Clip(name, wish.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural")
+    return Clip(
+        name, wish.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural"
+    )
 
 
 def _continuous(q: Array) -> Array:
@@ -120,7 +125,8 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     standing = sm.gaussian(ground.standing, 0.3, rate)
     forward = np.stack([np.cos(wish.yaw), np.sin(wish.yaw)], 1)
     left = np.stack([-forward[:, 1], forward[:, 0]], 1)
-    wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None]
+    alive = wish.liveliness[:, None]
+    wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
     run = wish.posture["run"]
     # A person is not a stiff pendulum: half of it, none when running, and the rest follows the steps softly.
@@ -134,7 +140,7 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     relative = [((f.ankle[:, :2] - pelvis_xy) * forward).sum(1) for f in ground.feet]
     stride = sm.gaussian(relative[0] - relative[1], 0.045, rate)
     speed = _step_speed(wish)
-    breath = np.sin(2 * np.pi * np.cumsum(0.25 + 0.03 * sm.noise(rng, n, 1, 2.0, rate)[:, 0]) / rate)
+    breath = np.sin(2 * np.pi * np.cumsum(0.25 + 0.03 * sm.noise(rng, n, 1, 2.0, rate)[:, 0]) / rate) * wish.liveliness
 
     facing = sm.gaussian(_facing_of_feet(wish, ground), 0.12, rate)
     yaw = facing - 0.115 * manner.pelvis_yaw * stride
@@ -145,7 +151,7 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     pelvis_rotation = _euler(yaw, pitch, roll)
 
     chest_yaw = facing + 0.10 * stride * (1 - 0.2 * run)
-    small = sm.noise(rng, n, 4, 0.9, rate) * 0.012
+    small = sm.noise(rng, n, 4, 0.9, rate) * 0.012 * alive
     chest_pitch = manner.stoop + lean + 0.02 * moving + 0.06 * run + 0.006 * breath + 0.5 * small[:, 0]
     ahead = sm.gaussian(_lead(wish.yaw, round(0.30 * rate)), 0.15, rate)
     chest_yaw = chest_yaw + 0.45 * (ahead - facing)
@@ -156,10 +162,10 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
 
     bob = _bob(ground.phase, speed, run, standing, manner, wish)
     height = 0.95 - 0.011 - wish.posture["sink"] + bob + 0.0015 * breath + _raised(wish.posture["tiptoe"])
-    height = height - 0.050 * run
+    height = height - 0.042 * run
     pelvis = np.concatenate([pelvis_xy, height[:, None]], 1)
     limit = _reach(pelvis, pelvis_rotation, ground, offsets)
-    pelvis[:, 2] = sm.lower_envelope(np.minimum(height, limit), 0.05, rate)
+    pelvis[:, 2] = height + sm.lower_envelope(np.minimum(limit - height, 0.0), 0.085, rate)
     body = Body(pelvis, pelvis_rotation, chest_rotation, head_rotation, stride)
     _hold_swing_in_reach(body, ground, offsets)
     return body
@@ -249,7 +255,7 @@ def _bend_spine(rotations: Array, body: Body) -> None:
 
 
 def arm_rotations(swing: Array, abduct: Array, inward: Array, elbow: Array) -> tuple[Array, Array]:
-    """Left upper and lower arm, local, for a hanging arm: angles forward, outward, of the elbow's plane, of the elbow."""
+    """Left upper and lower arm, local, of a hanging arm: angles forward, outward, of the elbow's plane, of the elbow."""
     upper = rot.multiply(rot.multiply(about(1, -swing), about(0, abduct - np.pi / 2)), about(1, inward))
     return upper, about(2, -elbow)
 
@@ -263,7 +269,7 @@ def _swing_arms(
     speed = _step_speed(wish)
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
-        own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05])
+        own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * wish.liveliness[:, None]
         # The arm goes with the other leg; it hangs vertical when the trunk leans.
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
@@ -272,13 +278,13 @@ def _swing_arms(
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean
         inward = 0.25 + 0.45 * forward + 0.25 * run
-        q_upper, q_lower = arm_rotations(swing, 0.13 + 0.08 * run + own[:, 1], inward, sm.gaussian(np.maximum(elbow, 0.12), 0.05, rate))
+        q_upper, q_lower = arm_rotations(
+            swing, 0.13 + 0.08 * run + own[:, 1], inward, sm.gaussian(np.maximum(elbow, 0.12), 0.05, rate)
+        )
         q_shoulder = about(2, -0.10 * drive)
         q_hand = rot.multiply(about(0, np.full(n, 0.04)), about(2, np.full(n, -0.10)))
         for joint, q in ((shoulder, q_shoulder), (upper, q_upper), (lower, q_lower), (hand, q_hand)):
-            if side == 1:
-                q = mirror_quaternion(q) if joint != shoulder else about(2, 0.10 * drive)
-            rotations[:, joint] = q
+            rotations[:, joint] = q if side == 0 else mirror_quaternion(q)
 
 
 def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array) -> None:

@@ -142,7 +142,9 @@ def _swing(
     s = (times[at] - leaving.lift) / duration
     base = tiptoe[at]
     pitch = quintic(s, duration, (roll.lift, roll.lift_rate, 0.0), (landing.land, landing.land_rate, 0.0)) + base
-    pitch -= (0.45 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(s)  # the toes come up early, before they would scrape
+    pitch -= (0.45 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(
+        s
+    )  # the toes come up early, before they would scrape
     turn = leaving.yaw - step.yaw
     turn -= 2 * np.pi * np.round(turn / (2 * np.pi))
     ends = []
@@ -151,7 +153,13 @@ def _swing(
         (leaving.position, leaving.yaw, landing.land + base[-1], landing.land_rate),
     ):
         p, v, a = _ankle_motion(angle, rate)
-        ends.append((_room(xy, np.asarray(yaw), p[0], p[1]), _room(np.zeros(2), yaw, v[0], v[1]), _room(np.zeros(2), yaw, a[0], a[1])))
+        ends.append(
+            (
+                _room(xy, np.asarray(yaw), p[0], p[1]),
+                _room(np.zeros(2), yaw, v[0], v[1]),
+                _room(np.zeros(2), yaw, a[0], a[1]),
+            )
+        )
     # The foot is thrown off the floor and brakes into it: rest before the floor would look like hesitation.
     swing = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
     ends = [(p, v, a + k * swing) for (p, v, a), k in zip(ends, (THROW, -BRAKE), strict=True)]

@@ -52,7 +52,7 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
     # Short steps sideways: the trailing foot must not cross the other. Backwards a little shorter than forwards.
     along = WALK_RATIO if forward >= 0 else 0.30
     share = (left / speed) ** 2 if speed > 1e-6 else 0.0
-    ratio = 1 / ((1 - share) / along + share / 0.15) * (1 - min(0.35, 0.8 * sink))
+    ratio = 1 / ((1 - share) / along + share / 0.11) * (1 - min(0.35, 0.8 * sink))
     cadence = float(np.clip(np.sqrt(max(speed, 0.9 * fastest) / ratio + (turn / 0.85) ** 2), 1.05, 2.5))
     pace = 1 / cadence
     narrow = min(1.0, abs(forward) / 0.8)
@@ -72,9 +72,14 @@ def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float
     return position, float(wish.yaw[i] + sign * TOE_OUT)
 
 
-def plan_footsteps(wish: Wish, rng: np.random.Generator | None = None, scatter_m: float = 0.008) -> list[Step]:
+def plan_footsteps(
+    wish: Wish,
+    rng: np.random.Generator | None = None,
+    scatter_m: float = 0.008,
+    feet: tuple[Step, Step] | None = None,
+) -> list[Step]:
     """Feet take turns while the body leaves the place over them; standing, they wait until it does."""
-    steps = [_stand(wish, LEFT), _stand(wish, RIGHT)]
+    steps = [_stand(wish, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
     planner = _Planner(wish, rng, scatter_m, steps)
     end = (len(wish) - 1) / wish.rate
     t = 0.0
@@ -91,15 +96,20 @@ def plan_footsteps(wish: Wish, rng: np.random.Generator | None = None, scatter_m
     return steps
 
 
-def _stand(wish: Wish, foot: int) -> Step:
-    position, yaw = home(wish, foot, 0.0, 0.092 + 0.06 * min(1.0, wish.posture["sink"][0] / 0.3))
+def _stand(wish: Wish, foot: int, like: Step | None) -> Step:
+    if like is not None:
+        position, yaw = like.position, like.yaw
+    else:
+        position, yaw = _home_at_rest(wish, foot)
     return Step(foot, -1.5 + 0.1 * foot, -1.0 + 0.1 * foot, position, yaw, 0.0, 0.5, 0.0)
 
 
+def _home_at_rest(wish: Wish, foot: int) -> tuple[F64, float]:
+    return home(wish, foot, 0.0, 0.092 + 0.06 * min(1.0, wish.posture["sink"][0] / 0.3))
+
+
 class _Planner:
-    def __init__(
-        self, wish: Wish, rng: np.random.Generator | None, scatter_m: float, steps: list[Step]
-    ) -> None:
+    def __init__(self, wish: Wish, rng: np.random.Generator | None, scatter_m: float, steps: list[Step]) -> None:
         self.wish, self.rng, self.scatter_m, self.steps = wish, rng, scatter_m, steps
 
     def next(self, t: float, walking: bool) -> Step | None:

@@ -62,7 +62,7 @@ def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank:
     """Rotations in the room of upper and lower leg; the knee points to `forward`."""
     upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
     hinge = unit(np.cross(-upper, side))  # y axis: z is up the bone, x is where the knee points
-    return tuple(from_axes(unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))  # type: ignore[return-value]
+    return tuple(from_axes(unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
 
 
 def mirror_quaternion(q: Array) -> Array:

@@ -29,10 +29,10 @@ class Posture:
 UPRIGHT = Posture("upright", Leg(0.0), 1.8, 1.0)
 POSTURES = (
     UPRIGHT,
-    Posture("bend", Leg(0.0, sink=0.05, lean=0.30), 1.4, 0.4),
-    Posture("low", Leg(0.0, sink=0.17, lean=0.55, look_pitch=-0.05), 1.1, 0.4),
-    Posture("crouch", Leg(0.0, sink=0.36, lean=0.75, look_pitch=-0.1), 0.8, 0.4),
-    Posture("tiptoe", Leg(0.0, tiptoe=0.55, sink=0.004), 1.1, 0.4),
+    Posture("bend", Leg(0.0, sink=0.08, lean=0.42), 1.4, 0.4),
+    Posture("low", Leg(0.0, sink=0.22, lean=0.62, look_pitch=-0.05), 1.1, 0.4),
+    Posture("crouch", Leg(0.0, sink=0.42, lean=0.80, look_pitch=-0.1), 0.8, 0.4),
+    Posture("tiptoe", Leg(0.0, tiptoe=0.74, sink=0.004), 1.1, 0.4),
 )
 TURNS_DEG = (45, 90, 180)
 
@@ -77,24 +77,45 @@ def _upright() -> Iterator[Recipe]:
     for speed, radius in ((0.5, 0.4), (0.6, 0.8), (1.0, 0.8), (1.0, 1.5), (1.35, 1.5), (1.4, 3.0)):
         yield Recipe(
             f"curve {speed:g} {radius:g}",
-            (stand, _walk(0.9, speed), _curve(speed, radius, 170), _walk(0.8, speed), _curve(speed, radius, -60), stand),
+            (
+                stand,
+                _walk(0.9, speed),
+                _curve(speed, radius, 170),
+                _walk(0.8, speed),
+                _curve(speed, radius, -60),
+                stand,
+            ),
         )
     for degrees in TURNS_DEG:
         for rate in (1.2, 2.4):
-            yield Recipe(f"turn {degrees} {rate:g}", (stand, _turn(degrees, rate), Leg(1.1), _turn(-degrees, rate), stand))
+            yield Recipe(
+                f"turn {degrees} {rate:g}", (stand, _turn(degrees, rate), Leg(1.1), _turn(-degrees, rate), stand)
+            )
     for speed in (0.5, 0.9, 1.3):
         there, back = _walk(2.0, speed), _walk(1.8, min(speed, 1.0), 180)
         yield Recipe(f"reverse {speed:g}", (stand, there, back, there, stand))
         yield Recipe(f"sway {speed:g}", (stand, _walk(1.4, 0.6 * speed, 90), _walk(1.4, 0.6 * speed, -90), stand))
         yield Recipe(
             f"about face {speed:g}",
-            (stand, Leg(1.8, room=(speed, 0)), Leg(0.9, room=(-speed, 0), turn=float(np.pi / 0.9)), Leg(1.5, room=(-speed, 0)), stand),
+            (
+                stand,
+                Leg(1.8, room=(speed, 0)),
+                Leg(0.9, room=(-speed, 0), turn=float(np.pi / 0.9)),
+                Leg(1.5, room=(-speed, 0)),
+                stand,
+            ),
         )
-        yield Recipe(f"cut {speed:g}", (stand, _walk(1.6, speed), _walk(1.3, 0.7 * speed, 90), _walk(1.5, speed), stand))
         yield Recipe(
-            f"start stop {speed:g}", (stand, _walk(1.0, speed), Leg(0.7), _walk(0.7, speed), Leg(0.8), _walk(1.0, 0.6 * speed, 180), stand)
+            f"cut {speed:g}", (stand, _walk(1.6, speed), _walk(1.3, 0.7 * speed, 90), _walk(1.5, speed), stand)
         )
-        yield Recipe(f"corner {speed:g}", (stand, _walk(1.2, speed), Leg(0.7, forward=0.7 * speed, turn=2.2), _walk(1.3, speed), stand))
+        yield Recipe(
+            f"start stop {speed:g}",
+            (stand, _walk(1.0, speed), Leg(0.7), _walk(0.7, speed), Leg(0.8), _walk(1.0, 0.6 * speed, 180), stand),
+        )
+        yield Recipe(
+            f"corner {speed:g}",
+            (stand, _walk(1.2, speed), Leg(0.7, forward=0.7 * speed, turn=2.2), _walk(1.3, speed), stand),
+        )
     for a, b in ((0.3, 1.0), (0.8, 1.6)):
         yield Recipe(f"faster {a:g} {b:g}", (stand, _walk(2.0, a), _walk(2.0, b), _walk(2.0, a), stand))
     for speed in (0.4, 0.8):
@@ -105,7 +126,14 @@ def _upright() -> Iterator[Recipe]:
     for speed, radius in ((2.3, 2.5), (2.8, 5.0)):
         yield Recipe(
             f"run curve {speed:g}",
-            (stand, Leg(0.5, forward=1.3), *_run(0.8, speed), *_run(2.4, speed, speed / radius), *_slow_down(speed), stand),
+            (
+                stand,
+                Leg(0.5, forward=1.3),
+                *_run(0.8, speed),
+                *_run(2.4, speed, speed / radius),
+                *_slow_down(speed),
+                stand,
+            ),
         )
 
 

@@ -45,9 +45,9 @@ def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
 
     It looks ahead: the weight shifts before the foot lifts, as in a person.
     """
-    half = int(np.ceil(8.0 / frequency * rate))
+    half = int(np.ceil(4.5 / frequency * rate))
     t = np.arange(-half, half + 1) / rate
-    kernel = np.exp(-frequency * np.abs(t))
+    kernel = np.exp(-frequency * np.abs(t)) * np.cos(np.pi / 2 * t / t[-1]) ** 2  # cut softly where it is near nothing
     return _convolve(support, kernel / kernel.sum())
 
 

@@ -38,6 +38,7 @@ class Wish:
     velocity: F64  # (F, 2) forward, left
     turn: F64  # (F,) rad/s
     posture: dict[str, F64] = field(default_factory=dict)  # CHANNELS → (F,)
+    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,): of breath, sway and tremble
 
     def __len__(self) -> int:
         return len(self.yaw)
@@ -49,7 +50,7 @@ class Wish:
 def make_wish(
     legs: list[Leg], blend_s: float = 0.16, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0
 ) -> Wish:
-    """`blend_s` is the standard deviation of the change from one leg to the next; 2.5 times that is about its length."""
+    """`blend_s` is the standard deviation of the change from leg to leg, which lasts about 2.5 times that."""
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 
     def channel(name: str, sigma: float) -> F64:

@@ -1,0 +1,55 @@
+"""The database that is there when nobody brings motion capture: procedural walking, made once, kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import mm_ros.core
+from mm_ros.cache import locked, writable_root
+from mm_ros.core.procedural import make_clips
+from mm_ros.io.build import BuildOptions, build_database
+from mm_ros.io.database import SUFFIX, write_database
+
+Progress = Callable[[str, int, int], None]  # what, done, of
+SEED = 0
+_MADE_OF = ("core/procedural/*.py", "core/bands.py", "core/contacts.py", "core/feature*.py", "core/kinds.py",
+            "core/search*.py", "core/skeleton.py", "io/build.py", "io/database.py")  # fmt: skip
+
+
+def default_database_path(progress: Progress | None = None) -> Path:
+    """The file; made first where it is missing, which takes about 20 s. Processes that ask at once wait for one."""
+    path = writable_root() / "database" / f"procedural-{_key()}{SUFFIX}"
+    if path.exists():
+        return path
+    with locked("default-database"):
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _make(path, progress or (lambda what, done, of: None))
+            _forget_older(path)
+    return path
+
+
+def _make(path: Path, tell: Progress) -> None:
+    clips = make_clips(SEED, lambda share: tell("walking", round(100 * share), 100))
+    # Planned feet do not slide: planting them again could only bend the legs.
+    options = BuildOptions(mirror=True, plant_feet=False, licence="procedural, made by mm_ros itself", progress=tell)
+    write_database(build_database(clips, options=options), path)
+
+
+def _forget_older(kept: Path) -> None:
+    """Who has an older one mapped keeps it: removing a name takes nothing from them."""
+    for path in kept.parent.glob(f"procedural-*{SUFFIX}"):
+        if path != kept:
+            path.unlink(missing_ok=True)
+
+
+def _key() -> str:
+    """Changes with the code that makes the database, so that an update is not answered with yesterday's motion."""
+    package = Path(mm_ros.core.__file__).parent.parent
+    digest = hashlib.sha256(str(SEED).encode())
+    for pattern in _MADE_OF:
+        for source in sorted(package.glob(pattern)):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
