@@ -1,0 +1,181 @@
+"""What is left of a bag that was cut off: everything up to the message in which it stops.
+
+A recorder that is killed leaves no index and no metadata.yaml; a copy that breaks off leaves less. Both formats are
+therefore read here from front to back, without their indexes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+from rosbags.interfaces import Connection, ConnectionExtRosbag2, MessageDefinition, MessageDefinitionFormat
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 3, 4, 5, 6, 15
+
+Found = tuple[Connection, int, bytes]
+
+
+def recover(path: Path) -> Iterator[Found]:
+    """Messages in the order in which they lie in the file(s): connection, log time in ns, serialized data."""
+    for part in storage_files(path):
+        name = part.name.removesuffix(".zstd")
+        data = _expand(part.read_bytes()) if part.name.endswith(".zstd") else part.read_bytes()
+        for connection, stamp, message in _mcap(data) if name.endswith(".mcap") else _sqlite(data):
+            yield connection, stamp, _expand(message) if message[:4] == ZSTD_MAGIC else message
+
+
+def storage_files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    names = ("*.mcap", "*.db3", "*.mcap.zstd", "*.db3.zstd")
+    return sorted(p for pattern in names for p in path.glob(pattern))
+
+
+def _expand(data: bytes) -> bytes:
+    """As far as it goes."""
+    decompressor = zstd.ZstdDecompressor()
+    out = bytearray()
+    try:
+        for at in range(0, len(data), 65536):
+            out += decompressor.decompress(data[at : at + 65536])
+            if decompressor.eof:
+                break
+    except zstd.ZstdError:
+        pass
+    return bytes(out)
+
+
+def _connection(number: int, topic: str, kind: str, definition: str = "", encoding: str = "") -> Connection:
+    known = {"ros2msg": MessageDefinitionFormat.MSG, "ros2idl": MessageDefinitionFormat.IDL}
+    form = known.get(encoding, MessageDefinitionFormat.NONE)
+    extra = ConnectionExtRosbag2("cdr", [])
+    return Connection(number, topic, kind, MessageDefinition(form, definition), "", 0, extra, None)
+
+
+# ---- MCAP: opcode, length, content
+
+
+@dataclass
+class _Cursor:
+    data: bytes
+    at: int = 0
+
+    def take(self, count: int) -> bytes:
+        out = self.data[self.at : self.at + count]
+        if len(out) < count:
+            raise EOFError
+        self.at += count
+        return out
+
+    def number(self, form: str) -> int:
+        return int(struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0])
+
+    def blob(self) -> bytes:
+        return self.take(self.number("I"))
+
+    def text(self) -> str:
+        return self.blob().decode()
+
+
+def _mcap(data: bytes) -> Iterator[Found]:
+    yield from _McapWalk().records(data, 8)
+
+
+class _McapWalk:
+    def __init__(self) -> None:
+        self.schemas: dict[int, tuple[str, str, str]] = {}
+        self.channels: dict[int, Connection] = {}
+
+    def records(self, data: bytes, start: int) -> Iterator[Found]:
+        at = start
+        while at + 9 <= len(data):
+            operation, length = data[at], struct.unpack_from("<Q", data, at + 1)[0]
+            if operation in (0, _DATA_END):
+                return
+            content = data[at + 9 : at + 9 + length]
+            if len(content) < length and operation != _CHUNK:
+                return
+            try:
+                yield from self._record(operation, _Cursor(content))
+            except EOFError:
+                return
+            at += 9 + length
+
+    def _record(self, operation: int, c: _Cursor) -> Iterator[Found]:
+        if operation == _SCHEMA:
+            number, name, encoding, definition = c.number("H"), c.text(), c.text(), c.text()
+            self.schemas[number] = (name, encoding, definition)
+        elif operation == _CHANNEL:
+            number, schema, topic = c.number("H"), c.number("H"), c.text()
+            name, encoding, definition = self.schemas.get(schema, ("", "", ""))
+            self.channels[number] = _connection(number, topic, name, definition, encoding)
+        elif operation == _MESSAGE:
+            number, _, logged, _ = c.number("H"), c.number("I"), c.number("Q"), c.number("Q")
+            if number in self.channels:
+                yield self.channels[number], logged, c.data[c.at :]
+        elif operation == _CHUNK:
+            yield from self._chunk(c)
+
+    def _chunk(self, c: _Cursor) -> Iterator[Found]:
+        """The last one may be cut off in the middle."""
+        c.take(8 + 8 + 8 + 4)
+        compression, _ = c.text(), c.number("Q")
+        content = c.data[c.at :]
+        if compression == "zstd":
+            content = _expand(content)
+        elif compression == "lz4":
+            content = _expand_lz4(content)
+        yield from self.records(content, 0)
+
+
+def _expand_lz4(data: bytes) -> bytes:
+    from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+
+    decompressor, out = LZ4FrameDecompressor(), bytearray()
+    try:
+        for at in range(0, len(data), 4096):
+            out += decompressor.decompress(data[at : at + 4096])
+    except (RuntimeError, EOFError):
+        pass
+    return bytes(out)
+
+
+# ---- SQLite
+
+
+def _sqlite(data: bytes) -> Iterator[Found]:
+    with tempfile.NamedTemporaryFile(suffix=".db3") as copy:
+        page = int.from_bytes(data[16:18], "big") or 4096
+        copy.write(data[: len(data) // page * page])  # rows of half a page would come out as zeros
+        copy.flush()
+        database = sqlite3.connect(copy.name)
+        try:
+            # Without this, a file shorter than its header says is refused as a whole.
+            database.execute("PRAGMA writable_schema=ON")
+            topics = {row[0]: _connection(*row) for row in database.execute("SELECT id, name, type FROM topics")}
+            yield from _sqlite_rows(database, topics)
+        except sqlite3.DatabaseError:
+            return
+        finally:
+            database.close()
+
+
+def _sqlite_rows(database: Any, topics: dict[int, Connection]) -> Iterator[Found]:
+    """By row number, front to back: the index by time is what lies at the end of the file."""
+    rows = database.execute("SELECT topic_id, timestamp, data FROM messages NOT INDEXED ORDER BY rowid")
+    for topic, stamp, message in rows:
+        if topic in topics:
+            yield topics[topic], int(stamp), bytes(message)

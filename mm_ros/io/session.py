@@ -1,0 +1,143 @@
+"""Sessions: the inputs of an avatar as a rosbag2. Trackers, calibration, and the truth where somebody knows it.
+
+Topics keep their names in the avatar's namespace, so `ros2 bag play` feeds a graph; outputs, when they were asked for,
+lie under `recorded/` and are never played back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.skeleton import Skeleton
+from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
+from mm_ros.io import bag_messages as convert
+from mm_ros.io.bag import Bag, BagWriter
+
+RECORDED = "recorded"
+TRACKERS = "mm_ros/msg/TrackerArray"
+CALIBRATION = "mm_ros/msg/Calibration"
+POSE = "mm_ros/msg/AvatarPose"
+SKELETON = "mm_ros/msg/Skeleton"
+INPUTS = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
+LATCHED = ("calibration", "truth_skeleton", "skeleton")
+
+
+@dataclass
+class Session:
+    frames: list[TrackerFrame]
+    calibration: Calibration | None = None
+    truth: list[AvatarPose] = field(default_factory=list)  # stamps are those of frames, some may be missing
+    truth_skeleton: Skeleton | None = None
+    name: str = ""
+    damage: str = ""  # what is wrong with the file, empty when nothing is
+
+    @property
+    def seconds(self) -> float:
+        return (self.frames[-1].stamp_ns - self.frames[0].stamp_ns) * 1e-9 if self.frames else 0.0
+
+
+def avatars(bag: Bag) -> list[str]:
+    """Namespaces with trackers in them, in order."""
+    return sorted(
+        topic.removesuffix("trackers").strip("/")
+        for topic, kind in bag.topics.items()
+        if kind == TRACKERS and topic.endswith("/trackers") and f"/{RECORDED}/" not in topic
+    )
+
+
+def choose_avatar(bag: Bag, avatar: str = "") -> str:
+    there = avatars(bag)
+    if not there:
+        kinds = ", ".join(f"{topic} ({kind})" for topic, kind in sorted(bag.topics.items())) or "nothing"
+        raise MmRosError(f"{bag.path} holds no trackers ({TRACKERS} on …/trackers). It holds: {kinds}")
+    if avatar and avatar not in there:
+        raise MmRosError(f"{bag.path} holds no avatar '{avatar}'. Avatars: {', '.join(there)}")
+    return avatar or there[0]
+
+
+def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
+    """Topic in the bag → our name of it."""
+    prefix = f"/{avatar}/" if avatar else "/"
+    return {prefix + name: name for name, kind in INPUTS.items() if bag.topics.get(prefix + name) == kind}
+
+
+def read_session(path: Path, avatar: str = "") -> Session:
+    """`avatar`: namespace, when the bag holds several; the first otherwise."""
+    bag = Bag(path)
+    names = input_topics(bag, choose_avatar(bag, avatar))
+    out = Session([], name=path.name, damage=bag.damage)
+    for message in bag.messages(set(names)):
+        try:
+            _take(out, names[message.topic], message.decode())
+        except MmRosError:
+            if not bag.damage:
+                raise
+            break  # the one in which the file stops
+    if not out.frames:
+        raise MmRosError(f"{path} holds a topic for trackers and not one message on it")
+    return out
+
+
+def _take(out: Session, name: str, message: Any) -> None:
+    if name == "trackers":
+        out.frames.append(convert.trackers_from_bag(message))
+    elif name == "truth":
+        out.truth.append(convert.avatar_pose_from_bag(message))
+    elif name == "calibration":
+        out.calibration = convert.calibration_from_bag(message)
+    else:
+        out.truth_skeleton = convert.skeleton_from_bag(message)
+
+
+class SessionWriter:
+    """For sessions made without a graph: from motion capture, tables, a synthetic user."""
+
+    def __init__(
+        self, path: Path, avatar: str = "avatar", storage: str = "mcap", compression: str = "none", truth: bool = True
+    ) -> None:
+        self._bag = BagWriter(path, storage, compression)
+        self._prefix = f"/{avatar}/"
+        for name, kind in INPUTS.items():
+            if truth or not name.startswith("truth"):
+                self._bag.add_topic(self._prefix + name, kind, latched=name in LATCHED)
+
+    def _write(self, name: str, stamp_ns: int, message: Any) -> None:
+        self._bag.write(self._prefix + name, stamp_ns, message)
+
+    def write_calibration(self, calibration: Calibration, stamp_ns: int) -> None:
+        self._write("calibration", stamp_ns, convert.calibration_to_bag(calibration, stamp_ns))
+
+    def write_skeleton(self, skeleton: Skeleton, stamp_ns: int) -> None:
+        self._write("truth_skeleton", stamp_ns, convert.skeleton_to_bag(skeleton, stamp_ns))
+
+    def write_frame(self, frame: TrackerFrame, truth: AvatarPose | None = None) -> None:
+        self._write("trackers", frame.stamp_ns, convert.trackers_to_bag(frame))
+        if truth is not None:
+            self._write("truth", frame.stamp_ns, convert.avatar_pose_to_bag(truth))
+
+    def close(self) -> None:
+        self._bag.close()
+
+    def __enter__(self) -> SessionWriter:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def write_session(path: Path, session: Session, storage: str = "mcap", compression: str = "none") -> None:
+    truth = {pose.stamp_ns: pose for pose in session.truth}
+    start_ns = session.frames[0].stamp_ns if session.frames else 0
+    with SessionWriter(path, storage=storage, compression=compression, truth=bool(truth)) as writer:
+        if session.calibration is not None:
+            writer.write_calibration(session.calibration, start_ns)
+        if session.truth_skeleton is not None and truth:
+            writer.write_skeleton(session.truth_skeleton, start_ns)
+        for frame in session.frames:
+            writer.write_frame(frame, truth.get(frame.stamp_ns))

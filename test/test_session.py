@@ -1,0 +1,190 @@
+"""Sessions: written → read → equal in every mode; cut off anywhere, read up to there."""
+
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from rosbags.rosbag2 import Reader
+
+from mm_ros.core.calibration import from_skeleton
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.simulated_trackers import simulate_clip
+from mm_ros.core.skeleton import default_skeleton
+from mm_ros.core.truth import truth_of_clip
+from mm_ros.io.bag import COMPRESSIONS, Bag
+from mm_ros.io.session import Session, SessionWriter, read_session, write_session
+from mm_ros.trackers.synthetic import walking_doll
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    clip = walking_doll(2.0, seed=1)
+    track, truth = simulate_clip(clip, start_ns=1_700_000_000_000_000_000), truth_of_clip(clip, 90.0)
+    frames = [track.frame(i) for i in range(len(track))]
+    poses = [truth.pose(i, f.stamp_ns, 0) for i, f in enumerate(frames)]
+    return Session(frames, from_skeleton(clip.skeleton, "anna"), poses, clip.skeleton)
+
+
+def assert_same(a: Session, b: Session) -> None:
+    assert len(a.frames) == len(b.frames) and len(a.truth) == len(b.truth)
+    for x, y in zip(a.frames, b.frames, strict=True):
+        assert (x.stamp_ns, x.epoch) == (y.stamp_ns, y.epoch)
+        seen = x.state > 0
+        np.testing.assert_array_equal(x.state, y.state)
+        for name in ("positions", "rotations", "velocities", "angular_velocities", "sampled_ns"):
+            np.testing.assert_array_equal(getattr(x, name)[seen], getattr(y, name)[seen])
+        np.testing.assert_array_equal(x.new_from_old, y.new_from_old)
+    for p, q in zip(a.truth, b.truth, strict=True):
+        assert (p.stamp_ns, p.skeleton) == (q.stamp_ns, q.skeleton)
+        for name in ("root", "positions", "rotations", "velocities", "angular_velocities"):
+            np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
+    assert a.calibration.user == b.calibration.user
+    assert a.calibration.head_height == b.calibration.head_height
+    np.testing.assert_array_equal(a.calibration.left_grip_in_hand, b.calibration.left_grip_in_hand)
+    assert a.truth_skeleton.hash == b.truth_skeleton.hash
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_written_is_read_equal(tmp_path, session, storage, compression):
+    if (storage, compression) == ("sqlite3", "storage"):
+        pytest.skip("SQLite has no compression of its own")
+    path = tmp_path / "walk"
+    write_session(path, session, storage, compression)
+    back = read_session(path)
+    assert back.damage == ""
+    assert_same(session, back)
+
+
+def test_the_layout_is_rosbag2s(tmp_path, session):
+    path = tmp_path / "walk"
+    write_session(path, session)
+    info = yaml.safe_load((path / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    assert info["storage_identifier"] == "mcap" and info["version"] == 9
+    counts = {t["topic_metadata"]["name"]: t["message_count"] for t in info["topics_with_message_count"]}
+    n = len(session.frames)
+    assert counts == {"/avatar/trackers": n, "/avatar/calibration": 1, "/avatar/truth": n, "/avatar/truth_skeleton": 1}
+    for topic in info["topics_with_message_count"]:
+        latched = topic["topic_metadata"]["name"].endswith(("calibration", "skeleton"))
+        qos = topic["topic_metadata"]["offered_qos_profiles"][0]
+        assert qos["durability"] == ("transient_local" if latched else "volatile")
+        assert topic["topic_metadata"]["type_description_hash"].startswith("RIHS01_")
+    with Reader(path) as reader:
+        assert {c.topic for c in reader.connections} == set(counts)
+
+
+@pytest.mark.parametrize(
+    ("storage", "compression"),
+    [
+        ("mcap", "none"),
+        ("mcap", "message"),
+        ("mcap", "file"),
+        ("mcap", "storage"),
+        ("sqlite3", "none"),
+        ("sqlite3", "message"),
+    ],
+)
+@pytest.mark.parametrize("share", [0.35, 0.999])
+def test_cut_off_is_read_up_to_there(tmp_path, session, storage, compression, share):
+    """No metadata.yaml, no index, and the file ends within a message: as a killed recorder or a full disk leaves it."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    write_session(whole, session, storage, compression)
+    cut.mkdir()
+    source = next(f for f in whole.iterdir() if f.name != "metadata.yaml")
+    data = source.read_bytes()
+    (cut / source.name).write_bytes(data[: int(share * len(data))])
+    back = read_session(cut)
+    assert back.damage
+    # zstd gives its content in blocks of 128 kB; SQLite begins with the definitions
+    assert len(back.frames) >= share * len(session.frames) - (150 if compression in ("file", "storage") else 40)
+    for x, y in zip(session.frames, back.frames, strict=False):
+        assert x.stamp_ns == y.stamp_ns
+        np.testing.assert_array_equal(x.positions[:3], y.positions[:3])
+
+
+def test_metadata_that_promises_more_than_there_is(tmp_path, session):
+    path = tmp_path / "walk"
+    write_session(path, session)
+    file = path / "walk.mcap"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    back = read_session(path)
+    assert "incomplete" in back.damage
+    assert len(session.frames) // 3 < len(back.frames) < len(session.frames)
+
+
+def test_a_killed_recorder_loses_a_second_at_most(tmp_path, session, monkeypatch):
+    from mm_ros.io import bag
+
+    clock = iter(range(10**6))
+    monkeypatch.setattr(bag.time, "monotonic", lambda: next(clock) / 90)
+    writer = SessionWriter(tmp_path / "walk", truth=False)
+    for frame in session.frames:
+        writer.write_frame(frame)
+    back = read_session(tmp_path / "walk")  # never closed
+    assert len(session.frames) - len(back.frames) <= 95
+
+
+def test_a_bare_file_is_a_session(tmp_path, session):
+    write_session(tmp_path / "walk", session)
+    assert len(read_session(tmp_path / "walk" / "walk.mcap").frames) == len(session.frames)
+
+
+def test_nothing_is_overwritten(tmp_path, session):
+    write_session(tmp_path / "walk", session)
+    with pytest.raises(MmRosError, match="not overwritten"):
+        write_session(tmp_path / "walk", session)
+
+
+def test_mistakes_are_told(tmp_path, session):
+    with pytest.raises(MmRosError, match="does not exist"):
+        read_session(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MmRosError, match=r"\.mcap or \.db3"):
+        read_session(tmp_path / "empty")
+    text = tmp_path / "a.mcap"
+    text.write_text("not a bag")
+    with pytest.raises(MmRosError, match="nothing in it can be read"):
+        read_session(text)
+    write_session(tmp_path / "walk", session)
+    with pytest.raises(MmRosError, match="Avatars: avatar"):
+        read_session(tmp_path / "walk", avatar="ben")
+
+
+def test_other_fields_are_refused(tmp_path, session, monkeypatch):
+    """A session of another version of the messages: told in words, with both lists of fields."""
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    import mm_ros.io.bag_types as types
+
+    write_session(tmp_path / "walk", session)
+    other = get_typestore(Stores.ROS2_JAZZY)
+    for path in sorted((types.share_folder() / "msg").glob("*.msg")):
+        text = path.read_text() + ("\nint32 mood\n" if path.stem == "TrackerArray" else "")
+        other.register(get_types_from_msg(text, types.PACKAGE + path.stem))
+    monkeypatch.setattr(types, "typestore", lambda: other)
+    with pytest.raises(MmRosError, match="another version of mm_ros.*here: .*mood"):
+        Bag(tmp_path / "walk")
+
+
+def test_split_bag_is_one(tmp_path, session):
+    """`ros2 bag record` splits by size or time; without metadata the parts are read in order of their names."""
+    first, second = Session(session.frames[:100]), Session(session.frames[100:])
+    write_session(tmp_path / "a", first)
+    write_session(tmp_path / "b", second)
+    both = tmp_path / "both"
+    both.mkdir()
+    shutil.copy(tmp_path / "a" / "a.mcap", both / "both_0.mcap")
+    shutil.copy(tmp_path / "b" / "b.mcap", both / "both_1.mcap")
+    assert [f.stamp_ns for f in read_session(both).frames] == [f.stamp_ns for f in session.frames]
+
+
+def test_default_skeleton_survives(tmp_path):
+    clip = walking_doll(1.0, 0, default_skeleton().scaled(1.1))
+    track = simulate_clip(clip)
+    truth = truth_of_clip(clip, 90.0)
+    write_session(
+        tmp_path / "s",
+        Session([track.frame(0)], from_skeleton(clip.skeleton), [truth.pose(0, 0, 0)], clip.skeleton),
+    )
+    assert read_session(tmp_path / "s").truth_skeleton.hash == clip.skeleton.hash
