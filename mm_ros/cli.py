@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "record": (),
     "replay": (),
     "up": (),
+    "view": (),
     "calibrate": (),
     "evaluate": (),
     "explain": (),

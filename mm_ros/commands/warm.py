@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from pathlib import Path
 
 from mm_ros.cache import locked
 
@@ -10,6 +11,7 @@ HELP = "compile the kernels, so that no frame waits for it"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros warm"
+    parser.add_argument("--database", default="", help="this pose database instead of the procedural one")
     parser.add_argument("--quiet", action="store_true", help="say nothing when all goes well")
 
 
@@ -17,24 +19,42 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     # Five nodes that start at once wait here for the first one instead of compiling five times.
     with locked("warm"):
-        steps = _compile_kernels()
+        frames = _make_database(args.database, args.quiet)
+        _compile_kernels(args.database, args.quiet)
     if not args.quiet:
-        print(f"{steps} module(s) ready after {time.monotonic() - start:.1f} s")
+        print(f"ready after {time.monotonic() - start:.1f} s: {frames} frames of motion, kernels compiled")
     return 0
 
 
-def _compile_kernels() -> int:
-    """Call `warm_up()` of every core module that has one."""
-    import importlib
-    import pkgutil
+def _make_database(path: str, quiet: bool) -> int:
+    from mm_ros.io.database import read_database
+    from mm_ros.io.default_database import default_database_path
 
-    import mm_ros.core
+    return len(read_database(Path(path) if path else default_database_path(None if quiet else _Progress())))
 
-    count = 0
-    for info in pkgutil.iter_modules(mm_ros.core.__path__):
-        module = importlib.import_module(f"mm_ros.core.{info.name}")
-        warm_up = getattr(module, "warm_up", None)
-        if callable(warm_up):
-            warm_up()
-            count += 1
-    return count
+
+def _compile_kernels(path: str, quiet: bool) -> None:
+    """One avatar takes some steps: all that a frame needs is compiled, or found in the cache."""
+    from mm_ros.core.avatar import Avatar
+    from mm_ros.core.orientation import OrientationSettings
+    from mm_ros.io.database import read_database
+    from mm_ros.io.default_database import default_database_path
+    from mm_ros.io.onnx_model import load_facing_model
+
+    if not quiet:
+        print("compiling kernels …", flush=True)
+    database = read_database(Path(path) if path else default_database_path())
+    Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
+
+
+class _Progress:
+    """One line that grows in tenths; nothing when quiet."""
+
+    def __init__(self) -> None:
+        self._last = ("", -1)
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        tenth = 10 * done // max(of, 1)
+        if (what, tenth) != self._last:
+            self._last = (what, tenth)
+            print(f"  {what} {10 * tenth:3d} %", flush=True)

@@ -1,0 +1,123 @@
+"""An invented user through the whole graph, seen in the browser, or written as a film."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, write_json
+
+HELP = "a synthetic user walks; the avatar follows, in the browser"
+
+EXAMPLE = """examples:
+  mm_ros demo                          until Ctrl-C; the address of the page is printed
+  mm_ros demo --seconds 20 --headless  no browser: writes demo.gif and demo.png, prints the summary
+  mm_ros demo --session recording/     a recorded session instead of the synthetic user"""
+
+FILM_RATE, FILM_SECONDS = 12.5, 8.0
+FIRST_POSE_S = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time (default: at Ctrl-C)")
+    parser.add_argument("--headless", action="store_true", help="no page: a film and a picture instead")
+    parser.add_argument("--session", type=Path, help="a recorded session instead of the synthetic user")
+    parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
+    parser.add_argument("--port", type=int, default=8080, help="of the page (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the synthetic user (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("demo"), help="film and picture: OUTPUT.gif, OUTPUT.png")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    started = time.monotonic()
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # apart from whatever else runs here
+    _prepare(args)
+    from mm_ros.ros.demo import Demo
+
+    with Processes() as processes:
+        _start(args, processes)
+        demo = Demo("avatar", FILM_RATE if args.headless else 0.0, max(0.0, args.seconds - FILM_SECONDS))
+        with demo:
+            if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
+                print("mm_ros: no pose came within a minute; what the graph said stands above", file=sys.stderr)
+                return 1
+            print(f"first pose {time.monotonic() - started:.1f} s after the start")
+            demo.watch(args.seconds, processes.check)
+        summary = demo.summary()
+    _tell(summary)
+    if args.headless:
+        summary["film"], summary["picture"] = demo.write_film(args.output)
+    write_json(args.json, summary)
+    return 0 if summary["poses"] else 1
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    """What takes long the first time, with a word of what it is."""
+    from mm_ros.commands import warm
+
+    print("1/3 database and kernels (the first start makes them; the next finds them) …", flush=True)
+    warm.run(argparse.Namespace(quiet=False, database=args.database))
+
+
+def _start(args: argparse.Namespace, processes: Processes) -> None:
+    graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
+    graph += ["--database", args.database] if args.database else []
+    graph += ["--trackers", "none"] if args.session else []
+    print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
+    processes.start(*graph)
+    if not args.headless:
+        print(f"3/3 viewer at http://127.0.0.1:{args.port}", flush=True)
+        processes.start("view", "--port", str(args.port))
+    if args.session:
+        processes.start("replay", str(args.session), "--avatar", "avatar", "--loop")
+
+
+class Processes:
+    """The verbs that the demo starts; all end with it, however it ends."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
+
+    def start(self, *words: str) -> None:
+        command = [sys.executable, "-m", "mm_ros", *words]
+        self._running.append((words[0], subprocess.Popen(command, start_new_session=True)))
+
+    def check(self) -> str:
+        """Name of a process that has ended, or nothing."""
+        return next((name for name, p in self._running if p.poll() is not None), "")
+
+    def __enter__(self) -> Processes:
+        # Ctrl-C and SIGTERM end the watching; the children are told by us, in order.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for _name, p in reversed(self._running):
+            if p.poll() is None:
+                p.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + 10
+        for _name, p in self._running:
+            try:
+                p.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+
+
+def _tell(summary: dict[str, Any]) -> None:
+    print("\nsummary")
+    for name, value in summary.items():
+        text = "–" if value is None else f"{value:.2f}" if isinstance(value, float) else value
+        print(f"  {name.replace('_', ' '):<24} {text}")

@@ -1,0 +1,24 @@
+"""The viewer alone, for a graph that runs elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+HELP = "show the avatars of a running graph in the browser"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros view --port 8081"
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 opens the page to others")
+    parser.add_argument("--port", type=int, default=8080, help="of the page (default: %(default)s)")
+    parser.add_argument("--avatars", default="", help="which to show, by commas (default: all)")
+
+
+def run(args: argparse.Namespace) -> int:
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from mm_ros.nodes.viewer import Viewer
+    from mm_ros.ros.node import run_all
+
+    given = [f"host:={args.host}", f"port:={args.port}"] + ([f"avatars:={args.avatars}"] if args.avatars else [])
+    return run_all([Viewer], ["--ros-args", *(word for value in given for word in ("-p", f"viewer:{value}"))])

@@ -1,0 +1,105 @@
+"""The demo's own eyes: one line of status while the graph runs, a summary and a film at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+
+from mm_ros.io.film import BODY, GHOST, Actor, film
+from mm_ros.io.render import contact_sheet, write_gif, write_png
+from mm_ros.ros.observer import Observer
+
+STATUS_S = 0.5
+
+
+class Demo:
+    def __init__(self, avatar: str, film_rate: float, film_from_s: float) -> None:
+        self._avatar, self._film_rate, self._film_from_s = avatar, film_rate, film_from_s
+
+    def __enter__(self) -> Demo:
+        rclpy.init(args=[])
+        self._observer = Observer(self._avatar, self._film_rate, self._film_from_s)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._observer)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._observer.destroy_node()
+        rclpy.try_shutdown()
+
+    @property
+    def _seen(self) -> Any:
+        return self._observer.seen
+
+    def wait_for_pose(self, seconds: float, ended: Callable[[], str]) -> bool:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._seen.received_s and not ended():
+            self._executor.spin_once(0.1)
+        return bool(self._seen.received_s)
+
+    def watch(self, seconds: float, ended: Callable[[], str]) -> None:
+        """Until the time is over, Ctrl-C, or a process of ours has ended."""
+        until = time.monotonic() + seconds if seconds else float("inf")
+        due = 0.0
+        try:
+            while time.monotonic() < until and not ended():
+                self._executor.spin_once(0.1)
+                if time.monotonic() >= due:
+                    due = time.monotonic() + STATUS_S
+                    self._status()
+        except KeyboardInterrupt:
+            pass
+        print()
+
+    def _status(self) -> None:
+        now, seen = time.monotonic(), self._seen
+        n = sum(1 for t in reversed(seen.received_s[-400:]) if now - t < 2.0)
+        late = np.percentile(seen.latencies_s[-500:], 99) * 1e3 if seen.latencies_s else np.nan
+        facing, root = (_mean(v[-200:]) for v in (seen.facing_errors, seen.root_errors))
+        line = f"{n / 2:5.1f} Hz   latency p99 {late:5.1f} ms"
+        if facing is not None and root is not None:
+            line += f"   facing error {np.degrees(facing):4.1f}°   root error {root * 100:4.1f} cm"
+        end = "\r" if sys.stdout.isatty() else "\n"
+        print(f"  {line}", end=end, flush=True)
+
+    def summary(self) -> dict[str, Any]:
+        seen = self._seen
+        seconds = seen.received_s[-1] - seen.received_s[0] if len(seen.received_s) > 1 else 0.0
+        late = np.array(seen.latencies_s or [np.nan]) * 1e3
+        facing, root = _mean(seen.facing_errors), _mean(seen.root_errors)
+        return {
+            "seconds": round(seconds, 2),
+            "poses": len(seen.received_s),
+            "rate_hz": (len(seen.received_s) - 1) / seconds if seconds else None,
+            "latency_p50_ms": float(np.percentile(late, 50)),
+            "latency_p99_ms": float(np.percentile(late, 99)),
+            "facing_error_deg": None if facing is None else float(np.degrees(facing)),
+            "root_error_m": root,
+        }
+
+    def write_film(self, output: Path) -> tuple[str, str]:
+        """OUTPUT.gif and OUTPUT.png: ours, and the truth beside it where there is one."""
+        poses, truths = zip(*self._seen.film, strict=True)
+        actors = [Actor(self._observer.skeletons["pose"], poses, BODY)]
+        if any(t is not None for t in truths) and "truth" in self._observer.skeletons:
+            actors.append(Actor(self._observer.skeletons["truth"], truths, GHOST))
+        print(f"writing the film, {len(poses)} pictures …", flush=True)
+        pictures = film(actors)
+        gif, png = output.with_suffix(".gif"), output.with_suffix(".png")
+        write_gif(gif, pictures, self._film_rate)
+        chosen = np.linspace(0, len(pictures) - 1, min(8, len(pictures))).astype(int)
+        write_png(png, contact_sheet([pictures[i] for i in chosen], 4))
+        print(f"film: {gif}   picture: {png}")
+        return str(gif), str(png)
+
+
+def _mean(values: list[float]) -> float | None:
+    known = [v for v in values if np.isfinite(v)]
+    return float(np.mean(known)) if known else None
