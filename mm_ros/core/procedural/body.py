@@ -255,7 +255,7 @@ def _bend_spine(rotations: Array, body: Body) -> None:
 
 
 def arm_rotations(swing: Array, abduct: Array, inward: Array, elbow: Array) -> tuple[Array, Array]:
-    """Left upper and lower arm, local, of a hanging arm: angles forward, outward, of the elbow's plane, of the elbow."""
+    """Left upper and lower arm, local, of a hanging arm; angles forward, outward, of the elbow's plane, the elbow."""
     upper = rot.multiply(rot.multiply(about(1, -swing), about(0, abduct - np.pi / 2)), about(1, inward))
     return upper, about(2, -elbow)
 

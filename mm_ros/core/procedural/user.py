@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -90,8 +91,7 @@ class SyntheticUser:
         frames = [self._frame(max(k, 0)) for k in range(i - 1, i + 3)]
         p, q = [f[0] for f in frames], [f[1] for f in frames]
         q = [k * np.where((k * q[1]).sum(-1, keepdims=True) < 0, -1, 1).astype(np.float32) for k in q]
-        rotations = rot.normalize(_cubic(q, u))
-        return _cubic(p, u).astype(np.float32), np.asarray(rotations, np.float32)
+        return _cubic(p, u), np.asarray(rot.normalize(_cubic(q, u)), np.float32)
 
     def _frame(self, i: int) -> tuple[F32, F32]:
         for clip in self._clips:
@@ -104,8 +104,7 @@ class SyntheticUser:
 def _cubic(x: list[F32], u: float) -> F32:
     """Catmull-Rom between x[1] and x[2]: velocities stay continuous, as trackers report them."""
     z, a, b, c = x
-    out: F32 = a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z)))
-    return out
+    return np.asarray(a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z))), np.float32)
 
 
 def _one_cover(q: F32) -> F32:
@@ -188,16 +187,16 @@ class _Script:
         return side if self._busy[side] <= self._time else LEFT + RIGHT - side
 
     def _gesture(
-        self, side: int, rise: float, hold: float, fall: float, target: tuple[float, float, float], **more: object
+        self, side: int, rise: float, hold: float, fall: float, target: tuple[float, float, float], **more: Any
     ) -> None:
         """Begins now, or when the hand has come back."""
         start = max(self._time, self._busy[side] + 0.1)
-        gesture = Gesture(side, start, rise, hold, fall, target, **more)  # type: ignore[arg-type]
+        gesture = Gesture(side, start, rise, hold, fall, target, **more)
         self._busy[side] = gesture.stop
         self._chapter.gestures.append(gesture)
 
-    def _stand(self, seconds: float, **posture: float) -> None:
-        self._add(replace(Leg(seconds), **posture))
+    def _stand(self, seconds: float, **posture: Any) -> None:
+        self._add(Leg(seconds, **posture))
 
     def _look(self) -> None:
         for _ in range(int(self.rng.integers(1, 4))):

@@ -1,0 +1,108 @@
+"""`mm_ros synth motion`: walking made from footsteps, as BVH files or as a database."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.core.errors import MmRosError
+
+if TYPE_CHECKING:
+    from mm_ros.core.clip import Clip
+
+HELP = "make procedural motion capture: BVH files, or a database"
+
+EXAMPLE = """examples:
+  mm_ros synth motion -o walks                 a folder of BVH files
+  mm_ros synth motion -o walks.mmdb --seed 3   a database of other people's walks
+  mm_ros synth motion -o user --user 120       two minutes of the synthetic user
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for BVH files, or a file NAME.mmdb")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same bytes (default: %(default)s)")
+    parser.add_argument("--only", metavar="WORD", default="", help="only clips with this word in their name")
+    parser.add_argument(
+        "--user", metavar="SECONDS", type=float, default=0.0, help="the synthetic user instead of walks"
+    )
+    parser.add_argument("--no-mirror", action="store_true", help="left turns and left steps only")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    _refuse_existing(args.output)
+    clips = _clips(args)
+    if args.output.suffix == ".mmdb":
+        _write_database(clips, args)
+    else:
+        _write_files(clips, args)
+    summary = _summary(clips)
+    print(table(("kind", "minutes"), [(name, round(minutes, 2)) for name, minutes in summary["minutes"].items()]))
+    print(f"{summary['clips']} clips, {summary['seconds'] / 60:.1f} minutes → {args.output}")
+    write_json(args.json, summary)
+    return 0
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise MmRosError(f"{path} is already there. Remove it or name another output")
+
+
+def _clips(args: argparse.Namespace) -> list[Clip]:
+    from mm_ros.core.cleaning import mirror
+    from mm_ros.core.procedural import make_clips
+    from mm_ros.core.procedural.user import SyntheticUser
+
+    if args.user < 0:
+        raise MmRosError(f"--user: expected seconds above 0, came {args.user:g}")
+    clips = [SyntheticUser(args.seed).clip(args.user)] if args.user else make_clips(args.seed)
+    chosen = [c for c in clips if args.only in c.name]
+    if not chosen:
+        raise MmRosError(f"no clip has '{args.only}' in its name. Clips: {', '.join(c.name for c in clips)}")
+    return chosen if args.no_mirror or args.user else [x for c in chosen for x in (c, mirror(c))]
+
+
+def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
+    from mm_ros.io.build import BuildOptions, build_database
+    from mm_ros.io.database import write_database
+
+    options = BuildOptions(
+        plant_feet=False, licence="procedural, made by mm_ros itself", progress=_progress(args.quiet)
+    )
+    write_database(build_database(clips, options=options), args.output)
+
+
+def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:
+    from mm_ros.io.bvh import write_bvh
+    from mm_ros.io.clip_to_bvh import clip_to_bvh
+
+    tell = _progress(args.quiet)
+    args.output.mkdir(parents=True, exist_ok=True)
+    for i, clip in enumerate(clips):
+        tell("writing", i, len(clips))
+        write_bvh(clip_to_bvh(clip), args.output / f"{clip.name.replace(' ', '_')}.bvh")
+    tell("writing", len(clips), len(clips))
+
+
+def _progress(quiet: bool) -> Any:
+    def tell(what: str, done: int, of: int) -> None:
+        print(f"\r{what} {done}/{of}", end="\n" if done == of else "", flush=True)
+
+    return (lambda what, done, of: None) if quiet else tell
+
+
+def _summary(clips: list[Clip]) -> dict[str, Any]:
+    minutes: dict[str, float] = {}
+    for clip in clips:
+        for name, first, stop in clip.tags:
+            minutes[name] = minutes.get(name, 0.0) + (stop - first) / clip.rate / 60
+    return {
+        "clips": len(clips),
+        "seconds": sum(clip.seconds for clip in clips),
+        "minutes": dict(sorted(minutes.items(), key=lambda item: -item[1])),
+    }
