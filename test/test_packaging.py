@@ -217,6 +217,16 @@ def test_mypy_is_strict_on_core_and_io(tmp_path: Path, layer: str) -> None:
     assert "missing a type annotation" in done.stdout
 
 
+def test_mypy_is_not_strict_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "mm_ros" / "ros"
+    folder.mkdir(parents=True)
+    for path in (tmp_path / "mm_ros", folder):
+        (path / "__init__.py").write_text("")
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    (folder / "bare.py").write_text("def f(x):\n    return x\n")
+    assert run(*tool("mypy"), cwd=tmp_path).returncode == 0
+
+
 def test_ci_stops_on_the_first_slip() -> None:
     text = (REPOSITORY / ".ci" / "run").read_text()
     assert "set -euo pipefail" in text
