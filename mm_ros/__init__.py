@@ -9,7 +9,7 @@ import pkgutil
 # (`mm_ros.msg`). Extending the path makes both one package: modules from here, messages from there.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
-from mm_ros._version import __version__ as __version__  # noqa: E402
-from mm_ros.cache import configure_numba  # noqa: E402
+from mm_ros._version import __version__ as __version__
+from mm_ros.cache import configure_numba
 
 configure_numba()
