@@ -235,7 +235,7 @@ def check_database() -> tuple[str, str, str]:
     from mm_ros.cache import cache_root
 
     root = cache_root()
-    found = sorted(root.rglob("*.mmdb")) if root.is_dir() else []
+    found = sorted((root / "database").glob("*"))
     if found:
         return OK, f"default database: {found[-1]} ({found[-1].stat().st_size / 1e6:.0f} MB)", ""
     return OK, "default database: not made yet", "`mm_ros warm` makes it now; else the first start does"
