@@ -36,7 +36,7 @@ class MatcherSettings(RootControlSettings):
     tags: str = setting("", "only frames that answer this query: '(walk|run)&!crouch'")
     margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
     exclusion: float = setting(0.3, "no jumps nearer than this to the frame that plays", "s", 0.0, 10.0)
-    end_margin: float = setting(1.0, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
+    end_margin: float = setting(0.5, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
     band_hysteresis: float = setting(
         0.02, "the head height ratio must pass a band's border by this to change it", "", 0.0, 0.5
     )
@@ -227,11 +227,7 @@ class MatcherStage:
         query = self.queries.query(wish, self.control.root, self._features())
         current = self.player.nearest
         mask = self._mask()
-        fits = (
-            self._carried is None
-            and reason not in ("start", "clip end")
-            and bool(mask.matches(np.asarray(self.database.tags[current : current + 1]))[0])
-        )
+        fits = self._carried is None and reason not in ("start", "clip end") and self._fits(mask, current)
         cost = math.inf
         if fits:
             cost = self.engine.cost(query, self.weights, current)
@@ -260,6 +256,12 @@ class MatcherStage:
         match.winner = np.array(self.database.features[self.player.nearest], np.float32)
         self.since_search = 0.0
         self._searched_wish = (self._ahead(wish), wish.yaw)
+
+    def _fits(self, mask: Mask, frame: int) -> bool:
+        """Whether a frame is one that a search could give."""
+        bits = int(self.database.tags[frame])
+        some = not mask.any_of or bool(bits & mask.any_of)
+        return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _mask(self) -> Mask:
         """The tag query and the height band; a band that the tag query leaves empty gives way."""

@@ -25,9 +25,9 @@ from mm_ros.core.types import (
 
 # How far the hips are behind the centre of the head along the facing, as shares of the standing height of that centre;
 # the head comes down when somebody bends, so its height tells (CMU; figures in docs/matching.md).
-LEAN_UPRIGHT = 0.025
+LEAN_UPRIGHT = 0.02
 LEAN_BENT = 0.19  # more, fully bent
-BENT_FROM, BENT_SCALE = 0.01, 0.05  # of the head's drop: where bending begins, and how soon it is full
+BENT_FROM, BENT_SCALE = 0.035, 0.06  # of the head's drop: where bending begins, and how soon it is full
 LEAN_HALFLIFE_S = 0.15  # a walking head bobs: that is no leaning
 ARC_STEPS = 6  # of the integral along the future way
 LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
