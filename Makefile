@@ -46,7 +46,8 @@ test-packaging:
 
 test-openxr:
 	$(SETUP) --extras openxr,test
-	bash tools/test_openxr.sh
+	tools/monado.sh setup
+	tools/monado.sh run $(PY) -m pytest $(PYTEST_ARGS) test/openxr
 
 lint:
 	$(SETUP) --extras lint

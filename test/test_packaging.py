@@ -227,7 +227,37 @@ def test_mypy_is_not_strict_elsewhere(tmp_path: Path) -> None:
     assert run(*tool("mypy"), cwd=tmp_path).returncode == 0
 
 
-def test_ci_stops_on_the_first_slip() -> None:
-    text = (REPOSITORY / ".ci" / "run").read_text()
-    assert "set -euo pipefail" in text
-    assert run("bash", "-n", REPOSITORY / ".ci" / "run").returncode == 0
+def ci(tmp_path: Path, makefile: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(REPOSITORY / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "Makefile").write_text(makefile)
+    return run("bash", tmp_path / ".ci" / "run", cwd=tmp_path, **{"STAGES": "lint", "MAKEFLAGS": "", **environment})
+
+
+def test_ci_passes_when_all_pass(tmp_path: Path) -> None:
+    done = ci(tmp_path, "lint:\n\t@echo linted\ntest:\n\t@echo 3 passed\n")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "3 passed"
+
+
+def test_ci_fails_when_a_stage_fails_and_still_runs_the_tests(tmp_path: Path) -> None:
+    done = ci(tmp_path, "lint:\n\t@exit 1\ntest:\n\t@echo 3 passed\n")
+    assert done.returncode == 1
+    assert "!!! FAILED: lint" in done.stdout
+    assert done.stdout.splitlines()[-1] == "3 passed"
+
+
+def test_ci_fails_when_the_tests_fail(tmp_path: Path) -> None:
+    assert ci(tmp_path, "lint:\ntest:\n\t@exit 1\n").returncode != 0
+
+
+def test_ci_is_loud_but_passes_without_an_openxr_runtime(tmp_path: Path) -> None:
+    recipe = "test-openxr:\n\t@echo '# OpenXR was NOT tested: no debootstrap'; exit 3\ntest:\n\t@echo 3 passed\n"
+    done = ci(tmp_path, recipe, STAGES="OpenXR")
+    assert done.returncode == 0
+    assert "!!! OPENXR IS NOT TESTED" in done.stdout
+
+
+def test_ci_fails_when_the_openxr_tests_fail(tmp_path: Path) -> None:
+    done = ci(tmp_path, "test-openxr:\n\t@echo 1 failed; exit 1\ntest:\n\t@echo 3 passed\n", STAGES="OpenXR")
+    assert done.returncode == 1
