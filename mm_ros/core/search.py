@@ -17,7 +17,8 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.search_base import ANY_FRAME, NONE, U64, Mask, make_corpus
 from mm_ros.core.search_boxes import BoxesIndex, build_boxes
 from mm_ros.core.search_engine import Engine
-from mm_ros.core.search_tree import TreeIndex, build_tree
+from mm_ros.core.search_tree import TreeIndex
+from mm_ros.core.search_tree_build import build_tree
 from mm_ros.core.types import F32
 
 __all__ = ["ANY_FRAME", "DEFAULT", "ENGINES", "NONE", "Engine", "Mask", "SearchEngine", "make_engine", "warm_up"]
