@@ -40,7 +40,7 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
     values = np.asarray(values, np.float64)
     window = min(window, len(values) if len(values) % 2 else len(values) - 1)
     if window <= order:
-        return values.copy()
+        return np.array(values)
     half = window // 2
     t = np.arange(-half, half + 1) / half
     basis = np.vander(t, order + 1, increasing=True)
@@ -52,7 +52,7 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
         out[half : len(flat) - half, c] = np.convolve(flat[:, c], kernel, "valid")
     out[:half] = (basis @ fit @ flat[:window])[:half]
     out[len(flat) - half :] = (basis @ fit @ flat[-window:])[half + 1 :]
-    return out.reshape(values.shape)
+    return np.asarray(out.reshape(values.shape))
 
 
 def continuous(q: Array) -> Array:
@@ -66,7 +66,7 @@ def sample_times(frames: int, rate: float, new_rate: float) -> F64:
     if frames == 0 or not rate > 0 or not new_rate > 0:
         raise MmRosError(f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz")
     count = math.floor((frames - 1) * new_rate / rate + 1e-6) + 1
-    return np.minimum(np.arange(count) * (rate / new_rate), frames - 1)
+    return np.asarray(np.minimum(np.arange(count) * (rate / new_rate), frames - 1))
 
 
 def cubic(values: Array, at: F64) -> F64:
@@ -78,7 +78,8 @@ def cubic(values: Array, at: F64) -> F64:
     t = (at - i).reshape((-1,) + (1,) * (values.ndim - 1))
     padded = np.concatenate([2 * values[:1] - values[1:2], values, 2 * values[-1:] - values[-2:-1]])
     a, b, c, d = (padded[i + k] for k in range(4))
-    return b + t / 2 * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
+    out = b + t / 2 * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
+    return np.asarray(out)
 
 
 def spherical(q: Array, at: F64) -> F64:
@@ -94,7 +95,8 @@ def spherical(q: Array, at: F64) -> F64:
     bend = np.zeros(q.shape[:-1] + (3,))
     bend[1:-1] = -(ahead[1:] + back[:-1]) / 4
     inner = rot.multiply(q, rot.exp(bend))
-    return rot.normalize(_slerp(_slerp(q[i], q[i + 1], t), _slerp(inner[i], inner[i + 1], t), 2 * t * (1 - t)))
+    out = _slerp(_slerp(q[i], q[i + 1], t), _slerp(inner[i], inner[i + 1], t), 2 * t * (1 - t))
+    return np.asarray(rot.normalize(out))
 
 
 def _slerp(a: Array, b: Array, t: Array) -> Array:
@@ -119,11 +121,12 @@ def resample(clip: Clip, rate: float) -> Clip:
 
 
 def mirror_skeleton(skeleton: Skeleton) -> Skeleton:
-    return Skeleton(skeleton.offsets[MIRROR] * np.array([1, -1, 1], np.float32), skeleton.names)
+    return Skeleton((skeleton.offsets[MIRROR] * np.array([1, -1, 1], np.float32)).astype(np.float32), skeleton.names)
 
 
 def symmetric_skeleton(skeleton: Skeleton) -> Skeleton:
-    return Skeleton((skeleton.offsets + mirror_skeleton(skeleton).offsets) / 2, skeleton.names)
+    both = (skeleton.offsets + mirror_skeleton(skeleton).offsets) / np.float32(2)
+    return Skeleton(both.astype(np.float32), skeleton.names)
 
 
 def mirror(clip: Clip) -> Clip:

@@ -17,9 +17,10 @@ from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.feature_values import feature_values, normalization
 from mm_ros.core.features import FeatureLayout, default_layout
-from mm_ros.core.kinds import kinds_of
+from mm_ros.core.kinds import KINDS, kinds_of
 from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet
-from mm_ros.core.search import DEFAULT, make_engine
+from mm_ros.core.search_base import make_corpus
+from mm_ros.core.search_tree_build import build_tree
 from mm_ros.core.skeleton import HEAD, HIPS, Skeleton
 
 Array = Any
@@ -122,7 +123,8 @@ def _assemble(
     bands = find_bands(np.concatenate([smooth_ratios(p.ratio, options.rate) for p in pieces]))
     names, tags = _tags(pieces, bands, options)
     excluded = round(options.ends_excluded_s * options.rate)
-    engine = make_engine(DEFAULT, features, starts, stops, tags, ends_excluded_frames=excluded)
+    corpus = make_corpus(features, starts, stops, tags, excluded)
+    index = {"order": corpus.order, **build_tree(corpus)._asdict()}  # as Engine.to_arrays, without compiling a search
     provenance = {
         "bands": bands_to_plain(bands),
         "clips": [{"source": _file_name(p.clip.source), "subject": p.clip.subject} for p in pieces],
@@ -132,7 +134,7 @@ def _assemble(
             "rate": options.rate, "mirror": options.mirror, "plant_feet": options.plant_feet,
             "contact_speed": options.contacts.speed, "contact_height": options.contacts.height,
         },
-        "search": {"engine": DEFAULT, "ends_excluded_frames": excluded},
+        "search": {"engine": "tree", "ends_excluded_frames": excluded},
     }  # fmt: skip
     return MotionDatabase(
         skeleton=skeleton,
@@ -152,7 +154,7 @@ def _assemble(
         features=features,
         feature_mean=mean,
         feature_std=std,
-        search_arrays={k: np.ascontiguousarray(v) for k, v in engine.to_arrays().items()},
+        search_arrays={k: np.ascontiguousarray(v) for k, v in index.items()},
         provenance=provenance,
     )
 
@@ -166,21 +168,10 @@ def _file_name(source: str) -> str:
 
 
 def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> tuple[tuple[str, ...], Array]:
-    ranges: list[tuple[str, Array]] = []
     kinds_seen: dict[str, None] = {}
     per_piece = []
     for p in pieces:
-        own: list[tuple[str, Array]] = []
-        for name, first, stop in p.clip.tags:
-            flags = np.zeros(len(p.clip), np.bool_)
-            flags[first:stop] = True
-            own.append((name, flags))
-        if options.kinds:
-            kinds, names = kinds_of(p.clip)
-            given = {name for name, _ in own}
-            # what its maker says of a clip (procedural motion tags itself) goes before what its motion looks like
-            if not given & {"walk", "idle", "side", "back", "turn"}:
-                own += [(n, kinds == k) for k, n in enumerate(names) if (kinds == k).any()]
+        own = _own_tags(p.clip, options.kinds)
         kinds_seen.update(dict.fromkeys(n for n, _ in own))
         per_piece.append(own)
     names_all = tuple(sorted(kinds_seen)) + tuple(f"band_{b.name}" for b in bands)
@@ -195,8 +186,24 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
         index = band_index(smooth_ratios(p.ratio, options.rate), bands)
         out |= np.array([bit[f"band_{b.name}"] for b in bands], np.uint64)[index]
         columns.append(out)
-    del ranges
     return names_all, np.concatenate(columns)
+
+
+def _own_tags(clip: Clip, kinds: bool) -> list[tuple[str, Array]]:
+    """A name of the file that says 'walk' tags all frames; the motion itself knows which of them walk."""
+    whole = [name for name, first, stop in clip.tags if first == 0 and stop == len(clip)]
+    parts = [t for t in clip.tags if t[0] not in whole]
+    motion_decides = kinds and not any(name in KINDS for name, _, _ in parts)
+    out = []
+    for name, first, stop in clip.tags:
+        if not (motion_decides and name in KINDS):
+            flags = np.zeros(len(clip), np.bool_)
+            flags[first:stop] = True
+            out.append((name, flags))
+    if motion_decides:
+        found, names = kinds_of(clip)
+        out += [(n, found == k) for k, n in enumerate(names) if (found == k).any()]
+    return out
 
 
 def _feet(feet: list[dict[str, Any]]) -> dict[str, float]:

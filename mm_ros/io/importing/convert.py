@@ -1,8 +1,9 @@
-"""One file → canonical clips, by the model of its actor: floor, gaps, rate, virtual root."""
+"""One file → canonical clips, by the model of its actor: T-poses and glitches out, floor, rate, virtual root."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,34 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.cleaning import RootSettings, cubic, sample_times, spherical, with_virtual_root
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import TOES, central_difference
-from mm_ros.core.skeleton import HIPS, PARENTS, J
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.skeleton import HIPS, NAMES, PARENTS, J
 from mm_ros.io.bvh import Bvh
 from mm_ros.io.importing.canonical import ActorModel, local_rotations, to_canonical
+from mm_ros.io.importing.defects import Glitch, bridge, glitches, t_pose_frames
+from mm_ros.io.importing.doctor import Assumption
+from mm_ros.io.importing.file_tags import tags_of_name
 
 Array = Any
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that one conversion needs; goes to another process."""
+
+    path: str
+    model: ActorModel
+    header_over_true: float
+    rate: float  # given by the user; 0: the header's, corrected
+    first: int
+    stop: int
+    cut_t_pose: bool
+    subject: str
+    new_rate: float = 60.0
+    floor: float | None = None
+    smooth_root: bool = True
+    shortest_s: float = 0.5
+    tags: tuple[Any, ...] = ()
 
 
 def subject_of(path: str, actor: int = 0) -> str:
@@ -29,34 +53,102 @@ def subject_of(path: str, actor: int = 0) -> str:
     return numbered.group(1) if numbered else f"actor{actor + 1}"
 
 
-def convert(
-    bvh: Bvh, model: ActorModel, rate: float, first: int, stop: int, name: str, subject: str,
-    new_rate: float = 60.0, floor: float | None = None, smooth_root: bool = True,
-) -> tuple[Clip, float]:
-    """Frames first … stop of the file → a clip on the actor's own skeleton, and the floor that was taken off (m)."""  # fmt: skip
-    p, q = bvh.globals(bvh.motion[first:stop])
-    hips, rotations = to_canonical(model, p, q)
-    at = sample_times(len(hips), rate, new_rate)
-    hips = cubic(hips, at)
-    rotations = spherical(local_rotations(rotations), at)
-    positions = np.broadcast_to(model.skeleton.offsets, (len(at), J, 3)).astype(np.float64)
-    positions[:, HIPS] = hips
+def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
+    notes: list[Assumption] = []
+    rate = task.rate or bvh.rate / task.header_over_true
+    if task.first:
+        notes.append(Assumption("start", f"{task.first} frame(s) cut", "the posture jumps there: an added T-pose"))
+    p, q = bvh.globals(bvh.motion[task.first : task.stop])
+    hips, rotations = to_canonical(task.model, p, q)
+    found = _glitches(task.model, p, rate)
+    locals_ = local_rotations(rotations)
+    cuts = _mend(found, hips, locals_, task.first, notes)
+    first, last = _t_poses(rotations, rate, task, notes)
+    pieces = _pieces(len(hips), cuts, first, last, max(round(task.shortest_s * rate), 2))
+    if not pieces:
+        raise MmRosError(f"{task.path}: nothing is left of its {len(bvh)} frames but T-poses, glitches or scraps below {task.shortest_s:g} s")
+    moved = [(cubic(hips[a:b], at), spherical(locals_[a:b], at)) for a, b in pieces for at in [sample_times(b - a, rate, task.new_rate)]]
+    floor = task.floor
+    if floor is None:
+        floor = floor_of(task.model, np.concatenate([h for h, _ in moved]), np.concatenate([r for _, r in moved]), task.new_rate)
+        if abs(floor) > 0.02:
+            notes.append(Assumption("floor", f"{floor:+.3f} m", "the height at which the toes stand", abs(floor) > 0.3))
+    names = [Path(task.path).stem + (f"_part{i + 1}" if len(pieces) > 1 else "") for i in range(len(pieces))]
+    clips = [_clip(task, n, h, r, floor, a / rate) for n, (h, r), (a, _) in zip(names, moved, pieces, strict=True)]
+    return clips, notes
+
+
+def _clip(task: Task, name: str, hips: Array, locals_: Array, floor: float, begins_s: float) -> Clip:
+    model = task.model
+    positions = np.broadcast_to(model.skeleton.offsets, (len(hips), J, 3)).astype(np.float64)
     positions[:, 0] = 0
-    found = floor if floor is not None else floor_of(model, positions, rotations, new_rate)
-    positions[:, HIPS, 2] -= found
+    positions[:, HIPS] = hips - np.array([0, 0, floor])
     clip = Clip(
-        name, float(new_rate), model.skeleton, positions.astype(np.float32), rotations.astype(np.float32),
-        subject=subject, source=bvh.path,
+        name, float(task.new_rate), model.skeleton, positions.astype(np.float32), locals_.astype(np.float32),
+        tags=_tags(task, len(hips), begins_s), subject=task.subject, source=task.path,
     )  # fmt: skip
-    return with_virtual_root(clip, RootSettings(smooth=smooth_root)), found
+    return with_virtual_root(clip, RootSettings(smooth=task.smooth_root))
 
 
-def floor_of(model: ActorModel, positions: Array, rotations: Array, rate: float) -> float:
+def _tags(task: Task, frames: int, begins_s: float) -> tuple[tuple[str, int, int], ...]:
+    out = [(t, 0, frames) for t in tags_of_name(task.path)]
+    for given in task.tags:
+        if isinstance(given, str):
+            out.append((given, 0, frames))
+            continue
+        if len(given) != 3:
+            raise MmRosError(f"{task.path}: tags: expected a name or [name, from second, to second], came {list(given)}")
+        name, a, b = given
+        first, stop = (round((float(t) - begins_s) * task.new_rate) for t in (a, b))
+        if first < frames and stop > 0:
+            out.append((str(name), max(first, 0), min(stop, frames)))
+    return tuple(dict.fromkeys(out))
+
+
+def _glitches(model: ActorModel, p: Array, rate: float) -> list[Glitch]:
+    have = [c for c in range(HIPS, J) if model.nodes[c] >= 0]
+    return glitches(p[:, model.nodes[have]] * model.unit_to_m, [NAMES[c] for c in have], rate)
+
+
+def _mend(found: list[Glitch], hips: Array, locals_: Array, first: int, notes: list[Assumption]) -> list[tuple[int, int]]:
+    """Bridges short spikes in place; the ranges of frames that stay bad, to be cut out."""
+    cuts = []
+    for g in found:
+        what = f"{g.joint} moves {g.speed:.0f} m/s at frame {g.first + first}"
+        if g.mends:
+            bridge(hips, g, spherical=False)
+            bridge(locals_, g, spherical=True)
+            notes.append(Assumption("glitch", f"{g.stop - g.first} frame(s) bridged", what))
+        else:
+            cuts.append((g.first, g.stop))
+            notes.append(Assumption("glitch", "clip cut there", what, True))
+    return cuts
+
+
+def _t_poses(rotations: Array, rate: float, task: Task, notes: list[Assumption]) -> tuple[int, int]:
+    if not task.cut_t_pose:
+        return 0, len(rotations)
+    start, end = t_pose_frames(rotations, rate)
+    for where, count in (("start", start), ("end", end)):
+        if count:
+            notes.append(Assumption(where, f"{count} frame(s) cut", f"{count / rate:.1f} s of standing still in a T-pose"))
+    return start, len(rotations) - end
+
+
+def _pieces(frames: int, cuts: list[tuple[int, int]], first: int, last: int, shortest: int) -> list[tuple[int, int]]:
+    edges = [first, *(x for a, b in sorted(cuts) for x in (a, b)), last]
+    pieces = [(max(a, first), min(b, last)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return [(a, b) for a, b in pieces if b - a >= min(shortest, frames)]
+
+
+def floor_of(model: ActorModel, hips: Array, locals_: Array, rate: float) -> float:
     """The height at which toes stand, less their height at rest."""
-    p, _ = rot.forward_kinematics(PARENTS, positions, rotations)
+    positions = np.broadcast_to(model.skeleton.offsets, (len(hips), J, 3)).astype(np.float64)
+    positions[:, 0] = 0
+    positions[:, HIPS] = hips
+    p, _ = rot.forward_kinematics(PARENTS, positions, locals_)
     toes = p[:, list(TOES)]
-    rest = model.skeleton.rest_positions()[list(TOES), 2]
-    heights = toes[..., 2] - rest
+    heights = toes[..., 2] - model.skeleton.rest_positions()[list(TOES), 2]
     slow = np.linalg.norm(central_difference(toes, rate), axis=-1) < 0.15
     lowest = np.percentile(heights, 3)
     standing = heights[slow & (heights < lowest + 0.08)]

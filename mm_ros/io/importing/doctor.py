@@ -18,6 +18,7 @@ from mm_ros.io.importing.canonical import ActorModel, make_model, posed, t_liken
 from mm_ros.io.importing.evidence import AXES, Evidence, mean_rotations, room_from_axis, unit
 from mm_ros.io.importing.mapping import JointMap
 from mm_ros.io.importing.options import Overrides
+from mm_ros.io.importing.rate import judge
 
 Array = Any
 T_LIKE_DEG = 38.0
@@ -45,6 +46,8 @@ class Actor:
     joints: JointMap
     model: ActorModel
     assumptions: list[Assumption] = field(default_factory=list)
+    header_over_true: float = 1.0  # of the frame rate
+    subject: str = ""
 
 
 def actor_key(bvh: Bvh, subject: str) -> str:
@@ -66,7 +69,8 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
     drops = [(e.stance_drop, e.stance_frames) for e in evidence if e.stance_frames > 10]
     drop = _weighted_median(drops) * scale if drops else float("nan")
     model = make_model(bvh, joints, room_from_axis(axis), scale, local_offsets, rotations, reference, drop)
-    return Actor("", joints, model, notes)
+    factor = _rate(bvh, evidence, given, notes)
+    return Actor("", joints, model, notes, factor)
 
 
 def _missing(joints: JointMap) -> str:
@@ -88,6 +92,21 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
         return AXES.index(given.up)
     notes.append(Assumption("up", AXES[axis], f"the head is above the feet along it in {share:.0%} of the frames", bool(share < 0.8)))
     return axis
+
+
+def _rate(bvh: Bvh, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> float:
+    if given.rate is not None:
+        notes.append(Assumption("rate", f"{given.rate:g} Hz", "given"))
+        return 1.0
+    factor, why, doubtful = judge([e.rhythm for e in evidence])
+    rates = sorted({e.rate for e in evidence})
+    stated = " and ".join(f"{r:g}" for r in rates)
+    if factor != 1:
+        true = " and ".join(f"{r / factor:g}" for r in rates)
+        notes.append(Assumption("rate", f"{true} Hz", f"the header says {stated}, but {why} at that rate", True))
+    else:
+        notes.append(Assumption("rate", f"{stated} Hz", why, doubtful))
+    return factor
 
 
 def _sides(joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> JointMap:

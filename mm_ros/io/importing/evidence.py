@@ -10,6 +10,7 @@ import numpy as np
 from mm_ros.core import rotations as rot
 from mm_ros.io.bvh import Bvh
 from mm_ros.io.importing.mapping import JointMap, ancestors
+from mm_ros.io.importing.rate import Rhythm, rhythm
 
 Array = Any
 
@@ -33,6 +34,7 @@ class Evidence:
     local_offsets: Array = field(repr=False, default=None)  # (N, 3) of each node in its parent's axes
     stance_drop: float = float("nan")  # ankle above toe joint in stance
     stance_frames: int = 0
+    rhythm: Rhythm = Rhythm((), ())
 
 
 def room_from_axis(axis: int) -> Array:
@@ -141,17 +143,31 @@ def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: 
 
 
 def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> None:
-    """How far the ankle is above the toe joint when the foot stands flat: both slow for some frames."""
+    """Rhythm, and how far the ankle is above the toe joint when the foot stands flat: both slow for some frames."""
     nodes = joints.nodes
-    if "left_toes" not in nodes or len(bvh) - skip < 10:
+    if len(bvh) - skip < 10:
         return
     step = max(1, round(bvh.rate / 60))
     p, _ = bvh.globals(bvh.motion[skip::step])
+    rate = bvh.rate / step
+
+    def joint(name: str) -> Array:
+        return rot.rotate(np.broadcast_to(w, (len(p), 4)), p[:, nodes[name]])
+
+    ankles = {s: joint(f"{s}_foot") for s in ("left", "right")}
+    toes = {s: joint(f"{s}_toes") if f"{s}_toes" in nodes else ankles[s] for s in ankles}
+    body = np.mean([joint(n) for n in ("hips", "left_upper_leg", "right_upper_leg", "left_upper_arm", "right_upper_arm", "head")], axis=0)
+    metre = out.leg / 0.85  # near enough before the unit is known
+    left = unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
+    ahead = np.stack([left[:, 1], -left[:, 0]], axis=1)
+    feet, tips = (np.stack(list(x.values()), axis=1) / metre for x in (ankles, toes))
+    out.rhythm = rhythm(body / metre, ahead, feet, tips, rate)
+    if "left_toes" not in nodes:
+        return
     drops = []
-    for s in ("left", "right"):
-        foot, toes = (rot.rotate(np.broadcast_to(w, (len(p), 4)), p[:, nodes[f"{s}_{b}"]]) for b in ("foot", "toes"))
-        slow = [np.linalg.norm(np.gradient(x, axis=0), axis=1) * bvh.rate / step < 0.2 * out.leg for x in (foot, toes)]
-        drops.append((foot - toes)[slow[0] & slow[1], 2])
+    for s, foot in ankles.items():
+        slow = [np.linalg.norm(np.gradient(x, axis=0), axis=1) * rate < 0.2 * out.leg for x in (foot, toes[s])]
+        drops.append((foot - toes[s])[slow[0] & slow[1], 2])
     drop = np.concatenate(drops)
     out.stance_frames = len(drop)
     if len(drop):

@@ -1,19 +1,22 @@
-"""All files of an import: read twice, once for evidence and once to convert (reading is quick)."""
+"""All files of an import: looked at, their evidence pooled by actor, then converted. Reading twice is cheap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
-from mm_ros.io.bvh import Bvh, read_bvh
-from mm_ros.io.importing.convert import convert, subject_of
-from mm_ros.io.importing.doctor import Actor, actor_key, examine
+from mm_ros.io.bvh import read_bvh
+from mm_ros.io.data import is_archive, unpacked
+from mm_ros.io.importing.canonical import ActorModel
+from mm_ros.io.importing.convert import Task, convert, subject_of
+from mm_ros.io.importing.defects import motion_hash, start_to_skip
+from mm_ros.io.importing.doctor import Actor, Assumption, actor_key, examine
 from mm_ros.io.importing.evidence import AXES, Evidence, gather
 from mm_ros.io.importing.mapping import JointMap, map_joints
 from mm_ros.io.importing.options import ImportOptions
@@ -22,100 +25,208 @@ Progress = Callable[[str, int, int], None]  # what, done, of
 
 
 @dataclass
+class FileNotes:
+    """What was done with one file."""
+
+    path: str
+    actor: str = ""
+    frames: int = 0
+    rate: float = 0.0
+    seconds: float = 0.0  # that came out
+    clips: tuple[str, ...] = ()
+    notes: tuple[Assumption, ...] = ()
+    refused: str = ""  # the sentence
+
+
+@dataclass
 class Import:
     clips: list[Clip]
     actors: list[Actor] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)  # file, sentence
+    files: list[FileNotes] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        return [(f.path, f.refused) for f in self.files if f.refused]
+
+    @property
+    def licence(self) -> str:
+        lines = dict.fromkeys(licence_of(a.joints) for a in self.actors)
+        return " ".join(line for line in lines if line)
+
+
+CMU_CREDIT = (
+    "The data used in this project was obtained from mocap.cs.cmu.edu. "
+    "The database was created with funding from NSF EIA-0196217."
+)
+
+
+def licence_of(joints: JointMap) -> str:
+    return CMU_CREDIT if joints.family.startswith("CMU") else ""
 
 
 @dataclass
 class _Seen:
     path: str
-    key: str
-    joints: JointMap
-    evidence: Evidence
-    first: int
-    stop: int
+    key: str = ""
+    joints: JointMap | None = None
+    evidence: Evidence | None = None
+    frames: int = 0
+    first: int = 0
+    motion: str = ""
+    refused: str = ""
 
 
-def load_clips(paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None) -> list[Clip]:
+def load_clips(
+    paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
+) -> list[Clip]:
+    """Canonical clips of files, folders and archives; files that cannot be read are left out, see `import_files`."""
     return import_files(paths, options, progress).clips
 
 
-def import_files(paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None) -> Import:
+def import_files(
+    paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
+) -> Import:
     options = options or ImportOptions()
     files = find_files(paths)
     tell = progress or (lambda what, done, of: None)
-    out = Import([])
     seen: list[_Seen] = []
-    for i, path in enumerate(files):
-        tell("looking", i, len(files))
-        try:
-            seen.append(_look(path, options))
-        except MmRosError as error:
-            if options.strict:
-                raise
-            out.refused.append((path, str(error)))
-    actors: dict[str, Actor] = {}
-    for key in dict.fromkeys(s.key for s in seen):
-        mine = [s for s in seen if s.key == key]
-        actors[key] = examine(read_bvh(mine[0].path), mine[0].joints, [s.evidence for s in mine], options.of(mine[0].path))
-        actors[key].key = key
+    for i, found in enumerate(_mapped(_look, [(f, options) for f in files], options.jobs)):
+        if found.refused and options.strict:
+            raise MmRosError(found.refused)
+        seen.append(found)
+        tell("looking", i + 1, len(files))
+    _refuse_twins(seen, options)
+    actors = _examined(seen, options)
+    good = [s for s in seen if not s.refused]
     order = list(actors)
-    for i, s in enumerate(seen):
-        tell("converting", i, len(seen))
-        out.clips.append(_convert(s, actors[s.key], order.index(s.key), options))
-    tell("converting", len(seen), len(seen))
-    out.actors = list(actors.values())
+    tasks = [_task(s, actors[s.key], order.index(s.key), options) for s in good]
+    out = Import([], list(actors.values()))
+    notes = {s.path: FileNotes(s.path, s.key, s.frames, refused=s.refused) for s in seen}
+    for i, (s, task, done) in enumerate(zip(good, tasks, _mapped(_convert, tasks, options.jobs), strict=True)):
+        clips, remarks, refused = done
+        if refused and options.strict:
+            raise MmRosError(refused)
+        out.clips += clips
+        notes[s.path] = replace(
+            notes[s.path], rate=task.rate, seconds=sum(c.seconds for c in clips), clips=tuple(c.name for c in clips),
+            notes=tuple(remarks), refused=refused,
+        )  # fmt: skip
+        tell("converting", i + 1, len(good))
+    out.files = list(notes.values())
+    out.clips = _unique_names(out.clips)
     if not out.clips:
-        raise MmRosError("no motion could be read" + "".join(f"\n  {sentence}" for _, sentence in out.refused[:10]))
+        sentences = [f.refused for f in out.files if f.refused]
+        raise MmRosError("no motion could be read" + "".join(f"\n  {s}" for s in sentences[:10]))
     return out
 
 
 def find_files(paths: Sequence[str | Path]) -> list[str]:
     out: list[str] = []
     for path in map(Path, paths):
-        if path.is_dir():
-            out += sorted(str(p) for p in path.rglob("*") if p.suffix.lower() == ".bvh")
+        if path.is_dir() or (path.is_file() and is_archive(path)):
+            folder = path if path.is_dir() else unpacked(path)
+            out += sorted(str(p) for p in folder.rglob("*") if p.suffix.lower() == ".bvh")
         elif path.is_file():
             out.append(str(path))
         else:
             raise MmRosError(f"{path}: there is no such file or folder")
     if not out:
-        raise MmRosError(f"no .bvh files in {', '.join(map(str, paths))}")
+        raise MmRosError(f"there are no .bvh files in {', '.join(map(str, paths))}")
+    return list(dict.fromkeys(out))
+
+
+def _mapped(function: Callable[[Any], Any], items: list[Any], jobs: int) -> Iterator[Any]:
+    """In order. Processes are spawned: a fork would copy the locks of the caller's threads."""
+    if jobs <= 1 or len(items) < 8:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(function, items, chunksize=4)
+
+
+def _look(item: tuple[str, ImportOptions]) -> _Seen:
+    path, options = item
+    given = options.of(path)
+    out = _Seen(path)
+    try:
+        if given.leave_out:
+            raise MmRosError(f"{path}: left out, as its overrides say")
+        bvh = read_bvh(path)
+        out.frames = len(bvh)
+        out.joints = map_joints(bvh, given.joints)
+        out.first = given.skip_start if given.skip_start is not None else start_to_skip(bvh)
+        if len(bvh) - out.first - (given.skip_end or 0) < 2:
+            raise MmRosError(f"{path}: has {len(bvh)} frame(s); expected motion, of 2 frames at least")
+        out.evidence = gather(bvh, out.joints, AXES.index(given.up) if given.up else None, out.first)
+        out.key = actor_key(bvh, given.subject or subject_of(path))
+        out.motion = motion_hash(bvh)
+    except MmRosError as error:
+        out.refused = str(error)
     return out
 
 
-def _look(path: str, options: ImportOptions) -> _Seen:
-    given = options.of(path)
-    bvh = read_bvh(path)
-    joints = map_joints(bvh, given.joints)
-    first = given.skip_start if given.skip_start is not None else start_to_skip(bvh)
-    up = AXES.index(given.up) if given.up else None
-    evidence = gather(bvh, joints, up, first)
-    return _Seen(path, actor_key(bvh, given.subject or subject_of(path)), joints, evidence, first, len(bvh) - (given.skip_end or 0))
+def _refuse_twins(seen: list[_Seen], options: ImportOptions) -> None:
+    first: dict[str, str] = {}
+    for s in seen:
+        if not s.refused:
+            other = first.setdefault(s.motion, s.path)
+            if other != s.path:
+                s.refused = f"{s.path}: holds the same motion as {other}; left out"
 
 
-def start_to_skip(bvh: Bvh) -> int:
-    """Frames before the largest jump among the first ones: an added T-pose."""
-    _, q = bvh.globals(bvh.motion[:12])
-    if len(q) < 6:
-        return 0
-    turn = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1))).max(axis=1)
-    jump = int(np.argmax(turn))
-    usual = float(np.median(turn))
-    return jump + 1 if turn[jump] > 20 and turn[jump] > 10 * usual + 5 else 0
+def _examined(seen: list[_Seen], options: ImportOptions) -> dict[str, Actor]:
+    actors: dict[str, Actor] = {}
+    for key in dict.fromkeys(s.key for s in seen if not s.refused):
+        mine = [s for s in seen if s.key == key and not s.refused]
+        evidence = [s.evidence for s in mine if s.evidence is not None]
+        joints = mine[0].joints
+        assert joints is not None
+        try:
+            actors[key] = examine(read_bvh(mine[0].path), joints, evidence, options.of(mine[0].path))
+        except MmRosError as error:
+            if options.strict:
+                raise
+            for s in mine:
+                s.refused = str(error)
+            continue
+        actors[key].key = key
+        actors[key].subject = options.of(mine[0].path).subject or subject_of(mine[0].path, len(actors) - 1)
+    return actors
 
 
-def _convert(s: _Seen, actor: Actor, number: int, options: ImportOptions) -> Clip:
+def _task(s: _Seen, actor: Actor, number: int, options: ImportOptions) -> Task:
     given = options.of(s.path)
-    bvh = read_bvh(s.path)
-    clip, _ = convert(
-        bvh, actor.model, given.rate or bvh.rate, s.first, s.stop, Path(s.path).stem, given.subject or subject_of(s.path, number),
-        options.rate, given.floor_m, options.smooth_root,
-    )  # fmt: skip
-    return clip
+    model: ActorModel = actor.model
+    return Task(
+        path=s.path,
+        model=model,
+        header_over_true=actor.header_over_true,
+        rate=given.rate or 0.0,
+        first=s.first,
+        stop=s.frames - (given.skip_end or 0),
+        cut_t_pose=given.skip_start is None and given.skip_end is None,
+        subject=given.subject or subject_of(s.path, number),
+        new_rate=options.rate,
+        floor=given.floor_m,
+        smooth_root=options.smooth_root,
+        shortest_s=options.shortest_s,
+        tags=given.tags,
+    )
 
 
-def describe(clip: Clip) -> dict[str, Any]:
-    return {"name": clip.name, "seconds": clip.seconds, "leg_m": clip.skeleton.leg_length}
+def _convert(task: Task) -> tuple[list[Clip], list[Assumption], str]:
+    try:
+        clips, notes = convert(read_bvh(task.path), task)
+    except MmRosError as error:
+        return [], [], str(error)
+    return clips, notes, ""
+
+
+def _unique_names(clips: list[Clip]) -> list[Clip]:
+    """Files of equal names from several folders."""
+    count: dict[str, int] = {}
+    out = []
+    for c in clips:
+        n = count[c.name] = count.get(c.name, 0) + 1
+        out.append(c if n == 1 else replace(c, name=f"{c.name}_{n}"))
+    return out

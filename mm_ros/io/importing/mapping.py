@@ -46,6 +46,14 @@ def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None) -> JointMap:
     )
 
 
+def guess_joints(bvh: Bvh) -> dict[str, int]:
+    """As much as can be told, for a draft: nothing is refused."""
+    try:
+        return map_joints(bvh).nodes
+    except MmRosError:
+        return _by_words(bvh) or by_shape(bvh)
+
+
 def _has_limbs(nodes: Mapping[str, int]) -> bool:
     wanted = ["hips", *(f"{s}_{p}" for s in SIDES for p in ("upper_leg", "lower_leg", "upper_arm", "lower_arm"))]
     return all(w in nodes for w in wanted)
@@ -135,7 +143,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
     if len(free) == 3:  # a user's map may have named them
         picks: dict[int, tuple[str, ...]] = {0: (), 1: ("chest",), 2: ("spine", "chest")}
         names = picks.get(len(trunk), ("spine", "chest", "upper_chest"))
-        at = np.round(np.linspace(0, len(trunk) - 1, len(names))).astype(int) if names else []
+        at = [round(x) for x in np.linspace(0, len(trunk) - 1, len(names))]
         nodes.update({n: trunk[i] for n, i in zip(names, at, strict=True)})
     if "neck" not in nodes and "head" in nodes:
         necks = _between(parents, top, nodes["head"])

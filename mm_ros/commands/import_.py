@@ -1,0 +1,144 @@
+"""`mm_ros import`: motion files of any maker → a database, and a report of what was assumed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.commands.progress import Progress
+from mm_ros.core.errors import MmRosError
+
+HELP = "turn BVH files, folders or archives into a database, and say what was assumed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  mm_ros import walks/ more.zip -o mine.mmdb\n"
+        "  mm_ros import odd.bvh --draft-map odd.yaml      # then fill it in\n"
+        "  mm_ros import odd.bvh --map odd.yaml -o odd.mmdb"
+    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="BVH files, folders, .zip or .tar archives")
+    parser.add_argument("-o", "--output", type=Path, metavar="DB", help="the database to write (.mmdb); without it, only the report")
+    parser.add_argument("--options", type=Path, metavar="YAML", help="overrides of what is found out, for all or single files")
+    parser.add_argument("--map", type=Path, metavar="YAML", help="which joint is which: canonical joint → joint of the file")
+    parser.add_argument("--draft-map", type=Path, metavar="YAML", help="write a first draft of such a map for the first file, and stop")
+    parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout instead of the usual 27 numbers")
+    parser.add_argument("--up", metavar="AXIS", help="X+, X-, Y+, Y-, Z+ or Z- (else found out)")
+    parser.add_argument("--unit", type=float, metavar="M", help="metres in one unit of the files (else found out)")
+    parser.add_argument("--true-rate", type=float, metavar="HZ", help="frames a second of the files (else the header's, checked)")
+    parser.add_argument("--rate", type=float, default=60.0, metavar="HZ", help="of the database (60)")
+    parser.add_argument("--mirror", action="store_true", help="take every clip a second time, mirrored")
+    parser.add_argument("--raw-root", action="store_true", help="leave the virtual root unsmoothed")
+    parser.add_argument("--keep-feet", action="store_true", help="do not pin standing feet to the floor")
+    parser.add_argument("--strict", action="store_true", help="stop at the first file that cannot be read")
+    parser.add_argument("--licence", default="", metavar="TEXT", help="a line that goes into the database, and stays with it")
+    parser.add_argument("--report", type=Path, metavar="MD", help="where to write the report (else beside the database)")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="processes")
+    parser.add_argument("--force", action="store_true", help="replace a database that is there already")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.io.importing import find_files, import_files
+    from mm_ros.io.importing.report import short_report, write_report
+
+    if args.draft_map is not None:
+        return _draft(find_files(args.paths)[0], args.draft_map)
+    if args.output is not None and args.output.exists() and not args.force:
+        raise MmRosError(f"{args.output} exists already; choose another name, or --force to replace it")
+    progress = Progress(args.quiet)
+    found = import_files(args.paths, _options(args), progress)
+    progress.end()
+    print(short_report(found))
+    report = args.report or (args.output.with_suffix(".report.md") if args.output is not None else None)
+    if report is not None:
+        write_report(found, report)
+        print(f"report: {report}")
+    result: dict[str, Any] = {"clips": len(found.clips), "refused": [s for _, s in found.refused], "actors": _actors(found)}
+    if args.output is not None:
+        result["database"] = _build(args, found)
+    write_json(args.json, result)
+    return 0
+
+
+def _options(args: argparse.Namespace) -> Any:
+    from mm_ros.io.importing import ImportOptions, read_options
+
+    options = read_options(args.options) if args.options is not None else ImportOptions()
+    every = options.every
+    if args.map is not None:
+        every = replace(every, joints=_read_map(args.map))
+    given = {"up": args.up, "unit_to_m": args.unit, "rate": args.true_rate}
+    every = replace(every, **{k: v for k, v in given.items() if v is not None})
+    return replace(
+        options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=max(args.jobs, 1)
+    )
+
+
+def _read_map(path: Path) -> dict[str, str]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise MmRosError(f"{path}: cannot be read as a joint map ({error})") from error
+    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+        raise MmRosError(f"{path}: expected lines such as 'hips: Pelvis'")
+    return {str(k): v for k, v in value.items()}
+
+
+def _draft(file: str, path: Path) -> int:
+    from mm_ros.io.bvh import read_bvh
+    from mm_ros.io.files import write_whole
+    from mm_ros.io.importing.mapping import guess_joints
+    from mm_ros.io.importing.report import map_draft
+
+    bvh = read_bvh(file)
+    guessed = guess_joints(bvh)
+    write_whole(path, map_draft(bvh, guessed).encode())
+    print(f"{path}: {len(guessed)} of 22 joints guessed; look at it, then: mm_ros import {file} --map {path} -o DB")
+    return 0
+
+
+def _actors(found: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "subject": a.subject,
+            "leg_m": a.model.skeleton.leg_length,
+            "head_m": a.model.skeleton.head_height,
+            "assumptions": [{"what": n.what, "value": n.value, "why": n.why, "doubtful": n.doubtful} for n in a.assumptions],
+        }
+        for a in found.actors
+    ]
+
+
+def _build(args: argparse.Namespace, found: Any) -> dict[str, Any]:
+    from mm_ros.io.build import BuildOptions, build_database
+    from mm_ros.io.database import write_database
+    from mm_ros.io.features import read_layout
+
+    layout = read_layout(args.features) if args.features is not None else None
+    progress = Progress(args.quiet)
+    licence = " ".join(x for x in (args.licence, found.licence) if x)
+    options = BuildOptions(
+        rate=args.rate, mirror=args.mirror, plant_feet=not args.keep_feet, licence=licence, progress=progress
+    )
+    database = build_database(found.clips, layout, options)
+    progress.end()
+    write_database(database, args.output)
+    feet = database.provenance["feet"]
+    rows = [
+        ("frames", len(database)), ("minutes", len(database) / database.rate / 60), ("clips", len(database.clip_names)),
+        ("megabytes", args.output.stat().st_size / 1e6), ("stance drift, median, mm", feet["stance_drift_median_m"] * 1000),
+        ("stance drift, p95, mm", feet["stance_drift_p95_m"] * 1000), ("skating frames, %", feet["skate_ratio"] * 100),
+    ]  # fmt: skip
+    print(table(("database", str(args.output)), rows))
+    if licence:
+        print(licence)
+    return {name: value for name, value in rows}

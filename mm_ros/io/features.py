@@ -1,0 +1,65 @@
+"""The feature layout as YAML: what `config/features.yaml` shows."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.features import KINDS, Feature, FeatureLayout
+from mm_ros.core.skeleton import NAMES
+
+KEYS = tuple(f.name for f in fields(Feature))
+
+
+def read_layout(path: str | Path) -> FeatureLayout:
+    try:
+        value = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
+    except yaml.YAMLError as error:
+        raise MmRosError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from error
+    rows = value.get("features") if isinstance(value, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise MmRosError(f"{path}: expected a list under 'features'")
+    return FeatureLayout(tuple(_feature(path, row) for row in rows))
+
+
+def _feature(path: str | Path, row: Any) -> Feature:
+    if not isinstance(row, dict) or "name" not in row or "kind" not in row:
+        raise MmRosError(f"{path}: a feature needs 'name' and 'kind', came {row!r}")
+    for key in row:
+        if key not in KEYS:
+            raise MmRosError(f"{path}: feature '{row['name']}': '{key}' is unknown. Keys: {', '.join(KEYS)}")
+    row = dict(row)
+    joint = row.get("joint", "root")
+    if joint not in NAMES:
+        raise MmRosError(f"{path}: feature '{row['name']}': joint '{joint}' does not exist. Joints: {', '.join(NAMES)}")
+    times = row.get("times", [0.0])
+    if not isinstance(times, list) or not all(isinstance(t, int | float) for t in times):
+        raise MmRosError(f"{path}: feature '{row['name']}': times: expected a list of seconds, came {times!r}")
+    row["times"] = tuple(float(t) for t in times)
+    trajectory = row["kind"] in KINDS and KINDS[row["kind"]][1]
+    if not trajectory and len(times) != 1:
+        raise MmRosError(f"{path}: feature '{row['name']}': times belong to trajectory features only")
+    if row["kind"] == "function" and not (row.get("function") and row.get("width")):
+        raise MmRosError(f"{path}: feature '{row['name']}': kind 'function' needs 'function' and 'width'")
+    try:
+        return Feature(**row)
+    except MmRosError as error:
+        raise MmRosError(f"{path}: {error}") from None
+
+
+def format_layout(layout: FeatureLayout) -> str:
+    rows = []
+    for f in layout.features:
+        row: dict[str, Any] = {"name": f.name, "kind": f.kind, "joint": f.joint, "weight": f.weight}
+        if f.is_trajectory:
+            row["times"] = list(f.times)
+        if f.kind == "function":
+            row |= {"function": f.function, "width": f.width}
+        rows.append(row)
+    return yaml.safe_dump({"features": rows}, sort_keys=False)
