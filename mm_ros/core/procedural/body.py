@@ -147,12 +147,12 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     load = sm.gaussian(2 * ground.load_left - 1, 0.05, rate)
     moving = sm.ramp(speed, 0.1, 0.9)
     roll = load * (0.02 + 0.045 * moving)
-    pitch = 0.03 + 0.35 * lean + 0.02 * moving + 0.05 * run
+    pitch = 0.03 + 0.35 * lean + 0.02 * moving + 0.07 * run
     pelvis_rotation = _euler(yaw, pitch, roll)
 
     chest_yaw = facing + 0.10 * stride * (1 - 0.2 * run)
     small = sm.noise(rng, n, 4, 0.9, rate) * 0.012 * alive
-    chest_pitch = manner.stoop + lean + 0.02 * moving + 0.06 * run + 0.006 * breath + 0.5 * small[:, 0]
+    chest_pitch = manner.stoop + lean + 0.02 * moving + 0.13 * run + 0.006 * breath + 0.5 * small[:, 0]
     ahead = sm.gaussian(_lead(wish.yaw, round(0.30 * rate)), 0.15, rate)
     chest_yaw = chest_yaw + 0.45 * (ahead - facing)
     chest_rotation = _euler(chest_yaw, chest_pitch, -0.35 * roll + 0.6 * small[:, 1])
@@ -274,17 +274,24 @@ def _swing_arms(
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
-        forward = np.maximum(drive, 0.0)
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # of an arm that is behind, nothing
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean
         inward = 0.25 + 0.45 * forward + 0.25 * run
         q_upper, q_lower = arm_rotations(
-            swing, 0.13 + 0.08 * run + own[:, 1], inward, sm.gaussian(np.maximum(elbow, 0.12), 0.05, rate)
+            swing, 0.13 + 0.08 * run + own[:, 1], inward, sm.gaussian(np.maximum(elbow, 0.12), 0.07, rate)
         )
         q_shoulder = about(2, -0.10 * drive)
         q_hand = rot.multiply(about(0, np.full(n, 0.04)), about(2, np.full(n, -0.10)))
         for joint, q in ((shoulder, q_shoulder), (upper, q_upper), (lower, q_lower), (hand, q_hand)):
             rotations[:, joint] = q if side == 0 else mirror_quaternion(q)
+
+
+def _toes_above_floor(motion: ft.FootMotion) -> Array:
+    """Pitch of the toes to the foot, such that their tips point down no faster than the ball rises."""
+    ball = motion.ankle[:, 2] + ft.turned(ft.BALL - ft.ANKLE, motion.pitch)[:, 1] - ft.BALL[1]
+    steepest = np.arcsin(np.clip(0.85 * ball / (ft.TIP[0] - ft.BALL[0]), 0.0, 1.0))
+    return np.minimum(motion.pitch + motion.toe_pitch, steepest) - motion.pitch
 
 
 def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array) -> None:
@@ -300,7 +307,7 @@ def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array)
         rotations[:, upper] = rot.multiply(rot.inverse(body.pelvis_rotation), q_upper)
         rotations[:, lower] = rot.multiply(rot.inverse(q_upper), q_lower)
         rotations[:, foot] = rot.multiply(rot.inverse(q_lower), q_foot)
-        rotations[:, toes] = about(1, motion.toe_pitch)
+        rotations[:, toes] = about(1, _toes_above_floor(motion))
 
 
 def with_tags(clip: Clip, tags: tuple[tuple[str, int, int], ...]) -> Clip:

@@ -45,7 +45,7 @@ class Ground:
     standing: F64  # (F,) 1 while nothing steps
 
 
-def _turned(r: Array, pitch: Array) -> Array:
+def turned(r: Array, pitch: Array) -> Array:
     """r (2,) forward/up, turned heel up by pitch (…)."""
     c, s = np.cos(pitch), np.sin(pitch)
     return np.stack([c * r[0] + s * r[1], -s * r[0] + c * r[1]], -1)
@@ -54,15 +54,15 @@ def _turned(r: Array, pitch: Array) -> Array:
 def ankle_of(pitch: Array) -> Array:
     """Ankle (forward, up) in the axes of the flat foot, when the sole is turned about heel or ball."""
     pitch = np.asarray(pitch, float)
-    up = BALL + _turned(ANKLE - BALL, pitch)
-    down = HEEL + _turned(ANKLE - HEEL, pitch)
+    up = BALL + turned(ANKLE - BALL, pitch)
+    down = HEEL + turned(ANKLE - HEEL, pitch)
     return np.where((pitch >= 0)[..., None], up, down)
 
 
 def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
     """Position, velocity and acceleration of the ankle for a pitch that changes at constant `rate`."""
     pivot = BALL if pitch >= 0 else HEEL
-    r = _turned(ANKLE - pivot, np.asarray(pitch))
+    r = turned(ANKLE - pivot, np.asarray(pitch))
     return pivot + r, rate * np.array([r[1], -r[0]]), -(rate**2) * r
 
 
@@ -160,10 +160,17 @@ def _swing(
                 _room(np.zeros(2), yaw, a[0], a[1]),
             )
         )
-    # The foot is thrown off the floor and brakes into it: rest before the floor would look like hesitation.
-    swing = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
-    ends = [(p, v, a + k * swing) for (p, v, a), k in zip(ends, (THROW, -BRAKE), strict=True)]
+    # The foot is thrown off the floor and brakes into it: rest before the floor would look like hesitation. A flat
+    # foot has to rise first.
+    along = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
+    throw = THROW * float(ramp(roll.lift + base[0], 0.15, 0.6))
+    brake = BRAKE * (1 + 0.5 * leaving.run) * float(ramp(-landing.land, 0.0, 0.2) if leaving.run < 0.5 else 1.0)
+    ends = [(p, v, a + k * along) for (p, v, a), k in zip(ends, (throw, -brake), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
+    # A flat foot comes down when it has arrived, or it would scuff; a runner's foot comes down late, too.
+    length = float(np.hypot(*(leaving.position - step.position)))
+    flat = min(0.10 * length, 0.04) * (1 - float(ramp(-landing.land, 0.0, 0.2)))
+    ankle[:, 2] += (0.07 * leaving.run + flat * (1 - leaving.run)) * _bump(1 - s)
     ankle[:, 2] += _lift_needed(s, ankle[:, 2], pitch, leaving) * _bump(s)
     out.ankle[at] = ankle
     out.yaw[at] = step.yaw + turn * minimum_jerk(s)
@@ -184,7 +191,7 @@ def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     inside = (s > 0.22) & (s < 0.62)  # where the bump has some height
     if not inside.any():
         return least
-    lowest = np.min([ankle_z + _turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
+    lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
     need = (CLEARANCE_M - lowest[inside]) / _bump(s)[inside]
     return float(max(least, need.max()))
 

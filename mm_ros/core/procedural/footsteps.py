@@ -57,7 +57,7 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
     pace = 1 / cadence
     narrow = min(1.0, abs(forward) / 0.8)
     width = 0.092 - 0.038 * narrow + 0.06 * min(1.0, sink / 0.3)
-    return Gait(pace, 0.685 - 0.055 * speed, max(width, abs(left) * pace / 2 + 0.07))
+    return Gait(pace, 0.675 - 0.055 * speed, max(width, abs(left) * pace / 2 + 0.07))
 
 
 def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float]:
@@ -166,7 +166,7 @@ class _Planner:
     def _step(self, foot: int, t: float, walking: bool) -> Step:
         wish = self.wish
         gait = gait_at(wish, t + 0.05, t + 0.75)
-        pace = gait.pace if walking else float(np.clip(gait.pace, 0.48, 0.62))
+        pace = gait.pace if walking and self._moving(t) else float(np.clip(gait.pace, 0.48, 0.62))
         ahead = gait_at(wish, t + pace, t + 2 * pace)
         contact = t + pace
         swing = min(2 * (1 - gait.duty) * pace, 1.6 * pace if gait.duty < 0.5 else 0.92 * pace)

@@ -44,6 +44,11 @@ class SyntheticUser:
     def planned_s(self) -> float:
         return sum(len(clip) for clip in self._clips) / RATE
 
+    @property
+    def chapters(self) -> list[Clip]:
+        """What has been planned so far, one clip a chapter; they join without a seam."""
+        return self._clips
+
     def extend(self) -> None:
         """Plan one more chapter (about 0.1 s of work for a minute of motion)."""
         chapter = self._script.chapter(CHAPTER_S)
