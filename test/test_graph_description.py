@@ -15,6 +15,7 @@ from rclpy.qos import QoSCompatibility, qos_check_compatible
 
 from mm_ros.ros import describe
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+from mm_ros.share import share_folder
 
 TOP = Path(__file__).resolve().parents[1]
 FACTS = json.loads((Path(__file__).parent / "data" / "rviz_facts.json").read_text())
@@ -22,9 +23,7 @@ FACTS = json.loads((Path(__file__).parent / "data" / "rviz_facts.json").read_tex
 
 @pytest.fixture(scope="module")
 def share() -> Path:
-    from mm_ros.ros.launching import share
-
-    return share()
+    return share_folder()
 
 
 def test_every_topic_of_a_node_is_described():
@@ -40,7 +39,7 @@ def test_every_topic_has_a_message_class():
 @pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
 def test_publisher_and_subscriber_of_a_topic_are_compatible(topic):
     assert (
-        qos_check_compatible(publisher_qos(topic.qos), subscription_qos(topic.qos))[0] == QoSCompatibility.OK
+        qos_check_compatible(publisher_qos(topic.qos), subscription_qos(topic.qos))[0].value == QoSCompatibility.OK.value
     )
 
 
