@@ -101,7 +101,11 @@ NODES: tuple[Node, ...] = (
         "tracker_bridge",
         ("head_pose", "left_pose", "right_pose"),
         ("trackers", "calibration", "truth", "truth_skeleton", "/tf"),
-        ("mm_ros.nodes.tracker_bridge:BridgeSettings",),
+        (
+            "mm_ros.nodes.tracker_bridge:BridgeSettings",
+            "mm_ros.core.tracker_gate:GateSettings",
+            "mm_ros.core.calibration:CalibrationSettings",
+        ),
         "one clock, one frame, validity gate, calibration",
         controls=("vr",),
     ),

@@ -10,16 +10,15 @@ from rosbags.rosbag2 import Reader
 from mm_ros.core.calibration import from_skeleton
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.simulated_trackers import simulate_clip
-from mm_ros.core.skeleton import default_skeleton
 from mm_ros.core.truth import truth_of_clip
 from mm_ros.io.bag import COMPRESSIONS, Bag
 from mm_ros.io.session import Session, SessionWriter, read_session, write_session
-from mm_ros.trackers.synthetic import walking_doll
+from mm_ros.trackers.synthetic import user_clip
 
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    clip = walking_doll(2.0, seed=1)
+    clip = user_clip(2.0, seed=1)
     track, truth = simulate_clip(clip, start_ns=1_700_000_000_000_000_000), truth_of_clip(clip, 90.0)
     frames = [track.frame(i) for i in range(len(track))]
     poses = [truth.pose(i, f.stamp_ns, 0) for i, f in enumerate(frames)]
@@ -163,7 +162,7 @@ def test_other_fields_are_refused(tmp_path, session, monkeypatch):
         text = path.read_text() + ("\nint32 mood\n" if path.stem == "TrackerArray" else "")
         other.register(get_types_from_msg(text, types.PACKAGE + path.stem))
     monkeypatch.setattr(types, "typestore", lambda: other)
-    with pytest.raises(MmRosError, match="another version of mm_ros.*here: .*mood"):
+    with pytest.raises(MmRosError, match=r"another version of mm_ros.*here: .*mood"):
         Bag(tmp_path / "walk")
 
 
@@ -180,7 +179,7 @@ def test_split_bag_is_one(tmp_path, session):
 
 
 def test_default_skeleton_survives(tmp_path):
-    clip = walking_doll(1.0, 0, default_skeleton().scaled(1.1))
+    clip = user_clip(1.0, 0, 1.1)
     track = simulate_clip(clip)
     truth = truth_of_clip(clip, 90.0)
     write_session(

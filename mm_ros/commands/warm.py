@@ -35,6 +35,7 @@ def _make_database(path: str, quiet: bool) -> int:
 
 def _compile_kernels(path: str, quiet: bool) -> None:
     """One avatar takes some steps: all that a frame needs is compiled, or found in the cache."""
+    from mm_ros.core import tracker_gate
     from mm_ros.core.avatar import Avatar
     from mm_ros.core.orientation import OrientationSettings
     from mm_ros.io.database import read_database
@@ -45,6 +46,7 @@ def _compile_kernels(path: str, quiet: bool) -> None:
         print("compiling kernels …", flush=True)
     database = read_database(Path(path) if path else default_database_path())
     Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
+    tracker_gate.warm_up()
 
 
 class _Progress:

@@ -105,11 +105,12 @@ def simulate_clip(clip: Clip, options: Simulation = Simulation(), start_ns: int 
 def simulate(
     positions: Any, rotations: Any, rate: float, options: Simulation = Simulation(), start_ns: int = 0,
     head_axes_local: F64 | None = None,
+    times: F64 | None = None,
 ) -> TrackerTrack:  # fmt: skip
     """Room-space joints (F, J, 3), (F, J, 4) at `rate` → trackers at `options.rate`.
 
     `head_axes_local` (4,): head axes in the head joint's own, when they are known better than from this motion alone
-    (all clips of one person together).
+    (all clips of one person together). `times`: seconds of the samples, when they are not to begin at 0.
     """
     joints = np.array(
         [HEAD, LEFT_HAND, RIGHT_HAND, HIPS, LEFT_FOOT, RIGHT_FOOT, LEFT_LOWER_ARM, RIGHT_LOWER_ARM,
@@ -124,7 +125,7 @@ def simulate(
             q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias
         )
     hands_local = np.stack([hand_axis(q[:, 1], p[:, 1] - p[:, 6]), hand_axis(q[:, 2], p[:, 2] - p[:, 7])])
-    times = sample_times(len(p), rate, options.rate)
+    times = sample_times(len(p), rate, options.rate) if times is None else times
     p, q = resample(p[:, :R], q[:, :R], rate, times)
 
     rng = np.random.default_rng(options.seed)

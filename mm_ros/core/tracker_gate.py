@@ -17,7 +17,7 @@ from mm_ros.core.settings import Settings, setting
 from mm_ros.core.springs import damping_share
 from mm_ros.core.timeline import DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.core.tracker_motion import Motion
-from mm_ros.core.types import EXTRAPOLATED, HEAD_ROLE, LOST, R, TrackerFrame
+from mm_ros.core.types import EXTRAPOLATED, HEAD_ROLE, LOST, TRACKED, R, TrackerFrame, identity_pose
 
 ZERO: Vec = (0.0, 0.0, 0.0)
 # Compositors stamp a frame when they get round to it: neighbours come 2 ms apart with poses that are 11 ms apart.
@@ -271,3 +271,17 @@ class _Device:
         out.positions[r], out.rotations[r] = self.p, self.q
         out.velocities[r], out.angular_velocities[r] = self.v, self.w
         out.state[r], out.sampled_ns[r] = self.state, self.sampled_ns
+
+
+def warm_up() -> None:
+    """A second of samples with a loss, a jump and a re-centring: all that a step needs is compiled."""
+    gate = TrackerGate()
+    moved = identity_pose()
+    moved[0] = 1e-3
+    for i in range(90):
+        frame = TrackerFrame(1_000_000_000 + i * 11_111_111)
+        frame.positions[:] = 1.0 + 0.001 * i + (5.0 if 30 < i < 33 else 0.0)
+        frame.state[:] = LOST if 50 < i < 60 else TRACKED
+        if i == 70:
+            frame.new_from_old = moved
+        gate.step(frame)

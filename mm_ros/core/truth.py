@@ -33,9 +33,9 @@ class TruthTrack:
         )  # fmt: skip
 
 
-def truth_of_clip(clip: Clip, rate: float) -> TruthTrack:
-    """At the very times of `simulate_clip(clip)` at this rate."""
-    times = sample_times(len(clip), clip.rate, rate)
+def truth_of_clip(clip: Clip, rate: float, times: F64 | None = None) -> TruthTrack:
+    """At the very times of `simulate_clip(clip)` at this rate, or at `times` (s)."""
+    times = sample_times(len(clip), clip.rate, rate) if times is None else times
     p, q = resample(clip.positions.astype(np.float64), clip.rotations.astype(np.float64), clip.rate, times)
     v, w = derivatives(p, q, rate)
     roots = np.concatenate([p[:, 0], q[:, 0]], axis=-1)

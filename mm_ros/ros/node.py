@@ -59,8 +59,11 @@ class AvatarNode(Node):
         t = graph.TOPICS[topic]
         return self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
 
-    def listen(self, topic: str, callback: Callable[[Any], None]) -> None:
-        """What a callback refuses (MmRosError) is counted, logged now and then, and otherwise ignored."""
+    def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
+        """What a callback refuses (MmRosError) is counted, logged now and then, and otherwise ignored.
+
+        `name`: another name for the topic, given by a parameter.
+        """
         t = graph.TOPICS[topic]
 
         def guarded(msg: Any) -> None:
@@ -69,7 +72,7 @@ class AvatarNode(Node):
             except MmRosError as error:
                 self.health.refuse(f"{topic}: {error}")
 
-        self.create_subscription(message_class(t.type), t.name, guarded, subscription_qos(t.qos))
+        self.create_subscription(message_class(t.type), name or t.name, guarded, subscription_qos(t.qos))
 
     def listen_calibrated(self, topic: str, callback: Callable[[Any], None]) -> None:
         """As `listen`, for input that means nothing before the user's measures are known.

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.trackers.base import TrackerSource
 
 SOURCES: tuple[str, ...] = ("synthetic", "mocap", "openxr", "steamvr", "session", "topics")
 
 
-def make_source(name: str, path: str = "", rate: float = 90.0, seed: int = 0) -> TrackerSource:
+def make_source(
+    name: str,
+    path: str = "",
+    rate: float = 90.0,
+    seed: int = 0,
+    simulation: Simulation | None = None,
+    serials: dict[str, str] | None = None,
+    axes: str = "ros",
+) -> TrackerSource:
+    """`simulation`: how the devices of a mocap user are worn; `serials`: role → serial number of a SteamVR tracker."""
     if name == "synthetic":
         from mm_ros.trackers.synthetic import synthetic_source
 
         return synthetic_source(rate, seed)
+    if name == "mocap":
+        from mm_ros.trackers.mocap import mocap_source
+
+        return mocap_source(path, simulation or Simulation(rate=rate, seed=seed))
+    if name == "session":
+        from mm_ros.trackers.session import SessionSource
+
+        return SessionSource(path)
+    if name == "topics":
+        from mm_ros.trackers.topics import TopicsSource
+
+        return TopicsSource(axes)
+    if name == "openxr":
+        from mm_ros.trackers.openxr import OpenXrSource
+
+        return OpenXrSource(rate)
+    if name == "steamvr":
+        from mm_ros.trackers.steamvr import SteamVrSource
+
+        return SteamVrSource(rate, serials)
     raise MmRosError(f"tracker source '{name}' does not exist. Sources: {', '.join(SOURCES)}")

@@ -21,7 +21,7 @@ class TrackerSource(Protocol):
         """Raises MmRosError when this machine cannot have such a source at all; a device that is away is no error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """The sample for now; None when there is nothing new."""
+        """The next sample that is due; None when there is none. Ask until then: after a delay several may be."""
 
     def close(self) -> None: ...
 

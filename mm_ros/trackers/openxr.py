@@ -6,16 +6,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.room import compose
+from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import TrackerFrame
 from mm_ros.trackers.base import Source
+from mm_ros.trackers.clocks import SteadyShift, in_clock
 
 RETRY_S = 0.5
 HUNG_S = 1.0
-CLOCKS_EVERY_NS = 1_000_000_000
 
 
 class OpenXrSource(Source):
@@ -30,9 +31,8 @@ class OpenXrSource(Source):
         self._latest: TrackerFrame | None = None
         self._beat_ns = 0  # when the thread last was alive
         self._trouble = "not connected yet"
-        self._sessions = 0
-        self._shift_ns: int | None = None
-        self._shift_at_ns = 0
+        self._epoch = -1
+        self._shift = SteadyShift()
 
     def open(self) -> None:
         if self._make_session is None:
@@ -51,14 +51,7 @@ class OpenXrSource(Source):
             frame, self._latest = self._latest, None
         if frame is None:
             return None
-        return _in_clock(frame, self._shift(now_ns))
-
-    def _shift(self, now_ns: int) -> int:
-        """Poller's clock minus CLOCK_MONOTONIC, measured once a second: each measurement has its own few microseconds."""
-        here_ns = time.monotonic_ns()
-        if self._shift_ns is None or here_ns - self._shift_at_ns > CLOCKS_EVERY_NS:
-            self._shift_ns, self._shift_at_ns = now_ns - here_ns, here_ns
-        return self._shift_ns
+        return in_clock(frame, self._shift.of(now_ns))
 
     def status(self) -> str:
         silent_s = (time.monotonic_ns() - self._beat_ns) * 1e-9
@@ -81,14 +74,15 @@ class OpenXrSource(Source):
     def _one_session(self) -> None:
         assert self._make_session is not None
         session = self._make_session()
-        self._sessions += 1
+        self._epoch += 1
+        first = self._epoch
         try:
             self._trouble = session.warning
-            self._sample_until_lost(session)
+            self._sample_until_lost(session, first)
         finally:
             session.close()
 
-    def _sample_until_lost(self, session: Any) -> None:
+    def _sample_until_lost(self, session: Any, first_epoch: int) -> None:
         period = 1.0 / self.rate
         due = time.monotonic()
         while not self._stop.is_set():
@@ -96,18 +90,18 @@ class OpenXrSource(Source):
             self._beat_ns = time.monotonic_ns()
             if frame is not None:
                 # A new session is a new epoch: nobody knows how long the last one has been gone.
-                frame.epoch += 1000 * (self._sessions - 1)
-                with self._lock:
-                    self._latest = frame
+                self._epoch = frame.epoch = first_epoch + frame.epoch
+                self._put(frame)
                 self.wake()
             due = max(due + period, time.monotonic() - period)
             time.sleep(max(0.0, due - time.monotonic()))
 
-
-def _in_clock(frame: TrackerFrame, shift_ns: int) -> TrackerFrame:
-    sampled = frame.sampled_ns.copy()
-    sampled[sampled != 0] += shift_ns
-    return replace(frame, stamp_ns=frame.stamp_ns + shift_ns, sampled_ns=sampled)
+    def _put(self, frame: TrackerFrame) -> None:
+        """The newest wins; a re-centring that nobody has fetched yet goes on with it."""
+        with self._lock:
+            if self._latest is not None and not is_identity(self._latest.new_from_old):
+                frame.new_from_old = compose(frame.new_from_old, self._latest.new_from_old)
+            self._latest = frame
 
 
 def _library() -> Callable[[], Any]:

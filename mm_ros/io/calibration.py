@@ -1,0 +1,92 @@
+"""Users' measures as YAML: `$MM_ROS_USERS`, else `$XDG_CONFIG_HOME/mm_ros/users`, one file a user."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.types import Calibration
+from mm_ros.io.files import write_whole
+
+VERSION = 1
+POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
+COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the device in
+# the axes of the joint that carries it. Delete the file to be measured anew.
+"""
+
+
+def users_folder() -> Path:
+    own = os.environ.get("MM_ROS_USERS")
+    if own:
+        return Path(own)
+    xdg = os.environ.get("XDG_CONFIG_HOME")
+    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path("~/.config").expanduser()
+    return base / "mm_ros" / "users"
+
+
+def user_file(user: str) -> Path:
+    if not re.fullmatch(r"[\w][\w .-]{0,63}", user):
+        raise MmRosError(f"user '{user}': expected a name of letters, digits, spaces, dots and dashes")
+    return users_folder() / f"{user}.yaml"
+
+
+def write_calibration(calibration: Calibration, path: Path | None = None) -> Path:
+    path = path or user_file(calibration.user)
+    content: dict[str, Any] = {"version": VERSION}
+    for f in fields(Calibration):
+        value = getattr(calibration, f.name)
+        content[f.name] = [round(float(v), 6) for v in value] if f.name in POSES else _plain(value)
+    text = COMMENT + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    write_whole(path, text.encode())
+    return path
+
+
+def _plain(value: Any) -> Any:
+    return round(float(value), 6) if isinstance(value, float) else value
+
+
+def read_calibration(user: str, path: Path | None = None) -> Calibration | None:
+    """None where this user has no file."""
+    path = path or user_file(user)
+    if not path.is_file():
+        return None
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise MmRosError(f"{path} is no YAML: {error}") from error
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        version = content.get("version") if isinstance(content, dict) else content
+        raise MmRosError(f"{path}: expected a calibration of version {VERSION}, came {version!r}")
+    return _from_content(path, {k: v for k, v in content.items() if k != "version"})
+
+
+def _from_content(path: Path, content: dict[str, Any]) -> Calibration:
+    plain = Calibration()
+    known = [f.name for f in fields(Calibration)]
+    for name, value in content.items():
+        if name not in known:
+            raise MmRosError(f"{path}: '{name}' is not part of a calibration. Parts: {', '.join(known)}")
+        content[name] = _checked(path, name, value, getattr(plain, name))
+    return Calibration(**content)
+
+
+def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
+    if name in POSES:
+        numbers = isinstance(value, list) and len(value) == 7 and all(isinstance(v, (int, float)) for v in value)
+        if not numbers or not 0.9 < float(np.linalg.norm(value[3:])) < 1.1:
+            raise MmRosError(f"{path}: {name}: expected x, y, z, qw, qx, qy, qz, came {value!r}")
+        return np.array(value, np.float64)
+    if isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not np.isfinite(value):
+            raise MmRosError(f"{path}: {name}: expected a number, came {value!r}")
+        return float(value)
+    if type(value) is not type(default):
+        raise MmRosError(f"{path}: {name}: expected {type(default).__name__}, came {value!r}")
+    return value
