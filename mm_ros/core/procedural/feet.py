@@ -167,6 +167,7 @@ def _swing(
     brake = BRAKE * (1 + 0.5 * leaving.run) * float(ramp(-landing.land, 0.0, 0.2) if leaving.run < 0.5 else 1.0)
     ends = [(p, v, a + k * along) for (p, v, a), k in zip(ends, (throw, -brake), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
+    ankle[:, :2] += 64 * (s**3 * (1 - s) ** 3)[:, None] * leaving.detour
     # A flat foot comes down when it has arrived, or it would scuff; a runner's foot comes down late, too.
     length = float(np.hypot(*(leaving.position - step.position)))
     flat = min(0.10 * length, 0.04) * (1 - float(ramp(-landing.land, 0.0, 0.2)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +14,8 @@ LEFT, RIGHT = 0, 1
 WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
 ANKLE_BEHIND = 0.03  # m that the ankles stand behind the body's centre
 TOE_OUT = 0.10  # rad
+PASSING_M = 0.11  # between the ankle of a carried foot and the line of the standing one
+MOST_TOE_IN = 0.45  # rad between the feet
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Step:
     forward: float  # m/s along the foot while it is carried, for how it lands
     pace: float  # s between contacts
     run: float
+    detour: F64 = field(default_factory=lambda: np.zeros(2))  # m, greatest, around the standing foot
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,34 @@ def _home_at_rest(wish: Wish, foot: int) -> tuple[F64, float]:
     return home(wish, foot, 0.0, 0.092 + 0.06 * min(1.0, wish.posture["sink"][0] / 0.3))
 
 
+def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> tuple[F64, float]:
+    """Not across the standing foot, and with toes turned in no more than a person can."""
+    sign = 1.0 if foot == LEFT else -1.0
+    turned_in = sign * wrap_angle(yaw - other.yaw)
+    if turned_in < -MOST_TOE_IN:
+        yaw += sign * (-MOST_TOE_IN - turned_in)
+    middle = other.yaw + wrap_angle(yaw - other.yaw) / 2
+    outward = sign * np.array([-np.sin(middle), np.cos(middle)])
+    gap = float((position - other.position) @ outward)
+    least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))  # heels or toes of turned feet come close
+    return position + max(0.0, least - gap) * outward, yaw
+
+
+def _detour(start: Step, end: F64, other: Step) -> F64:
+    """How far the way of a foot must bend to pass the standing one."""
+    way = np.linspace(start.position, end, 13)[2:-2]
+    ahead = np.array([np.cos(other.yaw), np.sin(other.yaw)])
+    gaps = way[:, None] - (other.position + np.linspace(-0.03, 0.15, 7)[:, None] * ahead)
+    distances = np.linalg.norm(gaps, axis=-1)
+    i, j = np.unravel_index(int(distances.argmin()), distances.shape)
+    sign = 1.0 if start.foot == LEFT else -1.0
+    outward = sign * np.array([-ahead[1], ahead[0]])
+    away = gaps[i, j] / max(float(distances[i, j]), 1e-6)
+    direction = away if away @ outward > 0.3 else outward
+    out: F64 = max(0.0, PASSING_M - float(distances[i, j])) * direction
+    return out
+
+
 class _Planner:
     def __init__(self, wish: Wish, rng: np.random.Generator | None, scatter_m: float, steps: list[Step]) -> None:
         self.wish, self.rng, self.scatter_m, self.steps = wish, rng, scatter_m, steps
@@ -175,6 +206,8 @@ class _Planner:
         if self.rng is not None:
             position = position + self.scatter_m * self.rng.standard_normal(2).clip(-2, 2)
             yaw += 0.02 * float(self.rng.standard_normal())
+        run = float(wish.posture["run"][wish.frame(contact)])
+        position, yaw = _beside(position, yaw, foot, self._last(LEFT + RIGHT - foot), 0.095 - 0.05 * run)
         travel = (position - self._last(foot).position) / (2 * pace)
         forward = float(np.cos(yaw) * travel[0] + np.sin(yaw) * travel[1])
         return Step(foot, lift, contact, position, yaw, forward, pace, float(wish.posture["run"][wish.frame(contact)]))
