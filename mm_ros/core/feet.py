@@ -1,6 +1,6 @@
 """Feet that stand: a toe that touches the ground stays where it is until the motion lifts it.
 
-The lock holds the toe's place and the foot's heading; heel and roll stay the motion's, so that the foot still rolls off.
+The lock holds the toe's place and the foot's heading; heel and roll stay the motion's, so that the foot rolls off.
 Every change of mind (lock, release, step) leaves an offset that dies away: no jump in value or velocity.
 """
 
@@ -18,15 +18,20 @@ from mm_ros.core.ik import bend_limits, bend_normal, bend_two, soft_reach
 from mm_ros.core.jit import njit
 from mm_ros.core.quat import Quat, Row, Vec
 from mm_ros.core.skeleton import LEFT_UPPER_LEG, Skeleton
-from mm_ros.core.springs import decay, decay3
+from mm_ros.core.springs import LN2, decay, decay3
 from mm_ros.core.types import F64
 
-REACH_ZONE = 0.006  # m of a leg's length in which it stretches ever more slowly
+STRETCH_ZONE = 0.03  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
+SHORTEST_ZONE = 0.004  # m of it also where the motion stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
 TOE_TIP = 0.07  # m ahead of the toe joint
 HEEL_RAISE_LIMIT = 0.9  # rad that a far hip may lift the heel of a standing foot
 UNREACHABLE = 0.03  # m that a standing toe may miss its place before it lets go
+LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.5, 0.15  # m, m/s, s: when a foot that let go has left
+LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
+HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
+SETTLED = 0.002  # m: a foot that is nearer to its lock counts as held
 
 
 class Feet(NamedTuple):
@@ -42,6 +47,8 @@ class Feet(NamedTuple):
     toe_rate: F64  # (2, 3)
     heading: F64  # (2, 2) yaw as published last and its rate
     wish: F64  # (2, 3) of the free foot, last step
+    wish_yaw: F64  # (2,)
+    over: F64  # (2,) s since the motion stopped standing, while the foot is still locked
     stepping: F64  # (2,) s left of a step that nobody but us makes
     rest: F64  # (2, 2) height of toe and ankle above the floor when standing
     ankle_to_toe: F64  # (2, 3) in foot axes
@@ -55,8 +62,8 @@ def make_feet(skeleton: Skeleton) -> Feet:
     toes = np.array([skeleton.offsets[leg + 3] for leg in legs], np.float64)
     return Feet(
         np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
-        np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), heights, toes,
-        np.zeros(1, np.int8),
+        np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
+        heights, toes,        np.zeros(1, np.int8),
     )  # fmt: skip
 
 
@@ -68,17 +75,24 @@ def place_foot(
     """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes."""
     rest_toe = feet.rest[side, 0]
     bone = quat.get3(feet.ankle_to_toe, side)
-    wish = (toe_matched[0], toe_matched[1], max(toe_matched[2] + ground, ground + rest_toe))
+    lift = toe_matched[2] - rest_toe
+    if lift < LANDING_ZONE:
+        lift = LANDING_ZONE * math.exp(lift / LANDING_ZONE - 1.0)
+    wish = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
     wish_yaw = heading_of(foot, bone)
     first = feet.ready[0] == 0
-    decide(feet, t, side, wish, wish_yaw, contact, ground, dt, first)
+    pace, turn = (0.0, 0.0, 0.0), 0.0  # of the wish
+    if not first and dt > 0.0:
+        pace = quat.scale(quat.sub(wish, quat.get3(feet.wish, side)), 1.0 / dt)
+        turn = quat.wrap(wish_yaw - feet.wish_yaw[side]) / dt
+    decide(feet, t, side, wish, wish_yaw, pace, turn, contact, ground, dt)
     toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, dt)
     foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
     toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
     missed = pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
-    _remember(feet, side, toe, yaw, wish, dt, first)
+    _remember(feet, side, toe, yaw, wish, wish_yaw, dt, first)
     if feet.locked[side] and missed > UNREACHABLE:
-        release(feet, t, side, wish, wish_yaw, contact)
+        release(feet, t, side, wish, wish_yaw, pace, turn, contact)
 
 
 @njit
@@ -89,53 +103,67 @@ def heading_of(foot: Row, bone: Row) -> float:
 
 @njit
 def decide(
-    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, contact: bool, ground: float, dt: float, first: bool
-) -> None:
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
+    dt: float,
+) -> None:  # fmt: skip
     """Lock, hold or release."""
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
+    height = wish[2] - ground - feet.rest[side, 0]
     if feet.locked[side]:
+        feet.over[side] = 0.0 if contact else feet.over[side] + dt
         away = quat.sub(wish, quat.get3(feet.place, side))
         distance = math.hypot(away[0], away[1])
         turned = abs(quat.wrap(wish_yaw - feet.yaw[side]))
         other_stands = feet.stepping[1 - side] <= 0.0
         too_far = distance > t.release_m or turned > t.release_angle
         much_too_far = distance > 1.5 * t.release_m or turned > 1.5 * t.release_angle
-        if not contact or (too_far and other_stands) or much_too_far:
-            release(feet, t, side, wish, wish_yaw, contact)
+        if lifted(feet, side, height, pace) or (too_far and other_stands) or much_too_far:
+            release(feet, t, side, wish, wish_yaw, pace, turn, contact)
         return
     if not contact or t.lock_on == 0 or feet.stepping[side] > 0.0:
         return
-    speed = 0.0
-    if not first and dt > 0.0:
-        moved = quat.sub(wish, quat.get3(feet.wish, side))
-        speed = math.hypot(moved[0], moved[1]) / dt
-    low = wish[2] + feet.offset[side, 2] < ground + feet.rest[side, 0] + LOCK_HEIGHT
-    if speed < t.lock_speed and low:
-        lock(feet, side, wish, wish_yaw, ground, dt)
+    toe_rate = quat.get3(feet.toe_rate, side)
+    speed = math.hypot(toe_rate[0], toe_rate[1])
+    if speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT:
+        lock(feet, t, side, wish, wish_yaw, ground)
 
 
 @njit
-def lock(feet: Any, side: int, wish: Row, wish_yaw: float, ground: float, dt: float) -> None:
-    """Here and now: at the published place, run on for one step."""
+def lifted(feet: Any, side: int, height: float, pace: Row) -> bool:
+    """The motion has let go, and its toe has really left: before that, a foot that lets go would only slide."""
+    if feet.over[side] <= 0.0:
+        return False
+    return height > LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > LIFT_SPEED or feet.over[side] > LONGEST_HOLD_S
+
+
+@njit
+def lock(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float) -> None:
+    """So far ahead that foot and heading run out into the lock, without going beyond and coming back."""
+    rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
+    ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
+    run_out = t.lock_halflife / (2.0 * LN2)
     now = quat.add(wish, quat.get3(feet.offset, side))
-    yaw = quat.wrap(wish_yaw + feet.turn[side, 0])
     z = ground + feet.rest[side, 0]
-    quat.put3(feet.place, side, (now[0], now[1], z))
-    feet.yaw[side] = yaw
-    quat.put3(feet.offset, side, (0.0, 0.0, now[2] - z))
-    quat.put3(feet.rate, side, quat.get3(feet.toe_rate, side))
-    feet.turn[side, 0] = 0.0
-    feet.turn[side, 1] = feet.heading[side, 1]
+    quat.put3(feet.place, side, (now[0] + run_out * ahead[0], now[1] + run_out * ahead[1], z))
+    feet.yaw[side] = quat.wrap(wish_yaw + feet.turn[side, 0] + run_out * turn_rate)
+    quat.put3(feet.offset, side, quat.sub(now, quat.get3(feet.place, side)))
+    quat.put3(feet.rate, side, rate)
+    feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
 
 
 @njit
-def release(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, contact: bool) -> None:
-    """Back to the motion. While the motion still stands there, this is a step of our own."""
+def release(
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool
+) -> None:
+    """Back to the motion, from rest. While the motion still stands there, this is a step of our own."""
     here = quat.add(quat.get3(feet.place, side), quat.get3(feet.offset, side))
     quat.put3(feet.offset, side, quat.sub(here, wish))
+    quat.put3(feet.rate, side, quat.sub(quat.get3(feet.toe_rate, side), pace))
     feet.turn[side, 0] = quat.wrap(feet.yaw[side] + feet.turn[side, 0] - wish_yaw)
+    feet.turn[side, 1] = feet.heading[side, 1] - turn
     feet.locked[side] = 0
+    feet.over[side] = 0.0
     if contact:
         feet.stepping[side] = t.step_s
 
@@ -161,7 +189,9 @@ def _advance(
 
 
 @njit
-def _remember(feet: Any, side: int, toe: Row, yaw: float, wish: Row, dt: float, first: bool) -> None:
+def _remember(
+    feet: Any, side: int, toe: Row, yaw: float, wish: Row, wish_yaw: float, dt: float, first: bool
+) -> None:
     if first or dt <= 0.0:
         quat.put3(feet.toe_rate, side, (0.0, 0.0, 0.0))
         feet.heading[side, 1] = 0.0
@@ -171,6 +201,7 @@ def _remember(feet: Any, side: int, toe: Row, yaw: float, wish: Row, dt: float, 
     quat.put3(feet.toe, side, toe)
     quat.put3(feet.wish, side, wish)
     feet.heading[side, 0] = yaw
+    feet.wish_yaw[side] = wish_yaw
 
 
 @njit
@@ -182,14 +213,16 @@ def pose_leg(
     bone = quat.get3(feet.ankle_to_toe, side)
     hip = quat.get3(body.room_positions, leg)
     longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
-    foot = _heel_above_floor(foot, bone, toe, ground + 0.9 * feet.rest[side, 1])
-    raised = _raise_heel(foot, bone, toe, hip, longest)
+    own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))  # how far the motion stretches the leg
+    zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
+    foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
+    raised = _raise_heel(foot, bone, toe, hip, longest, zone)
     toes = quat.mul(quat.mul_inv(raised, foot), toes)
     foot = raised
     ankle = quat.sub(toe, quat.rotate(foot, bone))
     line = quat.sub(ankle, hip)
     d = quat.norm(line)
-    reach = soft_reach(d, longest, REACH_ZONE)
+    reach = min(d, longest)
     reach = max(reach, bend_limits(lengths[side, 2], lengths[side, 3], SHARPEST_KNEE))
     end = quat.add(hip, quat.scale(quat.unit(line, (0.0, 0.0, -1.0)), reach))
     thigh, shin = quat.get4(body.room_rotations, leg), quat.get4(body.room_rotations, leg + 1)
@@ -214,25 +247,31 @@ def _pitch_axis(foot: Row, bone: Row) -> Vec:
 
 @njit
 def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
-    """Pitch the foot about the toe until the ankle is at least that high."""
+    """Pitch the foot about the toe so that the ankle stays above `lowest`, softly."""
     d = quat.rotate(foot, bone)
-    if toe[2] - d[2] >= lowest:
+    above = toe[2] - d[2] - lowest
+    if above >= HEEL_ZONE:
         return (foot[0], foot[1], foot[2], foot[3])
+    above = HEEL_ZONE * math.exp(above / HEEL_ZONE - 1.0)
     size = quat.norm(d)
-    want = max(min((toe[2] - lowest) / size, 1.0), -1.0)
+    want = max(min((toe[2] - lowest - above) / size, 1.0), -1.0)
     have = max(min(d[2] / size, 1.0), -1.0)
     return quat.mul(quat.about(_pitch_axis(foot, bone), math.asin(have) - math.asin(want)), foot)
 
 
 @njit
-def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float) -> Quat:
-    """A hip too far away lifts the heel, as far as an ankle goes; the way is smooth because the need is."""
+def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
+    """A hip too far away lifts the heel, as far as an ankle goes, so that the knee never snaps straight."""
     axis = _pitch_axis(foot, bone)
+    far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
+    wanted = soft_reach(far, longest, zone)
+    if far - wanted < 1e-6:
+        return (foot[0], foot[1], foot[2], foot[3])
     angle = 0.0
-    for _ in range(4):
+    for _ in range(5):
         d = quat.rotate(quat.about(axis, angle), quat.rotate(foot, bone))
         line = quat.sub(quat.sub(toe, d), hip)
-        far = quat.norm(line) - (longest - REACH_ZONE)
+        far = quat.norm(line) - wanted
         if far <= 1e-5:
             break
         # How fast the ankle nears the hip when the foot pitches.

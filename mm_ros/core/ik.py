@@ -45,6 +45,7 @@ def bend_normal(root: Row, middle: Row, end: Row, hinge: Row) -> Vec:
     a = quat.unit(quat.sub(middle, root), (0.0, 0.0, -1.0))
     b = quat.unit(quat.sub(end, middle), a)
     raw = quat.cross(a, b)  # length: sine of the bend
+    raw = quat.sub(raw, quat.scale(hinge, min(quat.dot(raw, hinge), 0.0)))  # no joint bends the wrong way
     n = quat.add(raw, quat.scale(hinge, 0.15))
     line = quat.unit(quat.sub(end, root), a)
     return quat.unit(quat.across(n, line), quat.unit(quat.across(hinge, line), hinge))

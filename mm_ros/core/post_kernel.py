@@ -54,10 +54,17 @@ def make_hold() -> Hold:
 @njit
 def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
     """body's local pose = the matched pose with what is left of the last jump's offset. `new`: like Source."""
-    _update_root_rate(s, new.root, dt)
+    lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # velocity of the root before the jump that it does not have after it
+    if dt > 0.0:
+        rate, turn = _root_rate(s, new.root, dt)
+        if jumped:
+            lost, lost_turn = quat.sub(quat.get3(s.root, 1), rate), s.root[1, 3] - turn
+        quat.put3(s.root, 1, rate)
+        s.root[1, 3] = turn
+    s.root[0] = new.root[0]
     for j in range(HIPS, J):
         if jumped:
-            _restart(s, t, new, j, dt)
+            _restart(s, t, new, j, lost, lost_turn, dt)
         q, w = quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j)
         x, v = decay_offset(s.offsets, j, t.kind, t.halflife, 0.0 if jumped else dt)
         out, _ = with_offset(q, w, x, v)
@@ -72,18 +79,21 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
 
 
 @njit
-def _update_root_rate(s: Any, root: Any, dt: float) -> None:
-    """Row 0 of s.root becomes the new root; row 1 keeps the rate of the step before in its first three … see _restart."""
-    s.root[0] = root[0]
+def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
+    """How the root has just moved, in its own axes: a jump changes that too, and the hips take it over."""
+    d = quat.scale(quat.sub(quat.get3(root, 0), quat.get3(s.root, 0)), 1.0 / dt)
+    return quat.unrotate(quat.from_yaw(root[0, 3]), d), quat.wrap(root[0, 3] - s.root[0, 3]) / dt
 
 
 @njit
-def _restart(s: Any, t: Any, new: Any, j: int, dt: float) -> None:
+def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
     """Where joint j would be by now had nothing happened, as an offset on the new motion."""
     w_old = quat.get3(s.angular_velocities, j)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
     x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
     q, w = with_offset(q_old, w_old, x, v)
+    if j == HIPS:
+        w = quat.add(w, (0.0, 0.0, lost_turn))
     x, v = offset_between(q, w, quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j))
     start_offset(s.offsets, j, x, v, t.kind, t.blend_time)
     if j == HIPS:
@@ -91,12 +101,15 @@ def _restart(s: Any, t: Any, new: Any, j: int, dt: float) -> None:
         x, v = decay_offset(s.offsets, J, t.kind, t.halflife, dt)
         p = quat.add(quat.add(quat.get3(s.positions, HIPS), quat.scale(v_old, dt)), x)
         x = quat.sub(p, quat.get3(new.positions, HIPS))
-        v = quat.sub(quat.add(v_old, v), quat.get3(new.velocities, HIPS))
+        v = quat.add(quat.sub(quat.add(v_old, v), quat.get3(new.velocities, HIPS)), lost)
+        v = quat.add(v, quat.cross((0.0, 0.0, lost_turn), p))
         start_offset(s.offsets, J, x, v, t.kind, t.blend_time)
 
 
 @njit
-def follow_target(hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float) -> tuple[Vec, Quat, float]:
+def follow_target(
+    hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float
+) -> tuple[Vec, Quat, float]:
     """Target pose in the room and its weight (smooth in time). `base`: what carries the target while it is lost."""
     w = hold.weight[role]
     if seen:

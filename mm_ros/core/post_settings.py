@@ -19,11 +19,13 @@ class PostSettings(Settings):
     blend_halflife: float = setting(0.1, "Half-life of a jump's offset (spring)", "s", 0.0, 2.0)
     blend_time: float = setting(0.3, "Longest blend of a jump (quintic)", "s", 0.01, 3.0)
     foot_lock: bool = setting(True, "Hold feet that stand on their place")
-    lock_speed: float = setting(0.6, "A toe faster than this is not locked", "m/s", 0.0, 5.0)
-    lock_halflife: float = setting(0.04, "Half-life of a foot's way into its lock", "s", 0.0, 1.0)
+    lock_speed: float = setting(1.5, "A toe faster than this is not locked", "m/s", 0.0, 5.0)
+    lock_halflife: float = setting(0.03, "Half-life of a foot's way into its lock", "s", 0.0, 1.0)
     release_halflife: float = setting(0.08, "Half-life of a foot's way back to the motion", "s", 0.0, 1.0)
     release_distance: float = setting(0.2, "A locked foot lets go when the motion is farther away", "m", 0.0, 1.0)
-    release_angle: float = setting(40.0, "A locked foot lets go when the motion has turned away by more", "deg", 0.0, 180.0)
+    release_angle: float = setting(
+        40.0, "A locked foot lets go when the motion has turned away by more", "deg", 0.0, 180.0
+    )
     step_time: float = setting(0.25, "Length of a step that the motion does not make", "s", 0.05, 1.0)
     step_height: float = setting(0.05, "Height of a step that the motion does not make", "m", 0.0, 0.3)
     head: bool = setting(True, "Put the head on the headset")

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.body import limb_lengths, make_body
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.feet import make_feet
+from mm_ros.core.feet import SETTLED, make_feet
 from mm_ros.core.floor import FlatFloor, Floor
 from mm_ros.core.inertialize import clear_offsets
 from mm_ros.core.post_kernel import make_hold, make_source, post_step
-from mm_ros.core.post_settings import PostSettings as PostSettings
-from mm_ros.core.post_settings import tuning
+from mm_ros.core.post_settings import PostSettings, tuning
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
+
+__all__ = ["PostSettings", "PostStage"]
 
 
 class PostStage:
@@ -46,7 +48,8 @@ class PostStage:
         self._devices[HEAD_ROLE] = calibration.headset_in_head
         self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
         self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
-        if not np.isfinite(self._devices).all() or (np.abs(np.linalg.norm(self._devices[:, 3:], axis=1) - 1) > 1e-3).any():
+        lengths = np.linalg.norm(self._devices[:, 3:], axis=1)
+        if not np.isfinite(self._devices).all() or (np.abs(lengths - 1) > 1e-3).any():
             raise MmRosError(
                 "calibration: headset_in_head, left_grip_in_hand and right_grip_in_hand need finite positions and unit "
                 f"quaternions, came {self._devices[:3].round(3).tolist()}"
@@ -95,8 +98,9 @@ class PostStage:
             points[:] = rot.rotate(q, points) + new_from_old[:3]
         for vectors in (self._feet.offset, self._feet.rate, self._feet.toe_rate):
             vectors[:] = rot.rotate(q, vectors)
-        self._feet.yaw += yaw
+        self._feet.yaw[:] += yaw
         self._feet.heading[:, 0] += yaw
+        self._feet.wish_yaw[:] += yaw
 
     def _load(self, matched: AvatarPose) -> None:
         n = self._new
@@ -107,7 +111,7 @@ class PostStage:
         if not (np.isfinite(n.positions).all() and np.isfinite(n.rotations).all() and np.isfinite(n.root).all()):
             raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
 
-    def _targets(self, trackers: TrackerFrame | None) -> tuple[F64, F64, np.ndarray]:
+    def _targets(self, trackers: TrackerFrame | None) -> tuple[F64, F64, NDArray[np.uint8]]:
         """Positions, rotations, and which of them count: tracked or extrapolated, finite, with a real rotation."""
         if trackers is None:
             return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
@@ -131,8 +135,12 @@ class PostStage:
             root=np.concatenate([self._new.root[0, :3], rot.from_yaw(self._new.root[0, 3])]),
             positions=positions,
             rotations=rotations,
-            locked=self._feet.locked.astype(np.bool_),
+            locked=self._held(),
         )
+
+    def _held(self) -> NDArray[np.bool_]:
+        """Locked feet that have arrived at their place."""
+        return np.asarray((self._feet.locked != 0) & (np.abs(self._feet.offset).max(1) < SETTLED))
 
     def warm_up(self, matched: AvatarPose) -> None:
         self.step(matched, TrackerFrame(matched.stamp_ns))

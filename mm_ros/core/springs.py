@@ -74,7 +74,7 @@ def spring_angle(x: float, v: float, goal: float, halflife: float, dt: float) ->
 
 @njit
 def spring_velocity(x: Any, v: Any, a: Any, goal_velocity: Any, halflife: float, dt: float) -> Any:
-    """A mover whose velocity follows `goal_velocity` by a spring: (x, v, a). For sticks; exact integral of the spring."""
+    """A mover whose velocity follows `goal_velocity` by a spring: (x, v, a). The integral is exact. For sticks."""
     y = _stiffness(halflife)
     t = max(dt, 0.0)
     j0 = v - goal_velocity
