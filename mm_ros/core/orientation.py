@@ -11,6 +11,7 @@ import numpy as np
 from mm_ros.core import orientation_inputs as oi
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.jit import njit
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.core.types import F32, F64, HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
@@ -134,20 +135,16 @@ class OrientationStage:
         return heading + math.atan2(y, x)
 
     def _follow(self, target: float, rate: float, dt: float) -> None:
-        """Ours is led by its own rate and pulled to its angle: smooth without the lag of a low-pass."""
         if self._yaw is None or self.settings.predictor != "network":
             before, self._yaw = self._yaw, float(rot.wrap_angle(target))
-            turned = before is not None and dt > 0 and self.settings.predictor == "paper"
-            self._rate = float(rot.wrap_angle(target - before)) / dt if turned and before is not None else rate
+            self._rate = rate
+            if self.settings.predictor == "paper":  # which does not say its rate
+                self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
             return
         if dt <= 0:  # the first after a gap: where it was, and from here on again
             return
         s = self.settings
-        step = rate * dt
-        error = float(rot.wrap_angle(target - self._yaw - step))
-        step += error * (1 - 0.5 ** (dt / s.halflife) if s.halflife > 0 else 1.0)
-        limit = min(s.max_rate * dt, s.max_step)
-        step = min(max(step, -limit), limit)
+        step = follow_step(self._yaw, target, rate, dt, s.halflife, s.max_rate, s.max_step)
         self._yaw = float(rot.wrap_angle(self._yaw + step))
         self._rate = step / dt
 
@@ -162,6 +159,32 @@ class OrientationStage:
         return BodyOrientation(
             frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor
         )
+
+
+@njit
+def follow_step(
+    yaw: float, target: float, rate: float, dt: float, halflife: float, max_rate: float, max_step: float
+) -> float:
+    """How far to turn: led by the network's own rate, pulled to its angle. Smooth without a low-pass's lag."""
+    lead = rate * dt
+    error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
+    share = 1.0 - 0.5 ** (dt / halflife) if halflife > 0 else 1.0
+    limit = min(max_rate * dt, max_step)
+    return min(max(lead + share * error, -limit), limit)
+
+
+@njit
+def follow_sequence(
+    targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float
+) -> F64:
+    """The stage's answer for a whole clip, for training: the first target at once, then `follow_step`."""
+    out = np.empty(len(targets))
+    yaw = targets[0]
+    out[0] = yaw
+    for f in range(1, len(targets)):
+        yaw += follow_step(yaw, targets[f], rates[f], dt[f], halflife, max_rate, max_step)
+        out[f] = yaw
+    return out
 
 
 def _check_model(predictor: str, model: FacingModel | None) -> None:
@@ -188,3 +211,4 @@ def heading(rotation: F64) -> float:
 
 def warm_up() -> None:
     oi.warm_up()
+    follow_step(0.0, 0.1, 0.0, 0.01, 0.04, 11.0, 0.16)
