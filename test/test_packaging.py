@@ -136,6 +136,16 @@ def test_missing_tools_are_named_with_their_packages(tmp_path: Path) -> None:
     assert "sudo apt install g++ cmake make" in done.stdout
 
 
+def test_a_missing_venv_module_is_named_with_its_package(tmp_path: Path) -> None:
+    without = "import sys, runpy; sys.modules['ensurepip'] = None; sys.argv = sys.argv[1:]; "
+    without += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    script = REPOSITORY / "build_support" / "setup_venv.py"
+    done = run(sys.executable, "-c", without, script, "--venv", tmp_path / "venv")
+    assert done.returncode == 1
+    assert f"sudo apt install python3.{sys.version_info[1]}-venv" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_make_names_a_python_that_is_not_there() -> None:
     done = run("make", "lint", "PYTHON=python3.99")
     assert done.returncode
