@@ -66,8 +66,7 @@ def digest(*parts: object) -> str:
 def message_digest(python: Path) -> str:
     files = [SOURCE / "CMakeLists.txt", SOURCE / "package.xml", *sorted((SOURCE / "msg").glob("*.msg"))]
     files += sorted(p for p in (SOURCE / "build_support").rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    nodes = sorted(p.name for p in (SOURCE / "mm_ros" / "nodes").glob("*.py"))
-    return digest(SOURCE, python, *nodes, *(p.read_bytes() for p in files))
+    return digest(SOURCE, python, *(p.read_bytes() for p in files))
 
 
 class Stamps:

@@ -36,16 +36,9 @@ def test_cmakes_nodes_are_those_of_graph() -> None:
     assert sorted(cmake_nodes()) == sorted(node.name for node in graph.NODES)
 
 
-@pytest.mark.parametrize("node", cmake_nodes())
-def test_node_is_a_module_with_a_main(node: str) -> None:
-    source = REPOSITORY / "mm_ros" / "nodes" / f"{node}.py"
-    assert source.is_file()
-    assert re.search(r"^def main\(|^main\s*=", source.read_text(), re.M)
-
-
-def test_every_node_module_is_installed() -> None:
-    mains = {p.stem for p in (REPOSITORY / "mm_ros" / "nodes").glob("*.py") if "def main(" in p.read_text()}
-    assert mains == set(cmake_nodes())
+def test_every_module_of_nodes_is_a_node_and_installed() -> None:
+    modules = {path.stem for path in (REPOSITORY / "mm_ros" / "nodes").glob("*.py") if path.stem[0] != "_"}
+    assert modules == set(cmake_nodes())
 
 
 def test_cmakes_messages_are_those_of_msg() -> None:
