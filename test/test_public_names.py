@@ -23,6 +23,7 @@ DISTRIBUTION = {
     "faiss": "faiss-cpu",
 }
 ROS_MESSAGES = re.compile(r"\w+_(msgs|interfaces)|std_srvs|rosidl_runtime_py")
+NEWER_PYTHONS = {"compression", "tomllib"}
 FROM_ROS = {"launch", "launch_ros", "ament_index_python", "tf2_ros", "rosbag2_py"}
 
 
@@ -44,7 +45,7 @@ def imports(path: Path) -> set[str]:
 
 def third_party(path: Path) -> set[str]:
     tops = {name.split(".")[0] for name in imports(path)}
-    return {top for top in tops if top not in sys.stdlib_module_names and top not in ("mm_ros", "__future__")}
+    return {top for top in tops if top not in sys.stdlib_module_names | NEWER_PYTHONS | {"mm_ros"}}
 
 
 @pytest.mark.parametrize("name", modules())
