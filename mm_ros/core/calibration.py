@@ -138,7 +138,7 @@ class Calibrator:
             self._samples.popleft()
 
     def stand(self) -> Stand | None:
-        if len(self._samples) < 10:
+        if len(self._samples) < 5:
             return None
         a = np.array(self._samples)
         spread = a[:, 1:4].max(0) - a[:, 1:4].min(0)

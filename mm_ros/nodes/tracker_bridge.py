@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from mm_ros.ros.conversions import (
     stamp_from_ros,
     trackers_to_ros,
 )
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
 from mm_ros.trackers import SOURCES, make_source
 from mm_ros.trackers.topics import AXES, TopicsSource
@@ -101,9 +100,10 @@ class TrackerBridge(AvatarNode):
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
+            self._source.wake = self._poll  # fed by this very thread
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
-        if self._source.own_clock:
+        elif self._source.own_clock:
             self._awake = self.create_guard_condition(self._poll)
             self._source.wake = self._awake.trigger
         else:
@@ -202,11 +202,3 @@ def simulation(s: BridgeSettings) -> Simulation:
 def serials(pairs: tuple[str, ...]) -> dict[str, str]:
     """'waist=LHR-1' → role and serial number."""
     return {role.strip(): serial.strip() for role, _, serial in (p.partition("=") for p in pairs if p)}
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(TrackerBridge, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from mm_ros.core.types import F64, HEAD_ROLE, TRACKED, R, TrackerFrame
 from mm_ros.trackers import axes
 from mm_ros.trackers.base import Source
 
-SILENT_S = 0.1  # a device that was last heard of so long before the head is lost
+SILENT_S = 0.2  # a device that was last heard of so long before the head is lost
 OTHER_CLOCK_S = 5.0  # stamps farther from now than this are another clock's
 AXES = ("ros", "openxr")
 
