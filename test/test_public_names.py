@@ -16,6 +16,9 @@ OPTIONAL |= {"faiss", "annoy", "hnswlib", "playwright", "ament_index_python", "m
 # Import name → name of the distribution, where they differ.
 DISTRIBUTION = {
     "llvmlite": "numba",
+    "lz4": "rosbags",
+    "zstandard": "rosbags",
+    "backports": "rosbags",
     "yaml": "pyyaml",
     "rclpy": "ros-jazzy-rclpy",
     "PIL": "pillow",
