@@ -52,7 +52,6 @@ test-openxr:
 lint:
 	$(SETUP) --extras lint
 	$(PY) -m ruff check .
-	$(PY) -m ruff format --check build_support mm_ros/cli.py mm_ros/cache.py mm_ros/commands/doctor.py
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
