@@ -1,0 +1,128 @@
+"""`mm_ros train orientation`: motion capture in, the facing network as one ONNX file out."""
+
+import argparse
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.core.errors import MmRosError
+
+FIGURES = ("mean", "median", "p95", "root_mean", "rate_mean")
+HELP = "train the network that tells where the body faces, and say how well it does on people it never saw"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "example: mm_ros train orientation --data ../shared/data/cmu_locomotion.tar.xz -o facing.onnx --seed 1\n\n"
+        "Writes FILE.onnx and, for comparison, FILE_paper_r1.onnx and FILE_paper_r50.onnx.\n"
+        "Use it: mm_ros up -p orientation_predictor.model=facing.onnx"
+    )
+    parser.add_argument("--data", nargs="+", required=True, metavar="PATH", help="BVH files, folders, archives")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the ONNX file to write")
+    parser.add_argument("--options", type=Path, metavar="YAML", help="what to assume of the files (see mm_ros import)")
+    parser.add_argument("--credit", default="", help="whom the data asks to be named; goes into the file")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same network (default 0)")
+    parser.add_argument("--folds", type=int, default=3, help="groups of subjects left out in turn; 0: no validation")
+    parser.add_argument("--variants", type=int, default=16, help="times all motion is drawn anew (default 16)")
+    parser.add_argument("--epochs", type=int, default=6, help="times that all variants are seen (default 6)")
+    parser.add_argument("--width", type=int, default=128, help="units in each of the two layers (default 128)")
+    parser.add_argument("--members", type=int, default=2, help="networks averaged in one file (default 2)")
+    parser.add_argument("--no-paper", action="store_true", help="leave the paper's network out")
+    parser.add_argument("--force", action="store_true", help="write over files that exist")
+    parser.add_argument("--tune", type=int, default=0, metavar="TRIALS", help="search hyper-parameters first (Ray)")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    _check_output(args)
+    _need_torch()
+    from mm_ros.offline.orientation.network import NetworkPlan
+    from mm_ros.offline.orientation.train import TrainOptions, save, train
+
+    clips = _clips(args)
+    options = TrainOptions(
+        seed=args.seed, variants=args.variants, epochs=args.epochs, folds=args.folds,
+        plan=NetworkPlan(args.width, 2, args.members), paper_steps=0 if args.no_paper else 3000,
+    )  # fmt: skip
+    tell = Progress()
+    if args.tune:
+        from mm_ros.offline.orientation.tune import tuned
+
+        options = tuned(clips, options, args.tune, tell)
+    outcome = train(clips, options, tell)
+    tell.close()
+    print(report(outcome.figures))
+    for path in save(outcome, args.output, options, clips, args.credit):
+        print(f"wrote {path} ({path.stat().st_size / 1e3:.0f} kB)")
+    write_json(args.json, outcome.figures)
+    return 0
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    if not args.output.parent.is_dir():
+        raise MmRosError(f"cannot write {args.output}: its folder does not exist")
+    if args.output.exists() and not args.force:
+        raise MmRosError(f"{args.output} exists. Choose another name, or write over it with --force.")
+    for name in ("variants", "epochs", "width", "members"):
+        if getattr(args, name) < 1:
+            raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
+
+
+def _need_torch() -> None:
+    missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
+    if missing:
+        raise MmRosError(f"training needs {' and '.join(missing)}: pip install 'mm_ros[train]'")
+
+
+def _clips(args: argparse.Namespace) -> list[Any]:
+    from mm_ros.io.importing import ImportOptions, load_clips, read_options
+
+    options = read_options(args.options) if args.options else ImportOptions()
+    tell = Progress()
+    clips = load_clips(args.data, options, tell)
+    tell.close()
+    minutes = sum(c.seconds for c in clips) / 60
+    print(f"{len(clips)} clips, {minutes:.1f} minutes, {len({c.subject for c in clips})} subjects")
+    return clips
+
+
+def report(figures: dict[str, Any]) -> str:
+    """Tables of degrees, one a treatment of the head's marker bias."""
+    parts = []
+    for title, results in figures.items():
+        rows = [
+            [p, c, *(round(s[k], 2) for k in FIGURES), round(s["mean"] / results["hmd_forward"][c]["mean"], 3)]
+            for p, by_condition in results.items()
+            for c, s in by_condition.items()
+        ]
+        header = ["predictor", "trackers", "mean", "median", "p95", "to root", "deg/s", "of headset's"]
+        kinds = list(results["network"]["as is"]["kinds"])
+        by_kind = [[p, *(round(c["as is"]["kinds"][k], 2) for k in kinds)] for p, c in results.items()]
+        parts.append(
+            f"Subjects left out, head {title}; degrees against hips and shoulders\n{table(header, rows)}\n\n"
+            f"By kind of motion, as is, mean degrees\n{table(['predictor', *kinds], by_kind)}\n"
+        )
+    return "\n".join(parts)
+
+
+class Progress:
+    """One line on stderr, at most once a second (every ten seconds where nobody watches)."""
+
+    def __init__(self) -> None:
+        self._watched = sys.stderr.isatty()
+        self._last = time.monotonic()
+        self._what = ""
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now - self._last < (1.0 if self._watched else 10.0):
+            return
+        self._last = now
+        print(f"\r{what} {done}/{of}".ljust(60), end="" if self._watched else "\n", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self._watched:
+            print("\r".ljust(61), end="\r", file=sys.stderr)
