@@ -45,10 +45,10 @@ from mm_ros.core.types import F64
 
 Array = Any
 PENDULUM = 3.2  # 1/s, sqrt(g / height of the centre of mass)
-SUPPORT_S = 0.24
+SUPPORT_S = 0.26
 KNEE_MIN = np.radians(5.0)
 KNEE_PLANTED = np.radians(9.0)
-KNEE_SOFT_M = 0.0015
+KNEE_SOFT_M = 0.003
 LEGS = (
     (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),
     (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES),
@@ -200,7 +200,7 @@ def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
 def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, wish: Wish) -> Array:
     """Walking: highest over the standing foot. Running: lowest there, and so high that the flight falls at g."""
     along = np.abs(sm.gaussian(wish.velocity[:, 0], 0.25, wish.rate))
-    walk = (0.003 + 0.012 * np.minimum(along, 1.9)) * manner.bob
+    walk = (0.005 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
     drop = amplitude * 0.5 * (1 - run)
     return amplitude * np.cos(2 * np.pi * phase) - drop
@@ -267,6 +267,7 @@ def _swing_arms(
     run = wish.posture["run"]
     lean = wish.posture["lean"]
     speed = _step_speed(wish)
+    low = np.minimum(wish.posture["sink"] / 0.4, 1.0)  # hands go before and beside the knees of who crouches
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
         own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * wish.liveliness[:, None]
@@ -276,10 +277,13 @@ def _swing_arms(
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
         forward = 0.5 * (drive + np.hypot(drive, 0.15))  # of an arm that is behind, nothing
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
-        elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean
-        inward = 0.25 + 0.45 * forward + 0.25 * run
+        elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
+        inward = 0.10 + 0.30 * forward + 0.25 * run
         q_upper, q_lower = arm_rotations(
-            swing, 0.13 + 0.08 * run + own[:, 1], inward, sm.gaussian(np.maximum(elbow, 0.12), 0.07, rate)
+            swing + 0.22 * low,
+            0.13 + 0.08 * run + 0.28 * low + own[:, 1],
+            inward,
+            sm.gaussian(np.maximum(elbow, 0.12), 0.07, rate),
         )
         q_shoulder = about(2, -0.10 * drive)
         q_hand = rot.multiply(about(0, np.full(n, 0.04)), about(2, np.full(n, -0.10)))

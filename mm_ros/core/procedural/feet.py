@@ -20,7 +20,7 @@ ANKLE = np.array([0.0, 0.07])  # forward of the ankle, above the floor, of a fla
 BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
-CLEARANCE_M = 0.018
+CLEARANCE_M = 0.015
 THROW, BRAKE = 2.5, 5.0  # accelerations at both ends of a swing, in lengths over squared durations
 MIDDLE = 0.055  # m from the ankle to the middle of the sole
 
@@ -89,11 +89,11 @@ def _roll(landing: Step, leaving: Step | None, tiptoe: float, crouch: float) -> 
     settle = min(0.30 * stance, 0.14 if landing.run < 0.5 else 0.08)
     w = leaving.forward if leaving else 0.0
     run = leaving.run if leaving else 0.0
-    lift = 0.14 + 0.78 * ramp(w, 0.0, 1.35) * upright + 0.05 * run if w > -0.1 else 0.02
+    lift = 0.14 + 0.88 * ramp(w, 0.0, 1.35) * upright + 0.05 * run if w > -0.1 else 0.02
     if w < -0.1:
         lift = -0.16 * ramp(-w, 0.1, 0.9) if tiptoe < 0.1 else 0.05
     lift *= 1 - 0.55 * min(1.0, tiptoe / 0.5)
-    rise = min(0.48 * stance, 0.40)
+    rise = min(0.50 * stance, 0.40)
     return _Roll(land, -0.5 * land / settle, lift, 1.6 * lift / rise, settle, rise)
 
 
@@ -142,7 +142,7 @@ def _swing(
     s = (times[at] - leaving.lift) / duration
     base = tiptoe[at]
     pitch = quintic(s, duration, (roll.lift, roll.lift_rate, 0.0), (landing.land, landing.land_rate, 0.0)) + base
-    pitch -= (0.45 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(
+    pitch -= (0.62 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(
         s
     )  # the toes come up early, before they would scrape
     turn = leaving.yaw - step.yaw
@@ -188,7 +188,7 @@ def _bump(s: Array) -> Array:
 def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Height of the bump: a floor of its own for a natural knee, and enough that no point of the sole scrapes."""
     speed = abs(step.forward)
-    least = 0.012 + 0.008 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
+    least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
     inside = (s > 0.22) & (s < 0.62)  # where the bump has some height
     if not inside.any():
         return least

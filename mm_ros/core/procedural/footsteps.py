@@ -59,8 +59,8 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
     cadence = float(np.clip(np.sqrt(max(speed, 0.9 * fastest) / ratio + (turn / 0.85) ** 2), 1.05, 2.5))
     pace = 1 / cadence
     narrow = min(1.0, abs(forward) / 0.8)
-    width = 0.092 - 0.038 * narrow + 0.06 * min(1.0, sink / 0.3)
-    return Gait(pace, 0.675 - 0.055 * speed, max(width, abs(left) * pace / 2 + 0.07))
+    width = 0.092 - 0.046 * narrow + 0.06 * min(1.0, sink / 0.3)
+    return Gait(pace, 0.662 - 0.050 * speed, max(width, abs(left) * pace / 2 + 0.07))
 
 
 def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float]:
@@ -207,7 +207,7 @@ class _Planner:
             position = position + self.scatter_m * self.rng.standard_normal(2).clip(-2, 2)
             yaw += 0.02 * float(self.rng.standard_normal())
         run = float(wish.posture["run"][wish.frame(contact)])
-        position, yaw = _beside(position, yaw, foot, self._last(LEFT + RIGHT - foot), 0.095 - 0.05 * run)
+        position, yaw = _beside(position, yaw, foot, self._last(LEFT + RIGHT - foot), 0.088 - 0.04 * run)
         travel = (position - self._last(foot).position) / (2 * pace)
         forward = float(np.cos(yaw) * travel[0] + np.sin(yaw) * travel[1])
         return Step(foot, lift, contact, position, yaw, forward, pace, float(wish.posture["run"][wish.frame(contact)]))
