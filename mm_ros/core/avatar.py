@@ -12,6 +12,7 @@ from mm_ros.core.postprocess import PostSettings, PostStage
 from mm_ros.core.rounding import rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
 from mm_ros.core.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+from mm_ros.core.warm_up import sample_trackers
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,6 @@ class Avatar:
 
     def warm_up(self) -> None:
         """Compile, or load, all that a step needs, and forget it again."""
-        trackers = TrackerFrame(0)
-        trackers.positions[0] = (0.0, 0.0, 1.6)
-        trackers.state[:3] = 2
-        for i in range(40):
-            trackers.stamp_ns = i * 11_000_000
-            trackers.positions[0, 0] += 0.01
+        for trackers in sample_trackers():
             self.step(trackers)
         self.reset()

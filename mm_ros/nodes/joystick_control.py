@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from geometry_msgs.msg import Twist
@@ -11,7 +10,7 @@ from sensor_msgs.msg import Joy
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.joystick import JoystickSettings, JoystickStage
 from mm_ros.ros.conversions import joy_from_ros, trajectory_to_ros
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 
 PERIOD_S = 1 / 60
 SILENT_NS = 500_000_000  # a stick or a Twist older than this is let go of
@@ -58,11 +57,3 @@ class JoystickControl(AvatarNode):
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(JoystickSettings)
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(JoystickControl, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
 from mm_ros.msg import Trajectory
 from mm_ros.ros.conversions import avatar_pose_to_ros, match_to_ros, skeleton_to_ros, trajectory_from_ros
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,3 @@ class MotionMatcher(AvatarNode):
             self._stage.set_database(database)
             self._path, self._database = path, database
             self._calibrate(self._calibration)
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(MotionMatcher, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.types import Calibration
+from mm_ros.core.warm_up import sample_trackers
 from mm_ros.io.onnx_model import load_facing_model
 from mm_ros.msg import TrackerArray
 from mm_ros.ros.conversions import orientation_to_ros, trackers_from_ros
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 
 
 class OrientationPredictor(AvatarNode):
@@ -20,7 +20,10 @@ class OrientationPredictor(AvatarNode):
         super().__init__(**kwargs)
         self._orientation = self.publisher("body_orientation")
         self._model = load_facing_model(self.settings(OrientationSettings))
-        self._stage = OrientationStage(self.settings(OrientationSettings), Calibration(), self._model)
+        self._calibrate(Calibration())
+        for frame in sample_trackers():
+            self._stage.step(frame)
+        self._stage.reset()
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trackers", self._step)
         self.start()
@@ -42,11 +45,3 @@ class OrientationPredictor(AvatarNode):
     def apply_settings(self) -> None:
         self._model = load_facing_model(self.settings(OrientationSettings))
         self._calibrate(self._stage.calibration)
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(OrientationPredictor, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

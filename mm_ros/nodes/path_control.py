@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from nav_msgs.msg import Path
@@ -10,7 +9,7 @@ from nav_msgs.msg import Path
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.path import PathSettings, PathStage
 from mm_ros.ros.conversions import path_from_ros, trajectory_to_ros
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 
 PERIOD_S = 1 / 60
 
@@ -40,11 +39,3 @@ class PathControl(AvatarNode):
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(PathSettings)
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(PathControl, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

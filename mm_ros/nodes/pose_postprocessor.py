@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from mm_ros.ros.conversions import (
     skeleton_from_ros,
     trackers_from_ros,
 )
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.robot_description import capsules_urdf
 from mm_ros.ros.tf import PoseTf
 
@@ -101,11 +100,3 @@ class PosePostprocessor(AvatarNode):
 def warm_up(settings: PostSettings) -> None:
     skeleton = default_skeleton()
     PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(PosePostprocessor, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from mm_ros.core.features import HORIZON_S
@@ -11,9 +10,10 @@ from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
 from mm_ros.core.types import BodyOrientation as Facing
 from mm_ros.core.types import Calibration, TrackerFrame
+from mm_ros.core.warm_up import sample_trackers
 from mm_ros.msg import BodyOrientation, TrackerArray
 from mm_ros.ros.conversions import orientation_from_ros, trackers_from_ros, trajectory_to_ros
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 
 LATE_NS = 50_000_000
 SILENT_NS = 200_000_000
@@ -28,6 +28,9 @@ class TrajectoryPredictor(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._pairs: Pairs[TrackerFrame] = Pairs()
         self._calibrate(Calibration())
+        for frame in sample_trackers():
+            self._stage.step(frame, self._fallback.step(frame))
+        self.reset()
         self._heard_ns: int | None = None
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trackers", self._on_trackers)
@@ -79,15 +82,8 @@ class TrajectoryPredictor(AvatarNode):
 
     def reset(self) -> None:
         self._stage.reset()
+        self._fallback.reset()
         self._pairs.clear()
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(TrajectoryPredictor, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from mm_ros.ros.conversions import (
     trackers_from_ros,
     trajectory_from_ros,
 )
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.viewing.panels import Panel, settings_of
 from mm_ros.viewing.scene import AvatarScene
@@ -250,11 +249,3 @@ class Viewer(AvatarNode):
 
     def close(self) -> None:
         self._server.stop()
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(Viewer, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

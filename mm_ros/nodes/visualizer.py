@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from mm_ros.core.settings import Settings, setting
 from mm_ros.ros import markers
 from mm_ros.ros.conversions import avatar_pose_from_ros, trackers_from_ros, trajectory_from_ros
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,3 @@ class Visualizer(AvatarNode):
 
     def _ns(self, what: str) -> str:
         return f"{self.avatar}/{what}"
-
-
-def main(args: list[str] | None = None) -> int:
-    return run(Visualizer, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,20 @@
+"""`python -m mm_ros.nodes motion_matcher --ros-args …`: what `ros2 run mm_ros motion_matcher` starts."""
+
+import sys
+
+from mm_ros import graph
+from mm_ros.core.errors import MmRosError
+from mm_ros.ros.node import run
+
+
+def main(words: list[str]) -> int:
+    try:
+        node = graph.node(words[1] if len(words) > 1 else "")
+    except MmRosError as error:
+        print(f"mm_ros: {error}", file=sys.stderr)
+        return 2
+    return run(node.node_class(), words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,216 @@
+"""Real nodes in processes of their own, and a client that plays the tracker bridge and listens to all they say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+
+from mm_ros import graph
+from mm_ros.core.calibration import from_skeleton
+from mm_ros.core.clip import Clip
+from mm_ros.core.procedural import make_clips
+from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
+from mm_ros.core.types import LOST, Calibration, TrackerFrame
+from mm_ros.ros.conversions import calibration_to_ros, trackers_to_ros
+from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+
+CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
+START_S = 90.0
+
+
+def node_command(name: str, avatar: str, **parameters: Any) -> list[str]:
+    command = [sys.executable, "-m", "mm_ros.nodes", name, "--ros-args", "-r", f"__ns:=/{avatar}"]
+    for key, value in parameters.items():
+        command += ["-p", f"{key}:={value}"]
+    return command
+
+
+class NodeProcess:
+    def __init__(self, name: str, avatar: str, log: Path, **parameters: Any) -> None:
+        self.name, self.log = name, log
+        self._command = node_command(name, avatar, **parameters)
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as handle:
+            self.process = subprocess.Popen(self._command, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, seconds: float = 10.0) -> int:
+        """Ctrl-C, as a user does."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} did not end within {seconds} s of Ctrl-C: {self.said()}") from None
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait_ready(self, times: int = 1, seconds: float = START_S) -> None:
+        """`times`: how often it must have said so, over all its starts."""
+        until = time.monotonic() + seconds
+        while self.said().count("]: ready") < times:
+            assert self.process.poll() is None, f"{self.name} ended: {self.said()}"
+            assert time.monotonic() < until, f"{self.name} was not ready within {seconds} s: {self.said()}"
+            time.sleep(0.05)
+
+
+class Client:
+    """Publishes trackers and calibration; keeps what comes on each topic that was asked for."""
+
+    def __init__(self, avatar: str, topics: tuple[str, ...]) -> None:
+        self.node = rclpy.create_node("test_client", namespace=avatar)
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.received: dict[str, list[Any]] = {t: [] for t in topics}
+        self.arrived: dict[str, list[float]] = {t: [] for t in topics}
+        for topic in topics:
+            t = graph.TOPICS[topic]
+            self.node.create_subscription(
+                message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), subscription_qos(t.qos)
+            )
+        self._last_ns = 0
+        self.trackers = self.publisher("trackers")
+        self.calibration = self.publisher("calibration")
+
+    def _keep(self, topic: str, msg: Any) -> None:
+        self.received[topic].append(msg)
+        self.arrived[topic].append(time.monotonic())
+
+    def publisher(self, topic: str) -> Any:
+        t = graph.TOPICS[topic]
+        return self.node.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+
+    def calibrate(self, calibration: Calibration) -> None:
+        self.calibration.publish(calibration_to_ros(calibration, self.now_ns()))
+
+    def now_ns(self) -> int:
+        return int(self.node.get_clock().now().nanoseconds)
+
+    def send(self, frame: TrackerFrame) -> None:
+        self.trackers.publish(trackers_to_ros(frame))
+
+    def play(self, frames: list[TrackerFrame], pace: float = 40.0) -> list[int]:
+        """Stamps 1/90 s apart from now on, sent at `pace` a second: slower than life, so that a busy machine loses
+        none. Losses at full rate are what `mm_ros bench graph` measures. Returns the stamps that were sent."""
+        start, first_ns, stamps = time.monotonic(), self.now_ns(), []
+        first_ns = max(first_ns, self._last_ns + 11_111_111)
+        for i, frame in enumerate(frames):
+            self.spin_until(lambda due=start + i / pace: time.monotonic() >= due, 1.0)
+            frame.stamp_ns = first_ns + i * 11_111_111
+            frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
+            stamps.append(frame.stamp_ns)
+            self.send(frame)
+        self._last_ns = stamps[-1] if stamps else self._last_ns
+        return stamps
+
+    def spin(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.executor.spin_once(max(0.0, min(0.02, until - time.monotonic())))
+
+    def spin_until(self, done: Callable[[], bool], seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not done():
+            if time.monotonic() >= until:
+                return False
+            self.executor.spin_once(0.002)
+        return True
+
+    def call(self, kind: Any, service: str, request: Any, seconds: float = 20.0) -> Any:
+        client = self.node.create_client(kind, service)
+        assert client.wait_for_service(timeout_sec=seconds), f"nobody offers {service}"
+        future = client.call_async(request)
+        assert self.spin_until(future.done, seconds), f"{service} did not answer"
+        self.node.destroy_client(client)
+        return future.result()
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        self.node.destroy_node()
+
+
+class World:
+    """The chain's four nodes for one avatar, a client, and a walking clip as trackers."""
+
+    def __init__(self, avatar: str, folder: Path, topics: tuple[str, ...] = ("pose", "/tf"), **parameters: Any) -> None:
+        self.avatar = avatar
+        self.clip = walking_clip()
+        self.calibration = from_skeleton(self.clip.skeleton)
+        self.client = Client(avatar, topics)
+        self.client.calibrate(self.calibration)
+        self.nodes = {
+            name: NodeProcess(name, avatar, folder / f"{name}.log", **parameters.get(name, {})) for name in CHAIN
+        }
+        for process in self.nodes.values():
+            process.wait_ready()
+        heard = self.client.spin_until(self._connected, 20.0)
+        assert heard, "the nodes did not find each other"
+        self.client.spin(0.5)  # latched messages on their way
+
+    def _connected(self) -> bool:
+        return self.client.trackers.get_subscription_count() >= 3 and (
+            self.client.calibration.get_subscription_count() >= len(CHAIN)
+        )
+
+    def frames(self, first: float = 0.0, seconds: float = 2.0) -> list[TrackerFrame]:
+        track = simulate_clip(self.clip, Simulation())
+        a = round(first * 90)
+        return [track.frame(i) for i in range(a, min(len(track), a + round(seconds * 90)))]
+
+    def walk(self, seconds: float = 2.0, first: float = 0.0) -> list[int]:
+        return self.client.play(self.frames(first, seconds))
+
+    def settle(self, seconds: float = 0.3) -> None:
+        self.client.spin(seconds)
+
+    def forget(self) -> None:
+        for kept in (self.client.received, self.client.arrived):
+            for messages in kept.values():
+                messages.clear()
+
+    def fresh_poses(self) -> list[Any]:
+        return [m for m in self.client.received["pose"] if not m.stale]
+
+    def close(self) -> dict[str, int]:
+        codes = {name: process.stop() for name, process in self.nodes.items()}
+        self.client.close()
+        return codes
+
+
+def walking_clip() -> Clip:
+    """A plain procedural walk of some seconds."""
+    walks = [c for c in make_clips(0) if c.name.startswith("walk") and c.seconds > 5.0]
+    return walks[2]
+
+
+def track_of(clip: Clip) -> TrackerTrack:
+    return simulate_clip(clip, Simulation())
+
+
+def all_finite(tf: Any) -> bool:
+    values = []
+    for t in tf.transforms:
+        p, q = t.transform.translation, t.transform.rotation
+        values.append((p.x, p.y, p.z, q.x, q.y, q.z, q.w))
+    return bool(np.isfinite(values).all())
+
+
+def quiet_environment() -> None:
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
