@@ -64,8 +64,7 @@ def make_engine(
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")
     if tags is None:
         tags = np.zeros(len(features_normalized), np.uint64)
-    order = None if arrays is None else arrays["order"]
-    corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames, order)
+    corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames)
     if arrays is None or _INDEX[name] is None:
         return Engine(name, corpus, _BUILD[name](corpus))
     missing = set(_INDEX[name]._fields) - set(arrays)

@@ -1,12 +1,13 @@
-"""What all search engines share: the mask, the order of columns, the checks, and the way into compiled code.
+"""What all search engines share: the mask, the cost, the checks, and the way into compiled code.
 
-One cost, bit for bit, in every engine: float32, summed over the columns in `column_order`, each term being
+One cost, bit for bit, in every engine: float32, summed column by column, each term being
 (weight · difference) · difference. No fused multiply-add, no reordering. A lower bound that is summed in the same order
 from smaller differences can then never exceed the cost, because rounding is monotone: no epsilons anywhere.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -70,11 +71,10 @@ class Corpus(NamedTuple):
     stops: I64  # (C,) exclusive
     searchable_stops: I64  # (C,) without the ends of the clips
     tags: U64  # (N,)
-    order: I64  # (D,) column_order
 
 
 def make_corpus(
-    features: F32, range_starts: Any, range_stops: Any, tags: U64, ends_excluded_frames: int, order: I64 | None = None
+    features: F32, range_starts: Any, range_stops: Any, tags: U64, ends_excluded_frames: int
 ) -> Corpus:
     if features.ndim != 2 or features.dtype != np.float32 or not features.flags.c_contiguous or not features.size:
         raise MmRosError(
@@ -82,6 +82,9 @@ def make_corpus(
         )
     starts, stops = np.asarray(range_starts, np.int64), np.asarray(range_stops, np.int64)
     n = len(features)
+    if not np.isfinite(features).all():
+        frame, column = np.argwhere(~np.isfinite(features))[0]
+        raise MmRosError(f"features must be finite: frame {frame}, column {column} is {features[frame, column]}")
     if starts.ndim != 1 or starts.shape != stops.shape:
         raise MmRosError(f"range_starts has shape {starts.shape}, range_stops {stops.shape}; expected one pair a clip")
     if len(starts) and (starts[0] < 0 or stops[-1] > n or (starts > stops).any() or (stops[:-1] > starts[1:]).any()):
@@ -91,16 +94,7 @@ def make_corpus(
     if ends_excluded_frames < 0:
         raise MmRosError(f"ends_excluded_frames must be 0 or more, came {ends_excluded_frames}")
     searchable = np.maximum(stops - ends_excluded_frames, starts)
-    if order is None:
-        order = column_order(features)
-    return Corpus(features, starts, stops, searchable, np.ascontiguousarray(tags), np.ascontiguousarray(order, np.int64))
-
-
-def column_order(features: F32) -> I64:
-    """The order in which every engine sums: columns that tell frames apart first, so that sums grow early."""
-    step = max(1, len(features) // 4096)
-    spread = features[::step].astype(np.float64).std(axis=0)
-    return np.argsort(-spread, kind="stable").astype(np.int64)
+    return Corpus(features, starts, stops, searchable, np.ascontiguousarray(tags))
 
 
 @njit(inline="always")
@@ -131,14 +125,14 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
             return BAD_WEIGHT
     if query_sum != 0:
         return BAD_QUERY
-    return BAD_BOUND if bound != bound else 0
+    return BAD_BOUND if math.isnan(bound) else 0
 
 
 @njit
-def frame_cost(features: F32, order: I64, query: F32, weights: F32, frame: int) -> Any:
+def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
     """The one cost. Every engine has to agree with this line."""
     cost = np.float32(0)
-    for c in order:
+    for c in range(features.shape[1]):
         difference = query[c] - features[frame, c]
         cost += (weights[c] * difference) * difference
     return cost

@@ -15,7 +15,6 @@ SMALL, LARGE = 16, 64
 
 
 class BoxesIndex(NamedTuple):
-    rows: F32  # (N, D) features with columns in the corpus's order
     small: F32  # (ceil(N/16), 2, D) low, high
     large: F32  # (ceil(N/64), 2, D)
     small_any: U64  # tags OR-ed
@@ -25,13 +24,13 @@ class BoxesIndex(NamedTuple):
 
 
 def build_boxes(corpus: Corpus) -> BoxesIndex:
-    rows = np.ascontiguousarray(corpus.features[:, corpus.order])
+    rows = corpus.features
     small, large = _bounds(rows, SMALL), _bounds(rows, LARGE)
     at_small, at_large = np.arange(0, len(rows), SMALL), np.arange(0, len(rows), LARGE)
     any_of, all_of = np.bitwise_or.reduceat, np.bitwise_and.reduceat
     tags = corpus.tags
     return BoxesIndex(
-        rows, small, large, any_of(tags, at_small), any_of(tags, at_large), all_of(tags, at_small), all_of(tags, at_large)
+        small, large, any_of(tags, at_small), any_of(tags, at_large), all_of(tags, at_small), all_of(tags, at_large)
     )
 
 
@@ -40,16 +39,15 @@ def boxes_table(index: BoxesIndex) -> list[int]:
 
 
 @njit(inline="always")
-def boxes_at(table: Any, frames: Any, columns: Any) -> Any:
+def boxes_at(table: Any, columns: Any) -> Any:
     small, large = table[0], table[1]
     return BoxesIndex(
-        array_at(table[2], (frames, columns), np.float32),
-        array_at(table[3], (small, 2, columns), np.float32),
-        array_at(table[4], (large, 2, columns), np.float32),
-        array_at(table[5], (small,), np.uint64),
-        array_at(table[6], (large,), np.uint64),
-        array_at(table[7], (small,), np.uint64),
-        array_at(table[8], (large,), np.uint64),
+        array_at(table[2], (small, 2, columns), np.float32),
+        array_at(table[3], (large, 2, columns), np.float32),
+        array_at(table[4], (small,), np.uint64),
+        array_at(table[5], (large,), np.uint64),
+        array_at(table[6], (small,), np.uint64),
+        array_at(table[7], (large,), np.uint64),
     )
 
 
@@ -87,14 +85,14 @@ def _may_hold(any_tags: Any, all_tags: Any, all_of: Any, any_of: Any, none_of: A
 
 @njit
 def search_boxes(
-    corpus: Corpus, index: Any, query: Any, weights: Any, bound: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any
-) -> Any:
-    wrong = bad_input(corpus.order.shape[0], query, weights, bound)
+    corpus: Any, index: Any, query: Any, weights: Any, bound: Any,
+    current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
+) -> Any:  # fmt: skip
+    wrong = bad_input(corpus.features.shape[1], query, weights, bound)
     if wrong:
         return wrong, np.float32(np.inf)
     all_bits, any_bits, none_bits = np.uint64(all_of), np.uint64(any_of), np.uint64(none_of)
     skip_from, skip_to = skipped_frames(corpus.starts, corpus.stops, current, radius)
-    q, w = query[corpus.order], weights[corpus.order]
     best, best_cost = -1, min(np.float32(bound), LARGEST)
     for clip in range(corpus.starts.shape[0]):
         frame, stop = corpus.starts[clip], corpus.searchable_stops[clip]
@@ -102,20 +100,20 @@ def search_boxes(
             box = frame // LARGE
             large_stop = min((box + 1) * LARGE, stop)
             holds = _may_hold(index.large_any[box], index.large_all[box], all_bits, any_bits, none_bits)
-            if not holds or not _box_cost(index.large, box, q, w, best_cost) < best_cost:
+            if not holds or not _box_cost(index.large, box, query, weights, best_cost) < best_cost:
                 frame = large_stop
                 continue
             while frame < large_stop:
                 box = frame // SMALL
                 small_stop = min((box + 1) * SMALL, large_stop)
                 holds = _may_hold(index.small_any[box], index.small_all[box], all_bits, any_bits, none_bits)
-                if not holds or not _box_cost(index.small, box, q, w, best_cost) < best_cost:
+                if not holds or not _box_cost(index.small, box, query, weights, best_cost) < best_cost:
                     frame = small_stop
                     continue
                 while frame < small_stop:
                     skip = skip_from <= frame < skip_to
                     if not skip and wanted(corpus.tags[frame], all_bits, any_bits, none_bits):
-                        cost = _row_cost(index.rows, frame, q, w, best_cost)
+                        cost = _row_cost(corpus.features, frame, query, weights, best_cost)
                         if cost < best_cost:
                             best, best_cost = frame, cost
                     frame += 1

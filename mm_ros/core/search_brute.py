@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core.jit import njit
-from mm_ros.core.search_base import LARGEST, Corpus, bad_input, frame_cost, skipped_frames, wanted
+from mm_ros.core.search_base import LARGEST, bad_input, frame_cost, skipped_frames, wanted
 
 
 @njit
 def search_brute(
-    corpus: Corpus, query: Any, weights: Any, bound: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any
-) -> Any:
-    wrong = bad_input(corpus.order.shape[0], query, weights, bound)
+    corpus: Any, query: Any, weights: Any, bound: Any,
+    current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
+) -> Any:  # fmt: skip
+    wrong = bad_input(corpus.features.shape[1], query, weights, bound)
     if wrong:
         return wrong, np.float32(np.inf)
     all_bits, any_bits, none_bits = np.uint64(all_of), np.uint64(any_of), np.uint64(none_of)
@@ -24,7 +25,7 @@ def search_brute(
         for frame in range(corpus.starts[clip], corpus.searchable_stops[clip]):
             if skip_from <= frame < skip_to or not wanted(corpus.tags[frame], all_bits, any_bits, none_bits):
                 continue
-            cost = frame_cost(corpus.features, corpus.order, query, weights, frame)
+            cost = frame_cost(corpus.features, query, weights, frame)
             if cost < best_cost:
                 best, best_cost = frame, cost
     return best, best_cost

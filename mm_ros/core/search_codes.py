@@ -12,47 +12,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.jit import njit
-from mm_ros.core.simd import BYTES, CEILING, FLOOR, FLOOR_LESS_ONE, KEEP, SCRATCH
+from mm_ros.core.simd import BAD_NUMBER, BYTES, LANES, LAST_CODE, encode16
 from mm_ros.core.types import F32
 
 U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
 
-LAST_CODE = 255
-MAX_COLUMNS = SCRATCH // 4  # a query has four rows of codes in one local array
-TAIL = 0.0005  # of the frames may lie beyond the codes' range on either side; they are clamped, which is still a bound
-MARGIN = 0.01  # codes; more than float32 rounds away within the range
+TAIL = 0.0005  # of the frames on either side do not widen the range by more than …
+REACH = 0.3  # … this share of it; what lies beyond is clamped, which is still a bound
 
 # How far to trust codes for a query.
-ROUGH, ROWS, BOXES = 0, 1, 2
-_MIXED = np.float32(0.75)  # a group's smallest weight must stand for this share of all weight
-_BEYOND = np.float32(4)  # codes outside of the range
+BAD, ROUGH, ROWS, BOXES = -1, 0, 1, 2
 
 
 class CodeSpace(NamedTuple):
-    base: F32  # (4 · groups,) where code 0 is, a column
-    per_unit: F32  # (groups,) codes a unit
+    base: F32  # where code 0 is, a column; padded to whole 16s
+    per_unit: F32  # codes a unit, a column; equal within a group
+    closed_below: F32  # 1 where no frame lies below code 0, else 0
+    closed_above: F32  # 1 where no frame lies above the last code
 
 
 def make_code_space(features: F32) -> CodeSpace:
     columns = features.shape[1]
-    groups = -(-columns // BYTES)
+    padded = -(-columns // LANES) * LANES
     sample = features[:: max(1, len(features) // 20000)].astype(np.float64)
-    low, high = np.quantile(sample, [TAIL, 1 - TAIL], axis=0)
-    middle, width = np.zeros(groups * BYTES), np.zeros(groups * BYTES)
-    middle[:columns], width[:columns] = (low + high) / 2, (high - low) * 1.1
-    step = np.maximum(width.reshape(groups, BYTES).max(axis=1) / LAST_CODE, 1e-9)
+    usual = np.quantile(sample, [TAIL, 1 - TAIL], axis=0)
+    reach = REACH * (usual[1] - usual[0])
+    low, high = features.min(axis=0), features.max(axis=0)
+    middle, width = np.zeros(padded), np.zeros(padded)
+    bottom, top = np.maximum(low, usual[0] - reach), np.minimum(high, usual[1] + reach)
+    middle[:columns], width[:columns] = (bottom + top) / 2, (top - bottom) * 1.001
+    step = width.reshape(-1, BYTES).max(axis=1).repeat(BYTES) / LAST_CODE
+    step[step < 1e-9] = 1.0  # padding, or columns that never vary
+    base = (middle - LAST_CODE / 2 * step).astype(np.float32)
     per_unit = (1 / step).astype(np.float32)
-    return CodeSpace((middle - LAST_CODE / 2 * np.repeat(step, BYTES)).astype(np.float32), per_unit)
+    closed = np.ones((2, padded), np.float32)
+    at_low, at_high = ((v - base[:columns]) * per_unit[:columns].astype(np.float64) for v in (low, high))
+    closed[:, :columns] = at_low >= 0, at_high <= LAST_CODE
+    return CodeSpace(base, per_unit, closed[0], closed[1])
 
 
 def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U8:
     """(…, D) values → (…, groups, 4) codes, rounded down or up, clamped. Infinite values (padding) are welcome."""
     columns = values.shape[-1]
-    at = (values.astype(np.float64) - space.base[:columns]) * np.repeat(space.per_unit, BYTES)[:columns].astype(np.float64)
-    codes = np.full((*values.shape[:-1], len(space.base)), LAST_CODE if upwards else 0, np.uint8)
+    groups = -(-columns // BYTES)
+    at = (values.astype(np.float64) - space.base[:columns]) * space.per_unit[:columns].astype(np.float64)
+    codes = np.full((*values.shape[:-1], groups * BYTES), LAST_CODE if upwards else 0, np.uint8)
     codes[..., :columns] = np.clip(np.ceil(at) if upwards else np.floor(at), 0, LAST_CODE)
-    return codes.reshape(*values.shape[:-1], len(space.per_unit), BYTES)
+    return codes.reshape(*values.shape[:-1], groups, BYTES)
 
 
 def to_upper_half(values: F32, *, upwards: bool) -> U16:
@@ -65,36 +72,25 @@ def to_upper_half(values: F32, *, upwards: bool) -> U16:
 
 
 @njit
-def encode_query(base: Any, per_unit: Any, query: Any, weights: Any, codes: Any, code_weights: Any) -> Any:
-    """Writes the rows FLOOR … KEEP and one weight a group; says how far to trust them."""
-    groups = per_unit.shape[0]
-    size = groups * BYTES
-    beyond, mass, standing = np.float32(0), np.float32(0), np.float32(0)
-    sane = True
+def encode_query(
+    base: Any, per_unit: Any, below: Any, above: Any, query: Any, weights: Any,
+    codes: Any, code_weights: Any, groups: Any, scratch: Any,
+) -> Any:  # fmt: skip
+    """A query (padded to whole 16s) in codes, and one weight a group. Gives trust, and what lies beyond the range costs."""
+    found = 0
+    columns = base.shape[0]
+    for first in range(0, columns, LANES):
+        found |= encode16(first, base, per_unit, query, weights, codes, code_weights, scratch, below, above)
+    if found & BAD_NUMBER:
+        return BAD, np.float32(0)
+    beyond, sane = np.float32(0), True
     for group in range(groups):
-        smallest, kept = np.float32(np.inf), 0
+        weight = code_weights[group * BYTES]
+        weight = weight if weight < np.float32(np.inf) else np.float32(0)  # no weight in the group
+        sane = sane and (weight == 0 or np.float32(1e-25) < weight < np.float32(1e25))
+        code_weights[group] = weight  # never ahead of what is still to be read
         for k in range(BYTES):
-            c = group * BYTES + k
-            at, keep = np.float32(0), 0
-            if c < query.shape[0] and weights[c] > 0:
-                keep = 255
-                kept += 1
-                at = (query[c] - base[c]) * per_unit[group]
-                smallest = min(smallest, weights[c])
-                mass += weights[c]
-                beyond = max(beyond, max(-at, at - np.float32(LAST_CODE)))
-                at = min(max(at, np.float32(0)), np.float32(LAST_CODE))
-            low = max(np.int32(at + np.float32(1 - MARGIN)) - 1, 0)  # floor(at - MARGIN), at ≥ 0
-            codes[FLOOR * size + c] = low
-            codes[CEILING * size + c] = min(np.int32(at + np.float32(MARGIN)) + 1, LAST_CODE)
-            codes[FLOOR_LESS_ONE * size + c] = max(low - 1, 0)
-            codes[KEEP * size + c] = keep
-        weight = np.float32(0)
-        if kept:
-            weight = smallest / (per_unit[group] * per_unit[group])
-            sane = sane and np.float32(1e-25) < weight < np.float32(1e25)
-            standing += smallest * np.float32(kept)
-        code_weights[group] = weight
-    if not sane:
-        return ROUGH
-    return BOXES if beyond <= _BEYOND and standing >= _MIXED * mass else ROWS
+            beyond += scratch[group * BYTES + k]
+    if not sane or not beyond < np.float32(1e30):
+        return ROUGH, np.float32(0)
+    return (BOXES if found == 0 else ROWS), beyond

@@ -40,7 +40,6 @@ def _corpus_at(table: Any) -> Any:
         array_at(table[6], (clips,), np.int64),
         array_at(table[7], (clips,), np.int64),
         array_at(table[8], (frames,), np.uint64),
-        array_at(table[9], (columns,), np.int64),
     )
 
 
@@ -52,10 +51,10 @@ def search_at(
     corpus = _corpus_at(table)
     index = table[INDEX_AT:SPACE_AT]
     if table[0] == TREE:
-        tree = tree_at(index, corpus.order.shape[0])
+        tree = tree_at(index, corpus.features.shape[1])
         return search_tree(corpus, tree, query, weights, bound, current, radius, all_of, any_of, none_of)
     if table[0] == BOXES:
-        boxes = boxes_at(index, corpus.features.shape[0], corpus.order.shape[0])
+        boxes = boxes_at(index, corpus.features.shape[1])
         return search_boxes(corpus, boxes, query, weights, bound, current, radius, all_of, any_of, none_of)
     return search_brute(corpus, query, weights, bound, current, radius, all_of, any_of, none_of)
 
@@ -82,7 +81,7 @@ def tick_at(
         query[c] = (trajectory[i] - mean[c]) / std[c]
     bound = none
     if can_continue and current >= 0:
-        bound = base.frame_cost(corpus.features, corpus.order, query, weights, current)
+        bound = base.frame_cost(corpus.features, query, weights, current)
     frame, cost = search_at(address, query, weights, np.float64(bound), current, radius, all_of, any_of, none_of)
     return frame, cost, bound
 
@@ -132,7 +131,7 @@ class Engine:
 
     @property
     def columns(self) -> int:
-        return len(self.corpus.order)
+        return self.corpus.features.shape[1]
 
     def search(
         self,
@@ -214,7 +213,7 @@ class Engine:
         difference = query - self.corpus.features[frames]
         terms = (w * difference) * difference
         costs = np.zeros(len(frames), np.float32)
-        for c in self.corpus.order:
+        for c in range(self.columns):
             costs += terms[:, c]
         chosen: list[int] = []
         for i in np.argsort(costs, kind="stable"):
@@ -231,7 +230,7 @@ class Engine:
         query, w = _floats("query", query_normalized), _floats("weights", weights)
         if query.shape != (self.columns,) or w.shape != query.shape:
             self._explain(base.BAD_LENGTH, query, w, None)
-        return float(base.frame_cost(self.corpus.features, self.corpus.order, query, w, frame))
+        return float(base.frame_cost(self.corpus.features, query, w, frame))
 
     def set_feature_space(self, mean: F32, std: F32, trajectory_columns: Any) -> None:
         """What `tick` needs: how to normalize, and which columns the trajectory fills, in its own order."""
@@ -285,7 +284,7 @@ class Engine:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The index as plain arrays, to be stored beside the features and given to `engine_from_arrays`."""
-        return {"order": self.corpus.order, **(self.index._asdict() if self.index else {})}
+        return dict(self.index._asdict()) if self.index else {}
 
     @property
     def memory_bytes(self) -> int:

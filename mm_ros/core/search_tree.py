@@ -6,15 +6,26 @@ summed exactly, from the database's own features. See docs/search.md for why not
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mm_ros.core.jit import njit
-from mm_ros.core.search_base import I32, LARGEST, U64, Corpus, bad_input, skipped_frames, wanted
-from mm_ros.core.search_codes import BOXES, ROUGH, U8, U16, encode_query
+from mm_ros.core.search_base import I32, LARGEST, U64, bad_input, frame_cost, skipped_frames, wanted
+from mm_ros.core.search_codes import BAD, BOXES, ROUGH, U8, U16, encode_query
 from mm_ros.core.simd import (
-    GUARDED, LANES, array_at, box_costs, code_box_costs, code_row_costs, local_bytes, local_floats, local_ints, lowest_bit,
+    BYTES,
+    GUARDED,
+    LANES,
+    array_at,
+    box_costs,
+    code_box_costs,
+    code_row_costs,
+    local_bytes,
+    local_floats,
+    local_ints,
+    lowest_bit,
 )  # fmt: skip
 from mm_ros.core.types import F32
 
@@ -27,22 +38,25 @@ class TreeIndex(NamedTuple):
     frames: I32  # (leaves, 16) or NO_FRAME
     row_codes: U8  # (leaves, groups, 64)
     box_codes: U8  # (blocks, groups, 2, 64) low and high of 16 children
-    boxes: U16  # (blocks, D, 2, 16) the same as halves of floats, columns in the corpus's order
+    boxes: U16  # (blocks, D, 2, 16) the same as halves of floats
     any_tags: U64  # (blocks, 16) tags of each child OR-ed
     all_tags: U64  # (blocks, 16) AND-ed
     children: I32  # (blocks, 2) first child, and which lanes are real as bits
     top: I32  # (2,) the top level's blocks, from and to
-    base: F32  # (4 · groups,) where code 0 is, a column
-    per_unit: F32  # (groups,) codes a unit
+    base: F32  # (D to whole 16s,) where code 0 is, a column
+    per_unit: F32  # codes a unit, a column
+    closed_below: F32  # 1 where no frame lies below code 0, else 0
+    closed_above: F32
 
 
 def tree_table(index: TreeIndex) -> list[int]:
-    return [len(index.frames), len(index.boxes), len(index.per_unit), *(a.ctypes.data for a in index)]
+    return [len(index.frames), len(index.boxes), len(index.base), *(a.ctypes.data for a in index)]
 
 
 @njit(inline="always")
 def tree_at(table: Any, columns: Any) -> Any:
-    leaves, blocks, groups = table[0], table[1], table[2]
+    leaves, blocks, padded = table[0], table[1], table[2]
+    groups = (columns + BYTES - 1) // BYTES
     return TreeIndex(
         array_at(table[3], (leaves, LANES), np.int32),
         array_at(table[4], (leaves, groups, 4 * LANES), np.uint8),
@@ -52,8 +66,10 @@ def tree_at(table: Any, columns: Any) -> Any:
         array_at(table[8], (blocks, LANES), np.uint64),
         array_at(table[9], (blocks, 2), np.int32),
         array_at(table[10], (2,), np.int32),
-        array_at(table[11], (4 * groups,), np.float32),
-        array_at(table[12], (groups,), np.float32),
+        array_at(table[11], (padded,), np.float32),
+        array_at(table[12], (padded,), np.float32),
+        array_at(table[13], (padded,), np.float32),
+        array_at(table[14], (padded,), np.float32),
     )
 
 
@@ -64,43 +80,41 @@ def _guard(index: Any, node: Any) -> None:
         raise IndexError("tree: node out of range")
 
 
-@njit(inline="always")
-def _exact_cost(features: Any, frame: Any, order: Any, query: Any, weights: Any) -> Any:
-    """`frame_cost`, with the query's and the weights' columns already in order."""
-    cost = np.float32(0)
-    for i in range(order.shape[0]):
-        difference = query[i] - features[frame, order[i]]
-        cost += (weights[i] * difference) * difference
-    return cost
-
-
 @njit
 def search_tree(
-    corpus: Corpus, index: Any, query: Any, weights: Any, bound: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any
-) -> Any:
-    columns = corpus.order.shape[0]
-    wrong = bad_input(columns, query, weights, bound)
-    if wrong:
-        return wrong, np.float32(np.inf)
+    corpus: Any, index: Any, query: Any, weights: Any, bound: Any,
+    current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
+) -> Any:  # fmt: skip
+    columns, padded = corpus.features.shape[1], index.base.shape[0]
+    if query.shape[0] != columns or weights.shape[0] != columns or math.isnan(bound):
+        return bad_input(columns, query, weights, bound), np.float32(np.inf)
+    q, w, codes, scratch = local_floats(), local_floats(), local_bytes(), local_floats()
+    for c in range(columns):
+        q[c], w[c] = query[c], weights[c]
+    for c in range(columns, padded):
+        q[c], w[c] = 0, 0
+    groups = (columns + BYTES - 1) // BYTES
+    code_weights = local_floats()
+    trust, beyond = encode_query(
+        index.base, index.per_unit, index.closed_below, index.closed_above, q, w, codes, code_weights, groups, scratch
+    )
+    if trust == BAD:
+        return bad_input(columns, query, weights, bound), np.float32(np.inf)
+    q, w, code_weights = q[:columns], w[:columns], code_weights[:groups]
     all_bits, any_bits, none_bits = np.uint64(all_of), np.uint64(any_of), np.uint64(none_of)
     masked = all_of != 0 or any_of != 0 or none_of != 0
     skip_from, skip_to = skipped_frames(corpus.starts, corpus.stops, current, radius)
 
-    codes, code_weights = local_bytes(), local_floats()[: index.per_unit.shape[0]]
-    trust = encode_query(index.base, index.per_unit, query, weights, codes, code_weights)
-    q, w = local_floats()[:columns], local_floats()[:columns]
-    for i in range(columns):
-        q[i], w[i] = query[corpus.order[i]], weights[corpus.order[i]]
-
     best, best_cost = -1, min(np.float32(bound), LARGEST)
     # Sums of codes are rounded in another order than the cost: their limit is a little wider.
     slack, tiny = np.float32(1 + (columns + 16) * 2.0**-22), np.float32(1e-30)
+    beyond -= beyond * (slack - np.float32(1))
     costs, waiting, waiting_cost = local_floats(), local_ints(), local_floats()
     blocks = index.boxes.shape[0]
     block, top_stop = np.int64(index.top[0]), np.int64(index.top[1])
     count = bottom = 0
     while True:
-        code_limit = best_cost * slack + tiny
+        code_limit = best_cost * slack + tiny - beyond
         if block < top_stop:  # all blocks of the top level first
             node = block
             block += 1
@@ -125,7 +139,7 @@ def search_tree(
                     continue
                 if masked and not wanted(corpus.tags[frame], all_bits, any_bits, none_bits):
                     continue
-                cost = _exact_cost(corpus.features, frame, corpus.order, q, w)
+                cost = frame_cost(corpus.features, q, w, frame)
                 if cost < best_cost or (cost == best_cost and frame < best):
                     best, best_cost = frame, cost
             continue

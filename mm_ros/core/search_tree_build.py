@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.search_base import I32, I64, Corpus
-from mm_ros.core.search_codes import MAX_COLUMNS, make_code_space, to_codes, to_upper_half
+from mm_ros.core.search_codes import make_code_space, to_codes, to_upper_half
 from mm_ros.core.search_tree import NO_FRAME, TreeIndex
-from mm_ros.core.simd import LANES
+from mm_ros.core.simd import LANES, MAX_COLUMNS
 from mm_ros.core.types import F32
 
 TOP_BLOCKS = 16  # a level more when the top one has more blocks than this
@@ -19,7 +19,7 @@ _SAMPLE = 1024  # leaves that say in which direction a large set is longest
 
 
 def build_tree(corpus: Corpus) -> TreeIndex:
-    columns = len(corpus.order)
+    columns = corpus.features.shape[1]
     if columns > MAX_COLUMNS:
         raise MmRosError(f"the tree takes up to {MAX_COLUMNS} columns, came {columns}; use the engine 'boxes'")
     space = make_code_space(corpus.features)
@@ -42,8 +42,7 @@ def build_tree(corpus: Corpus) -> TreeIndex:
     children = [_children(level.count, starts[-1] if i == 0 else starts[i - 1]) for i, level in enumerate(levels)]
     low, high = (np.concatenate([getattr(block, side) for block in levels]) for side in ("low", "high"))
     codes = np.stack([to_codes(space, low, upwards=False), to_codes(space, high, upwards=True)], axis=3)
-    order = corpus.order
-    boxes = np.stack([to_upper_half(low[..., order], upwards=False), to_upper_half(high[..., order], upwards=True)], axis=3)
+    boxes = np.stack([to_upper_half(low, upwards=False), to_upper_half(high, upwards=True)], axis=3)
     return TreeIndex(
         frames=frames,
         row_codes=aligned(_lanes_inside(to_codes(space, rows, upwards=False))),
@@ -53,8 +52,7 @@ def build_tree(corpus: Corpus) -> TreeIndex:
         all_tags=np.concatenate([block.all_tags for block in levels]),
         children=np.concatenate(children),
         top=np.array([starts[-2], starts[-1]], np.int32),
-        base=space.base,
-        per_unit=space.per_unit,
+        **space._asdict(),
     )
 
 

@@ -23,7 +23,9 @@ from mm_ros.core.types import F32
 LANES = 16
 BYTES = 4  # columns that share one 32-bit sum
 MAX_CODE_DISTANCE = 127  # the products of bytes are signed on one side
-SCRATCH = 512  # entries of a local array
+MAX_COLUMNS = 128
+CODE_ROWS = 5  # of a query, each MAX_COLUMNS long
+SCRATCH = CODE_ROWS * MAX_COLUMNS  # entries of a local array
 COMPILED = not numba.config.DISABLE_JIT
 GUARDED = bool(numba.config.BOUNDSCHECK)  # numba checks its own indexing; we then check the loads of intrinsics
 
@@ -178,30 +180,29 @@ def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
 
 
-def _sum_of_four_squares(builder: Any, codes: Any) -> Any:
+def _sum_of_four_products(builder: Any, a: Any, b: Any) -> Any:
     """Of each four neighbouring bytes (0 … 127)."""
     if "+avx512vnni" in _FEATURES:
-        words = builder.bitcast(codes, _INTS)
-        return _call(builder, "llvm.x86.avx512.vpdpbusd.512", _INTS, ir.Constant(_INTS, [0] * LANES), words, words)
+        words = (builder.bitcast(a, _INTS), builder.bitcast(b, _INTS))
+        return _call(builder, "llvm.x86.avx512.vpdpbusd.512", _INTS, ir.Constant(_INTS, [0] * LANES), *words)
     if "+avx2" in _FEATURES:
-        return _sum_of_four_squares_avx2(builder, codes)
+        return _sum_of_four_products_avx2(builder, a, b)
     total = ir.Constant(_INTS, [0] * LANES)
     for k in range(BYTES):
         every_fourth = ir.Constant(_INTS, [BYTES * lane + k for lane in range(LANES)])
-        column = builder.zext(builder.shuffle_vector(codes, codes, every_fourth), _INTS)
-        total = builder.add(total, builder.mul(column, column))
+        columns = [builder.zext(builder.shuffle_vector(v, v, every_fourth), _INTS) for v in (a, b)]
+        total = builder.add(total, builder.mul(*columns))
     return total
 
 
-def _sum_of_four_squares_avx2(builder: Any, codes: Any) -> Any:
-    half_codes, pairs, sums = ir.VectorType(_I8, 32), ir.VectorType(_I16, 16), ir.VectorType(_I32, 8)
+def _sum_of_four_products_avx2(builder: Any, a: Any, b: Any) -> Any:
+    pairs, sums = ir.VectorType(_I16, 16), ir.VectorType(_I32, 8)
     parts = []
     for half in range(2):
         pick = ir.Constant(ir.VectorType(_I32, 32), list(range(32 * half, 32 * half + 32)))
-        part = builder.shuffle_vector(codes, codes, pick)
-        part = _call(builder, "llvm.x86.avx2.pmadd.ub.sw", pairs, part, part)
-        parts.append(_call(builder, "llvm.x86.avx2.pmadd.wd", sums, part, ir.Constant(pairs, [1] * 16)))
-    assert half_codes.count == 32
+        halves = [builder.shuffle_vector(v, v, pick) for v in (a, b)]
+        products = _call(builder, "llvm.x86.avx2.pmadd.ub.sw", pairs, *halves)
+        parts.append(_call(builder, "llvm.x86.avx2.pmadd.wd", sums, products, ir.Constant(pairs, [1] * 16)))
     return builder.shuffle_vector(*parts, ir.Constant(_INTS, list(range(LANES))))
 
 
@@ -216,8 +217,8 @@ def _emit_code_costs(of_rows: bool) -> Any:
         cap = ir.Constant(_CODES, [MAX_CODE_DISTANCE] * LANES * BYTES)
 
         def query_codes(row: int, group: Any) -> Any:
-            at = builder.add(builder.mul(ir.Constant(_I64, row), groups), group)
-            four = _load(builder, _at(builder, query, at, BYTES), _I32)
+            row_at = builder.gep(query, [ir.Constant(_I64, row * MAX_COLUMNS)])
+            four = _load(builder, _at(builder, row_at, group, BYTES), _I32)
             return builder.bitcast(_splat(builder, four), _CODES)
 
         with cgutils.for_range(builder, groups) as loop:
@@ -229,7 +230,9 @@ def _emit_code_costs(of_rows: bool) -> Any:
             above = _call(builder, "llvm.usub.sat.v64i8", _CODES, floor, high)
             d = builder.and_(builder.or_(below, above), query_codes(KEEP, loop.index))
             d = builder.select(builder.icmp_unsigned("<", d, cap), d, cap)
-            squares = builder.uitofp(_sum_of_four_squares(builder, d), _FLOATS)
+            squares = _sum_of_four_products(builder, d, d)
+            crossed = _sum_of_four_products(builder, d, query_codes(TWICE_BEYOND, loop.index))
+            squares = builder.uitofp(builder.add(squares, crossed), _FLOATS)
             w = _splat(builder, builder.load(builder.gep(weights, [loop.index])))
             builder.store(builder.fadd(builder.load(total), builder.fmul(w, squares)), total)
         _store(builder, builder.load(total), costs)
@@ -239,7 +242,7 @@ def _emit_code_costs(of_rows: bool) -> Any:
 
 
 # rows of a query in codes
-FLOOR, CEILING, FLOOR_LESS_ONE, KEEP = range(4)
+FLOOR, CEILING, FLOOR_LESS_ONE, KEEP, TWICE_BEYOND = range(5)
 
 
 @intrinsic
@@ -253,7 +256,7 @@ def _code_row_costs(typing: Any, codes: Any, leaf: Any, query: Any, weights: Any
 
 
 def code_box_costs_plain(codes: Any, block: int, query: Any, weights: F32, limit: Any, costs: F32) -> int:
-    """Codes (blocks, groups, 2, 64); query (4 · groups · 4) as FLOOR, CEILING, FLOOR_LESS_ONE, KEEP; weights (groups,)."""
+    """Codes (blocks, groups, 2, 64); a query's rows FLOOR … TWICE_BEYOND; weights (groups,)."""
     low, high = codes[block, :, 0], codes[block, :, 1]
     return _code_costs_plain(low, high, query, FLOOR, weights, limit, costs)
 
@@ -265,15 +268,137 @@ def code_row_costs_plain(codes: Any, leaf: int, query: Any, weights: F32, limit:
 
 def _code_costs_plain(low: Any, high: Any, query: Any, floor: int, weights: F32, limit: Any, costs: F32) -> int:
     groups = len(weights)
-    codes = query[: 4 * groups * BYTES].reshape(4, groups, 1, BYTES).astype(np.int32)
+    rows = query.reshape(CODE_ROWS, MAX_COLUMNS)[:, : groups * BYTES]
+    codes = rows.reshape(CODE_ROWS, groups, 1, BYTES).astype(np.int32)
     low, high = (v.reshape(groups, LANES, BYTES).astype(np.int32) for v in (low, high))
     d = np.maximum(np.maximum(low - codes[CEILING], codes[floor] - high), 0) & codes[KEEP]
-    squares = (np.minimum(d, MAX_CODE_DISTANCE) ** 2).sum(axis=2)
+    d = np.minimum(d, MAX_CODE_DISTANCE)
+    squares = (d * d + d * codes[TWICE_BEYOND]).sum(axis=2)
     total = np.zeros(LANES, np.float32)
     for group in range(groups):
         total += weights[group] * squares[group].astype(np.float32)
     costs[:LANES] = total
     return _mask_plain(total, limit)
+
+
+# ---- a query in codes ---------------------------------------------------------------------------------------------
+
+MARGIN = 0.01  # codes; more than float32 rounds away within the range
+LAST_CODE = 255
+_BEYOND_MARGIN = 0.1
+_LOST_CODES = 4.0
+BAD_NUMBER, UNEVEN, FAR = 1, 2, 4  # what `encode16` finds: NaN, infinite or negative; weights differ; beyond is capped
+
+
+def _constant(value: float) -> Any:
+    return ir.Constant(_FLOATS, [float(np.float32(value))] * LANES)
+
+
+def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    arrays = _Arrays(context, builder, signature, arguments)
+    first, codes = arguments[0], arrays.data(5)
+    inputs = (_load(builder, builder.gep(arrays.data(i), [first]), _FLOATS) for i in (1, 2, 3, 4, 8, 9))
+    base, per_unit, q, w, closed_below, closed_above = inputs
+    zero = _ZEROS
+
+    def anywhere(lanes: Any) -> Any:
+        return builder.icmp_unsigned("!=", builder.bitcast(lanes, ir.IntType(LANES)), ir.Constant(ir.IntType(LANES), 0))
+
+    def put(row: int, values: Any) -> None:
+        at = builder.add(ir.Constant(_I64, row * MAX_COLUMNS), first)
+        _store(builder, builder.trunc(values, ir.VectorType(_I8, LANES)), builder.gep(codes, [at]))
+
+    def whole(values: Any) -> Any:
+        return builder.fptosi(values, _INTS)
+
+    def shifted(values: Any, step: int) -> Any:
+        return builder.shuffle_vector(values, values, ir.Constant(_INTS, [lane ^ step for lane in range(LANES)]))
+
+    finite = builder.fcmp_ordered("==", builder.fsub(q, q), zero)
+    weighs = builder.and_(builder.fcmp_ordered(">=", w, zero), builder.fcmp_ordered("==", builder.fsub(w, w), zero))
+    bad = anywhere(builder.not_(builder.and_(finite, weighs)))
+    keep = builder.fcmp_ordered(">", w, zero)
+    at = builder.fmul(builder.fsub(q, base), per_unit)
+    at = builder.select(keep, at, zero)
+    last = _constant(LAST_CODE)
+    inside = _select(builder, "<", _select(builder, ">", at, zero), last)
+    # Clamped first: converting a number that no int32 can hold is undefined.
+    below, above = builder.fsub(zero, at), builder.fsub(at, last)
+    outside = _select(builder, ">", below, above)
+    below, above = builder.fmul(below, closed_below), builder.fmul(above, closed_above)
+    beyond = builder.fsub(_select(builder, ">", below, above), _constant(_BEYOND_MARGIN))
+    beyond = _select(builder, ">", beyond, zero)
+    twice = builder.fmul(beyond, _constant(2))
+    capped = builder.fcmp_ordered(">", twice, _constant(MAX_CODE_DISTANCE))
+    lost = builder.fcmp_ordered(">", builder.fsub(outside, beyond), _constant(_LOST_CODES))
+    far = anywhere(builder.or_(capped, lost))
+    put(TWICE_BEYOND, whole(_select(builder, "<", twice, _constant(MAX_CODE_DISTANCE))))
+    low = whole(_select(builder, ">", builder.fsub(inside, _constant(MARGIN)), zero))
+    ones, lasts = ir.Constant(_INTS, [1] * LANES), ir.Constant(_INTS, [LAST_CODE] * LANES)
+    none = ir.Constant(_INTS, [0] * LANES)
+    high = builder.add(whole(builder.fadd(inside, _constant(MARGIN))), ones)
+    put(FLOOR, low)
+    put(CEILING, builder.select(builder.icmp_signed("<", high, lasts), high, lasts))
+    less = builder.sub(low, ones)
+    put(FLOOR_LESS_ONE, builder.select(builder.icmp_signed(">", less, none), less, none))
+    put(KEEP, builder.select(keep, lasts, none))
+    smallest = builder.select(keep, w, _constant(np.inf))
+    smallest = _select(builder, "<", smallest, shifted(smallest, 1))
+    smallest = _select(builder, "<", smallest, shifted(smallest, 2))
+    uneven = anywhere(builder.and_(keep, builder.fcmp_ordered(">", w, builder.fmul(_constant(2), smallest))))
+    scale = builder.fmul(per_unit, per_unit)
+    _store(builder, builder.fdiv(smallest, scale), builder.gep(arrays.data(6), [first]))
+    beyond_cost = builder.fdiv(builder.fmul(builder.fmul(w, beyond), beyond), scale)
+    _store(builder, beyond_cost, builder.gep(arrays.data(7), [first]))
+    found = ir.Constant(_I64, 0)
+    for bit, condition in ((BAD_NUMBER, bad), (UNEVEN, uneven), (FAR, far)):
+        flag = builder.select(condition, ir.Constant(_I64, bit), ir.Constant(_I64, 0))
+        found = builder.or_(found, flag)
+    return found
+
+
+@intrinsic
+def _encode16(
+    typing: Any, first: Any, base: Any, per_unit: Any, query: Any, weights: Any, codes: Any,
+    smallest: Any, beyond: Any, closed_below: Any, closed_above: Any,
+) -> Any:  # fmt: skip
+    arguments = (types.int64, base, per_unit, query, weights, codes, smallest, beyond, closed_below, closed_above)
+    return types.int64(*arguments), _emit_encode
+
+
+def encode16_plain(
+    first: int, base: F32, per_unit: F32, query: F32, weights: F32, codes: Any,
+    smallest: F32, beyond: F32, closed_below: F32, closed_above: F32,
+) -> int:  # fmt: skip
+    """16 columns from `first`: rows FLOOR … TWICE_BEYOND of `codes`, the smallest weight of each
+    group of four in units of codes, and what the part beyond the range costs at least; gives what is wrong, as bits.
+
+    The part beyond counts only on a side that no frame lies beyond (`closed` is 1, else 0): there it is between the
+    query and every frame."""
+    part = slice(first, first + LANES)
+    q, w, per = query[part], weights[part], per_unit[part]
+    bad = not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all())
+    keep = w > 0
+    f = np.float32
+    with np.errstate(all="ignore"):
+        code = np.where(keep, (q - base[part]) * per, f(0))
+        inside = np.minimum(np.maximum(code, f(0)), f(LAST_CODE))
+        outside = np.maximum(-code, code - f(LAST_CODE))
+        out = np.fmax(-code * closed_below[part], (code - f(LAST_CODE)) * closed_above[part]) - f(_BEYOND_MARGIN)
+        out = np.fmax(out, f(0))
+        twice = out * f(2)
+        low = np.maximum(inside - f(MARGIN), f(0)).astype(np.int32)
+        high = np.minimum((inside + f(MARGIN)).astype(np.int32) + 1, LAST_CODE)
+        capped = np.minimum(twice, f(MAX_CODE_DISTANCE))
+        rows = (low, high, np.maximum(low - 1, 0), np.where(keep, LAST_CODE, 0), np.nan_to_num(capped))
+        for row, values in enumerate(rows):
+            at = row * MAX_COLUMNS + first
+            codes[at : at + LANES] = values.astype(np.uint8)
+        least = np.where(keep, w, f(np.inf)).reshape(-1, BYTES).min(axis=1).repeat(BYTES)
+        smallest[part] = least / (per * per)
+        beyond[part] = (w * out) * out / (per * per)
+        uneven = (keep & (w > f(2) * least)).any()
+    return BAD_NUMBER * bad + UNEVEN * int(uneven) + FAR * int(((twice > MAX_CODE_DISTANCE) | (outside - out > _LOST_CODES)).any())
 
 
 # ---- small things ------------------------------------------------------------------------------------------------
@@ -337,8 +462,10 @@ def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
 
 
 if COMPILED:
-    box_costs, code_box_costs, code_row_costs, lowest_bit = _box_costs, _code_box_costs, _code_row_costs, _lowest_bit
-    local_floats, local_bytes, local_ints = _local_array(types.float32), _local_array(types.uint8), _local_array(types.int64)
+    box_costs, code_box_costs, code_row_costs = _box_costs, _code_box_costs, _code_row_costs
+    encode16, lowest_bit = _encode16, _lowest_bit
+    local_floats, local_bytes = _local_array(types.float32), _local_array(types.uint8)
+    local_ints = _local_array(types.int64)
 
     @numba.njit(inline="always")
     def array_at(address: int, shape: Any, dtype: Any) -> Any:
@@ -346,7 +473,7 @@ if COMPILED:
 
 else:
     box_costs, code_box_costs, code_row_costs = box_costs_plain, code_box_costs_plain, code_row_costs_plain
-    lowest_bit, array_at = lowest_bit_plain, array_at_plain
+    encode16, lowest_bit, array_at = encode16_plain, lowest_bit_plain, array_at_plain
 
     def local_floats() -> F32:
         return np.empty(SCRATCH, np.float32)
