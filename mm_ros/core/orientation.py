@@ -31,18 +31,19 @@ class FacingModel(Protocol):
 @dataclass(frozen=True)
 class OrientationSettings(Settings):
     predictor: str = setting(
-        "hmd_forward", "ours, the paper's (Ponton 2022), or headset forward", choices=PREDICTORS, live=False
+        "network", "ours, the paper's (Ponton 2022), or headset forward", choices=PREDICTORS, live=False
     )
     model: str = setting("", "ONNX file of the network; empty: the package's own", live=False)
     paper_r: int = setting(
         50, "steps unrolled when the paper's network was trained: 1 or 50", low=1, high=50, live=False
     )
-    halflife: float = setting(0.04, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
+    halflife: float = setting(0.16, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
     max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
     hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
 
 
+QUICK_ERROR = 0.35  # rad; at this error the half-life is half as long
 UNKNOWN_SIGMA = 1.8  # rad; that of a direction of which nothing is known
 DOUBT_RATE = 0.5  # rad/s by which sigma grows while the headset is lost
 
@@ -168,7 +169,9 @@ def follow_step(
     """How far to turn: led by the network's own rate, pulled to its angle. Smooth without a low-pass's lag."""
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
-    share = 1.0 - 0.5 ** (dt / halflife) if halflife > 0 else 1.0
+    # A large error is no tremble: the farther off, the quicker.
+    pull = dt * (1 + (error / QUICK_ERROR) ** 2)
+    share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
     limit = min(max_rate * dt, max_step)
     return min(max(lead + share * error, -limit), limit)
 
