@@ -230,7 +230,7 @@ class _Device:
         self.off_q = quat.mul_inv(self.q, q)
         if self.off_q[0] < 0.0:
             self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
-        if not lost and quat.norm(self.off_p) < s.jump_m / 2:  # thawed: that was stillness, not a stop
+        if not lost and quat.norm(self.off_p) < s.jump_m:  # thawed: stillness, or a hiccup of the source
             self.off_p, self.off_q = ZERO, IDENTITY
         self._walk_over(s, dt, p)
 

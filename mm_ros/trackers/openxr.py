@@ -3,6 +3,7 @@ watchdog for calls that never come back."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -105,6 +106,8 @@ class OpenXrSource(Source):
 
 
 def _library() -> Callable[[], Any]:
+    # Waiting for a service is no error, and the loader would print one at each attempt.
+    os.environ.setdefault("XR_LOADER_DEBUG", "none")
     try:
         from mm_ros.trackers.openxr_session import OpenXrSession
     except ImportError as error:

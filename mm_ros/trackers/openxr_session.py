@@ -29,16 +29,17 @@ VIVE_ROLES = {
     "left_foot": "/user/vive_tracker_htcx/role/left_foot",
     "right_foot": "/user/vive_tracker_htcx/role/right_foot",
 }
-# A runtime binds the one nearest to the controllers it has; the first is every runtime's fallback.
-PROFILES = (
-    "/interaction_profiles/khr/simple_controller",
-    "/interaction_profiles/valve/index_controller",
-    "/interaction_profiles/oculus/touch_controller",
-    "/interaction_profiles/htc/vive_controller",
-    "/interaction_profiles/microsoft/motion_controller",
-    "/interaction_profiles/bytedance/pico4_controller",
-    "/interaction_profiles/htc/vive_focus3_controller",
-)
+# A runtime binds the one nearest to the controllers it has; the first is its fallback. Some need an extension.
+PROFILES = {
+    "/interaction_profiles/khr/simple_controller": "",
+    "/interaction_profiles/valve/index_controller": "",
+    "/interaction_profiles/oculus/touch_controller": "",
+    "/interaction_profiles/htc/vive_controller": "",
+    "/interaction_profiles/microsoft/motion_controller": "",
+    "/interaction_profiles/bytedance/pico4_controller": "XR_BD_controller_interaction",
+    "/interaction_profiles/htc/vive_focus3_controller": "XR_HTC_vive_focus3_controller_interaction",
+    "/interaction_profiles/hp/mixed_reality_controller": "XR_EXT_hp_mixed_reality_controller",
+}
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
 _VALID = xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT
@@ -76,11 +77,13 @@ class OpenXrSession:
                     f"this OpenXR runtime does not offer {needed}, so it gives no poses to programs that draw nothing. "
                     "Runtimes that do: Monado, WiVRn, SteamVR; or take the source 'steamvr'"
                 )
-        self._vive = VIVE_TRACKERS in offered
-        wanted = [HEADLESS, TIMESPEC] + [VIVE_TRACKERS] * self._vive
+        optional = {VIVE_TRACKERS, *filter(None, PROFILES.values())} & offered
+        self._vive = VIVE_TRACKERS in optional
+        self._profiles = [p for p, needed in PROFILES.items() if not needed or needed in optional]
         self.instance = xr.create_instance(
             xr.InstanceCreateInfo(
-                application_info=xr.ApplicationInfo(application_name="mm_ros"), enabled_extension_names=wanted
+                application_info=xr.ApplicationInfo(application_name="mm_ros"),
+                enabled_extension_names=[HEADLESS, TIMESPEC, *sorted(optional)],
             )
         )
         self.runtime = _text(xr.get_instance_properties(self.instance).runtime_name)
@@ -111,7 +114,7 @@ class OpenXrSession:
     def _add_actions(self) -> None:
         self._actions = xr.create_action_set(self.instance, xr.ActionSetCreateInfo("mm_ros", "mm_ros trackers", 0))
         hand = self._pose_action("hand_pose", "Hands", list(HANDS.values()))
-        for profile in PROFILES:
+        for profile in self._profiles:
             self._suggest(profile, hand, list(HANDS.values()))
         self._space_of(hand, HANDS)
         if self._vive:

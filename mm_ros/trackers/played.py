@@ -16,7 +16,6 @@ from mm_ros.core.truth import TruthTrack, truth_of_clip
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.trackers.base import Source
 
-
 EARLY_NS = 1_000_000  # timers that fire at the source's own rate are early as often as late
 TOO_OLD_S = 0.1
 

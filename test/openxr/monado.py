@@ -29,9 +29,7 @@ class Service:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        environment = dict(
-            os.environ, XRT_COMPOSITOR_NULL="1", XRT_NO_STDIN="1", P_OVERRIDE_ACTIVE_CONFIG="remote"
-        )
+        environment = dict(os.environ, XRT_COMPOSITOR_NULL="1", XRT_NO_STDIN="1", P_OVERRIDE_ACTIVE_CONFIG="remote")
         self.log = self.folder / "monado.log"
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
