@@ -9,11 +9,14 @@ import numpy as np
 
 from mm_ros.core.clip import Clip
 from mm_ros.core.procedural.body import Manner, make_motion, with_tags
-from mm_ros.core.procedural.recipes import recipes
+from mm_ros.core.procedural.recipes import Recipe, recipes
+from mm_ros.core.procedural.script import Script
 from mm_ros.core.procedural.tagging import tags_of
 from mm_ros.core.procedural.wish import Leg, make_wish
 
 __all__ = ["make_clips"]
+
+WANDERS, WANDER_S = 4, 40.0
 
 
 def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:
@@ -21,7 +24,7 @@ def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -
 
     `progress` is called with the share done. The same seed gives the same bytes.
     """
-    todo = list(recipes())
+    todo = [*recipes(), *_wanders(seed)]
     clips = []
     for i, recipe in enumerate(todo):
         own_seed = crc32(f"{seed} {recipe.name}".encode())
@@ -37,6 +40,16 @@ def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -
 def _manner(rng: np.random.Generator) -> Manner:
     a, b, c, d = rng.uniform(-1, 1, 4)
     return Manner(1 + 0.1 * a, 1 + 0.12 * b, 0.30 + 0.05 * c, 1 + 0.1 * d)
+
+
+def _wanders(seed: int) -> list[Recipe]:
+    """Going about a room as VR users do: a few steps, a stop, a turn, a few steps aside."""
+    out = []
+    for i in range(WANDERS):
+        script = Script(np.random.default_rng([seed, i]), room_m=1.6)
+        chapter = script.chapter(WANDER_S, ("walk", "turn", "shuffle", "look", "crouch"))
+        out.append(Recipe(f"wander {i}", tuple(chapter.legs), blend_s=0.2))
+    return out
 
 
 def _blend(legs: tuple[Leg, ...]) -> float:

@@ -161,7 +161,7 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     head_rotation = _euler(look_yaw, look_pitch, np.zeros(n))
 
     bob = _bob(ground.phase, speed, run, standing, manner, wish)
-    height = 0.95 - 0.011 - wish.posture["sink"] + bob + 0.0015 * breath + _raised(wish.posture["tiptoe"])
+    height = 0.95 - 0.008 - wish.posture["sink"] + bob + 0.0015 * breath + _raised(wish.posture["tiptoe"])
     height = height - 0.042 * run
     pelvis = np.concatenate([pelvis_xy, height[:, None]], 1)
     limit = _reach(pelvis, pelvis_rotation, ground, offsets)
@@ -200,9 +200,9 @@ def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
 def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, wish: Wish) -> Array:
     """Walking: highest over the standing foot. Running: lowest there, and so high that the flight falls at g."""
     along = np.abs(sm.gaussian(wish.velocity[:, 0], 0.25, wish.rate))
-    walk = (0.005 + 0.012 * np.minimum(along, 1.9)) * manner.bob
+    walk = (0.0075 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
-    drop = amplitude * 0.5 * (1 - run)
+    drop = amplitude * 0.65 * (1 - run)
     return amplitude * np.cos(2 * np.pi * phase) - drop
 
 
