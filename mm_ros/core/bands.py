@@ -14,8 +14,10 @@ from mm_ros.core.types import F64
 
 Array = Any
 NAMES = ("crouch", "medium_bend", "slight_bend", "upright", "tip_toe")
-USUAL_LIMITS = (0.75, 0.87, 0.95, 1.025)  # of the head height ratio, between the names
-_SEARCHED = 0.025  # a limit may move so far to where the data has fewest frames
+# Of the head height ratio, between the names, and how far each may move to where the data has fewest frames. Who stands
+# straight has 1.0, who walks 0.97 to 0.98: the last limit must leave both upright.
+USUAL_LIMITS = (0.75, 0.87, 0.94, 1.014)
+_SEARCHED = (0.025, 0.025, 0.015, 0.006)
 
 
 class Band(NamedTuple):
@@ -27,7 +29,7 @@ class Band(NamedTuple):
 def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
     """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones."""
     ratios = np.asarray(ratios, np.float64)
-    limits = [_valley(ratios, x, fewest) for x in USUAL_LIMITS]
+    limits = [_valley(ratios, x, far, fewest) for x, far in zip(USUAL_LIMITS, _SEARCHED, strict=True)]
     names = list(NAMES)
     while len(names) > 1:
         counts = np.histogram(ratios, [-np.inf, *limits, np.inf])[0]
@@ -41,8 +43,8 @@ def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
     return tuple(Band(n, float(a), float(b)) for n, a, b in zip(names, edges, edges[1:], strict=False))
 
 
-def _valley(ratios: F64, limit: float, fewest: int) -> float:
-    counts, edges = np.histogram(ratios, 21, (limit - _SEARCHED, limit + _SEARCHED))
+def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
+    counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
     # A gap beyond all the data is no valley: it would leave an empty band.
     above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]

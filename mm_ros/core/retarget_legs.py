@@ -117,7 +117,7 @@ def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
     speeds = np.linalg.norm(central_difference(toes, clip.rate), axis=-1)
     slower = np.argmin(speeds, axis=1)
     frames = np.arange(len(toes))
-    skates = (toes[frames, slower, 2] - rest[slower] + 0.025 < 0.04) & (speeds[frames, slower] > 0.15)
+    skates = (toes[frames, slower, 2] < 0.04) & (speeds[frames, slower] > 0.15)
     return {"drifts_m": drifts, "skating": int(skates.sum()), "frames": len(toes), "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max())}
 
 

@@ -19,8 +19,7 @@ from mm_ros.core.feature_values import feature_values, normalization
 from mm_ros.core.features import FeatureLayout, default_layout
 from mm_ros.core.kinds import KINDS, kinds_of
 from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet
-from mm_ros.core.search_base import make_corpus
-from mm_ros.core.search_tree_build import build_tree
+from mm_ros.core.search import DEFAULT, make_engine
 from mm_ros.core.skeleton import HEAD, HIPS, Skeleton
 
 Array = Any
@@ -123,8 +122,7 @@ def _assemble(
     bands = find_bands(np.concatenate([smooth_ratios(p.ratio, options.rate) for p in pieces]))
     names, tags = _tags(pieces, bands, options)
     excluded = round(options.ends_excluded_s * options.rate)
-    corpus = make_corpus(features, starts, stops, tags, excluded)
-    index = {"order": corpus.order, **build_tree(corpus)._asdict()}  # as Engine.to_arrays, without compiling a search
+    index = make_engine(DEFAULT, features, starts, stops, tags, ends_excluded_frames=excluded).to_arrays()
     provenance = {
         "bands": bands_to_plain(bands),
         "clips": [{"source": _file_name(p.clip.source), "subject": p.clip.subject} for p in pieces],
@@ -134,7 +132,7 @@ def _assemble(
             "rate": options.rate, "mirror": options.mirror, "plant_feet": options.plant_feet,
             "contact_speed": options.contacts.speed, "contact_height": options.contacts.height,
         },
-        "search": {"engine": "tree", "ends_excluded_frames": excluded},
+        "search": {"engine": DEFAULT, "ends_excluded_frames": excluded},
     }  # fmt: skip
     return MotionDatabase(
         skeleton=skeleton,

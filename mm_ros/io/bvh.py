@@ -252,19 +252,19 @@ class _Reader:
 
     def motion(self, start: int, first_line: int) -> tuple[F64, float, str]:
         at, line = start, first_line
-        frames_text, at, line = self.header_line(at, line, rb"Frames\s*:?", "Frames: <count>")
-        time_text, at, line = self.header_line(at, line, rb"Frame\s*Time\s*:?", "Frame Time: <seconds>")
-        self.line = line
+        frames_text, at, frames_line = self.header_line(at, line, rb"Frames\s*:?", "Frames: <count>")
+        time_text, at, self.line = self.header_line(at, frames_line + 1, rb"Frame\s*Time\s*:?", "Frame Time: <seconds>")
         frame_time = self.number(time_text)
         if frame_time <= 0:
             raise self.fail(f"Frame Time: expected more than 0 s, came {time_text}")
         if not re.fullmatch(r"\d+", frames_text):
-            raise self.fail(f"Frames: expected a count, came '{frames_text}'", line - 1)
+            raise self.fail(f"Frames: expected a count, came '{frames_text}'", frames_line)
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), stated + 1)
-        bad = line + 1 + int(bad_line)
+        possible = len(block) // (2 * max(columns, 1)) + 2  # whatever the header claims
+        values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
+        bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:
             raise self.fail(f"expected {columns} numbers (the channels of the hierarchy), came {came}", bad)
         if code != END:
@@ -274,7 +274,7 @@ class _Reader:
             raise self.fail(f"the motion is empty: 'Frames: {stated}', and no line of numbers follows")
         if frames != stated:
             more = "more" if frames > stated else str(frames)
-            raise self.fail(f"'Frames: {stated}', but {more} lines of numbers follow", line - 1)
+            raise self.fail(f"'Frames: {stated}', but {more} lines of numbers follow", frames_line)
         return values[:frames], frame_time, time_text
 
     def header_line(self, at: int, line: int, key: bytes, expected: str) -> tuple[str, int, int]:
@@ -289,7 +289,7 @@ class _Reader:
                 if not found:
                     raise self.fail(f"expected '{expected}', came '{text.decode('latin-1').strip()[:60]}'", line)
                 return found.group(1).decode("latin-1"), after, line
-            at, line = after, line + (1 if at != stop or after != at else 0)
+            at, line = after, line + 1
         raise self.fail(f"the file ends; expected '{expected}'", line)
 
 

@@ -19,7 +19,7 @@ from mm_ros.io.importing.evidence import quaternion_of, unit
 from mm_ros.io.importing.mapping import JointMap
 
 Array = Any
-TOE_HEIGHT = 0.025  # of the toe joint above the sole, m
+TOE_HEIGHT = 0.015  # of the toe joint above the floor at rest, m: as on the default skeleton
 _X, _Y, _Z = np.eye(3)
 IDENTITY = np.array([1.0, 0, 0, 0])
 

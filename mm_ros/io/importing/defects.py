@@ -109,7 +109,7 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     along = (rot.rotate(local, np.broadcast_to(axes, local.shape[:-1] + (3,))) * axes).sum(-1)
     t_like = along.min(axis=1) > np.cos(np.radians(25))
     turn = 2 * np.arccos(np.clip(np.abs((rotations[1:] * rotations[:-1]).sum(-1)), 0, 1)).max(axis=1) * rate
-    still = np.concatenate([turn < 0.3, [True]])
+    still = np.concatenate([turn < 0.3, [False]]) | np.concatenate([[False], turn < 0.3])
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0

@@ -68,6 +68,8 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
     reference, rotations = _reference(bvh, joints, evidence, local_offsets, axis, given, notes)
     drops = [(e.stance_drop, e.stance_frames) for e in evidence if e.stance_frames > 10]
     drop = _weighted_median(drops) * scale if drops else float("nan")
+    if reference != "mean posture":
+        rotations = _level_head(rotations, joints, evidence, notes)
     model = make_model(bvh, joints, room_from_axis(axis), scale, local_offsets, rotations, reference, drop)
     factor = _rate(bvh, evidence, given, notes)
     return Actor("", joints, model, notes, factor)
@@ -98,7 +100,7 @@ def _rate(bvh: Bvh, evidence: list[Evidence], given: Overrides, notes: list[Assu
     if given.rate is not None:
         notes.append(Assumption("rate", f"{given.rate:g} Hz", "given"))
         return 1.0
-    factor, why, doubtful = judge([e.rhythm for e in evidence])
+    factor, why, doubtful = judge([e.rhythm for e in evidence], float(np.median([e.rate for e in evidence])))
     rates = sorted({e.rate for e in evidence})
     stated = " and ".join(f"{r:g}" for r in rates)
     if factor != 1:
@@ -170,6 +172,24 @@ def _reference(
     )  # fmt: skip
     mean = mean_rotations(posture)
     return "mean posture", _facing(mean, local_offsets, parents, joints)
+
+
+def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: list[Assumption]) -> Array:
+    """People look ahead on average: a head that nods in the reference by a constant is levelled, in pitch only."""
+    head = joints.nodes["head"]
+    used = [e for e in evidence if e.upright_frames >= 5]
+    count = sum(e.upright_frames for e in used)
+    if count < 100:
+        return g
+    mean = mean_rotations(np.sum([e.posture[head] for e in used], axis=0))
+    up = rot.rotate(rot.multiply(mean, rot.inverse(g[head])), np.array([0.0, 0, 1]))
+    pitch = float(np.arctan2(up[0], up[2]))
+    if abs(pitch) < np.radians(3) or abs(pitch) > np.radians(50):
+        return g
+    notes.append(Assumption("head", f"levelled by {np.degrees(pitch):+.0f}°", f"mean of {count} upright frames"))
+    out = g.copy()
+    out[head] = rot.multiply(np.array([np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]), g[head])
+    return out
 
 
 def _facing(g: Array, local_offsets: Array, parents: Array, joints: JointMap) -> Array:

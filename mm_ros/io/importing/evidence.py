@@ -161,7 +161,8 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
     left = unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
     ahead = np.stack([left[:, 1], -left[:, 0]], axis=1)
     feet, tips = (np.stack(list(x.values()), axis=1) / metre for x in (ankles, toes))
-    out.rhythm = rhythm(body / metre, ahead, feet, tips, rate)
+    upright = unit(joint("head") - joint("hips"))[:, 2] > np.cos(np.radians(20))
+    out.rhythm = rhythm(body / metre, ahead, feet, tips, upright, rate)
     if "left_toes" not in nodes:
         return
     drops = []

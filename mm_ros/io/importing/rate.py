@@ -14,22 +14,26 @@ Array = Any
 GRAVITY = 9.81
 WALK_RATIO = 0.38  # m/Hz, step length over cadence of a person who walks as they like
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # header over truth
-_DOUBT = (6.0, 3.5, 0.0, 3.5, 6.0)  # how strong evidence has to be against the header
-_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.33  # of the logarithms, person to person
+_DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # how strong evidence has to be against the header
+_USUAL = (24.0, 250.0)  # Hz at which people record
+_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28  # of the logarithms, person to person
 
 
 class Rhythm(NamedTuple):
     """Of one file, at the header's rate. Empty where nobody fell or walked."""
 
     falls: tuple[float, ...]  # m/s², downwards positive
-    walk_ratios: tuple[float, ...]  # m/Hz, one a walk of two seconds
+    walk_ratios: tuple[float, ...]  # m/Hz, one for every four steps
 
 
-def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, rate: float) -> Rhythm:
-    """Room axes, metres. `body` (F, 3) is about the centre of mass, `ahead` (F, 2) where the hips face; feet (F, 2, 3)."""
+def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, upright: Array, rate: float) -> Rhythm:
+    """Room axes, metres. `body` (F, 3) is about the centre of mass, `ahead` (F, 2) where the hips face; feet (F, 2, 3).
+
+    Walks count where the trunk is `upright` (F,): who stoops or sneaks takes short steps.
+    """
     if len(body) < 12:
         return Rhythm((), ())
-    return Rhythm(tuple(_falls(body, toes, rate)), tuple(_walks(body, ahead, ankles, rate)))
+    return Rhythm(tuple(_falls(body, toes, rate)), tuple(_walks(body, ahead, ankles, upright, rate)))
 
 
 def _falls(body: Array, toes: Array, rate: float) -> list[float]:
@@ -49,50 +53,44 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
     return out
 
 
-def _walks(body: Array, ahead: Array, ankles: Array, rate: float) -> list[float]:
-    """Windows of two seconds of walking forward in which the ankles pass each other evenly."""
-    window = round(2 * rate)
+def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float) -> list[float]:
+    """Step length over cadence of every four even steps forward. Steps are counted where the ankles pass each other."""
+    apart = ((ankles[:, 0] - ankles[:, 1])[:, :2] * ahead).sum(axis=1)
+    passing = np.flatnonzero(np.diff(np.sign(apart)))
+    steps = 4
     out = []
-    for first in range(0, len(body) - window + 1, window):
-        part = slice(first, first + window)
-        way = body[first + window - 1, :2] - body[first, :2]
+    for k in range(0, len(passing) - steps, 2):
+        at = passing[k : k + steps + 1]
+        gaps = np.diff(at)
+        wide = [np.abs(apart[a:b]).max() for a, b in zip(at[:-1], at[1:], strict=True)]
+        way = body[at[-1], :2] - body[at[0], :2]
         far = float(np.linalg.norm(way))
-        speed = far / ((window - 1) / rate)
-        if far < 0.5 or (ahead[part] @ (way / far)).mean() < 0.85:
-            continue
-        apart = (ankles[part, 0, :2] - ankles[part, 1, :2]) @ (way / far)
-        if np.ptp(apart) < 0.5:
-            continue
-        crossings = np.flatnonzero(np.diff(np.sign(apart)))
-        if len(crossings) < 3:
-            continue
-        gaps = np.diff(crossings)
-        if gaps.max() > 1.6 * gaps.min():
-            continue
-        cadence = (len(crossings) - 1) / ((crossings[-1] - crossings[0]) / rate)
-        out.append(speed / cadence**2)
+        even = gaps.max() < 1.5 * gaps.min() and min(wide) > 0.15 and upright[at[0] : at[-1]].mean() > 0.9
+        if even and far > 0.25 * steps and (ahead[at[0] : at[-1]] @ (way / far)).mean() > 0.85:
+            out.append(far / steps / (steps * rate / float(at[-1] - at[0])))
     return out
 
 
-def judge(rhythms: list[Rhythm]) -> tuple[float, str, bool]:
+def judge(rhythms: list[Rhythm], header_rate: float) -> tuple[float, str, bool]:
     """Header over truth, the reason, whether it is doubtful."""
     falls = np.array([f for r in rhythms for f in r.falls])
     walks = np.array([w for r in rhythms for w in r.walk_ratios])
-    cost = np.array(_DOUBT)
+    true = header_rate / np.array(FACTORS)
+    cost = np.array(_DOUBT) + np.where((true < _USUAL[0]) | (true > _USUAL[1]), 4.0, 0.0) * (np.array(FACTORS) != 1)
     reasons = []
     if len(falls) >= 3:
         fall = float(np.median(falls))
         reasons.append(f"falls at {fall:.1f} m/s²")
         weight = min(len(falls) / 4, 1.0)
         cost = cost + weight * (np.log(fall / GRAVITY) - 2 * np.log(FACTORS)) ** 2 / (2 * _FALL_SPREAD**2)
-    if len(walks) >= 2:
+    if len(walks) >= 3:
         ratio = float(np.median(walks))
         reasons.append(f"step length over cadence {ratio:.2f} m/Hz")
-        weight = min(len(walks) / 4, 1.0)
+        weight = min(len(walks) / 6, 1.0)
         cost = cost + weight * (np.log(WALK_RATIO / ratio) - np.log(FACTORS)) ** 2 / (2 * _WALK_SPREAD**2)
     if not reasons:
         return 1.0, "the header's; nobody falls or walks evenly, by which to check it", False
     order = np.argsort(cost)
     best = FACTORS[int(order[0])]
-    close = bool(cost[order[1]] - cost[order[0]] < 1.5)
+    close = bool(cost[order[1]] - cost[order[0]] < 1.0)
     return best, "; ".join(reasons), best != 1.0 or close

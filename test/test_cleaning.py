@@ -1,0 +1,198 @@
+"""Rate, mirror image, virtual root, contacts, feet that stand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bvh_dialects import walk, walks
+from scipy.signal import savgol_filter
+
+from mm_ros.core import rotations as rot
+from mm_ros.core.bands import band_index, find_bands
+from mm_ros.core.cleaning import (
+    RootSettings, continuous, cubic, facing_yaw, mirror, odd_frames, resample, sample_times, savitzky_golay, spherical,
+    with_virtual_root,
+)  # fmt: skip
+from mm_ros.core.contacts import contacts_of, median_filter, stances
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.kinds import KINDS, kinds_of
+from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet
+from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_HAND, LEFT_TOES, RIGHT_FOOT, RIGHT_HAND, Skeleton
+
+
+@pytest.mark.parametrize("window", [5, 31, 61])
+def test_savitzky_golay_is_scipys(window: int):
+    values = np.random.default_rng(1).normal(size=(120, 2)).cumsum(axis=0)
+    assert savitzky_golay(values, window) == pytest.approx(savgol_filter(values, window, 3, axis=0, mode="interp"), abs=1e-9)
+
+
+def test_savitzky_golay_leaves_a_cubic_alone_and_short_clips_too():
+    t = np.linspace(-1, 1, 80)
+    assert savitzky_golay(t**3 - t, 31) == pytest.approx(t**3 - t, abs=1e-10)
+    assert savitzky_golay(np.array([1.0, 5, 2]), 31).tolist() == [1, 5, 2]
+    assert len(savitzky_golay(np.arange(10.0), 61)) == 10
+
+
+def test_windows_of_karst_at_60_hz():
+    s = RootSettings()
+    assert (odd_frames(s.position_window_s, 60), odd_frames(s.direction_window_s, 60), s.order) == (31, 61, 3)
+    assert odd_frames(s.position_window_s, 120) in (61, 63)
+
+
+def smooth_motion(rate: float) -> tuple[np.ndarray, np.ndarray]:
+    t = np.arange(round(2 * rate) + 1) / rate
+    v = np.stack([np.sin(2 * t), t**2 / 2, np.cos(3 * t)], axis=1)
+    return v, rot.exp(v * 0.8)
+
+
+@pytest.mark.parametrize("rate", [50, 90, 100, 120])
+def test_two_rates_of_the_same_motion_give_the_same_result(rate: float):
+    truth, rotations = smooth_motion(60)
+    v, q = smooth_motion(rate)
+    at = sample_times(len(v), rate, 60)
+    assert cubic(v, at)[:120] == pytest.approx(truth[:120], abs=1e-3)
+    away = rot.log(rot.multiply(rot.inverse(spherical(q, at)[:120]), rotations[:120]))
+    assert np.abs(away).max() < 2e-3
+
+
+def test_every_second_frame_is_taken_exactly():
+    v, q = smooth_motion(120)
+    at = sample_times(len(v), 120, 60)
+    assert cubic(v, at) == pytest.approx(v[::2], abs=1e-12)
+    assert np.abs((spherical(q, at) * q[::2]).sum(-1)) == pytest.approx(1)
+
+
+def test_the_other_cover_of_a_quaternion_changes_nothing():
+    _, q = smooth_motion(60)
+    flipped = q * np.where(np.arange(len(q)) % 3 == 0, -1, 1)[:, None]
+    at = sample_times(len(q), 60, 90)
+    assert np.abs((spherical(flipped, at) * spherical(q, at)).sum(-1)) == pytest.approx(1)
+    assert (np.diff(continuous(flipped), axis=0) ** 2).sum(-1).max() < 0.1
+
+
+def test_a_single_frame_and_no_rate():
+    assert cubic(np.ones((1, 3)), sample_times(1, 30, 60)).shape == (1, 3)
+    with pytest.raises(MmRosError, match="expected frames and rates above 0"):
+        sample_times(10, 0, 60)
+
+
+def test_resampling_there_and_back_keeps_the_walk():
+    clip = walk()
+    again = resample(resample(clip, 120), 60)
+    assert np.abs(again.globals()[0] - clip.globals()[0][: len(again)]).max() < 2e-3
+
+
+def test_in_the_mirror_the_left_foot_is_the_right_foot():
+    clip = walks()["curve 0.6 0.8"]
+    other = mirror(clip)
+    p, q = clip.globals()
+    r, _ = other.globals()
+    assert other.positions.shape == clip.positions.shape
+    for a, b in ((LEFT_FOOT, RIGHT_FOOT), (LEFT_HAND, RIGHT_HAND), (HIPS, HIPS)):
+        assert np.abs(r[:, a] - p[:, b] * [1, -1, 1]).max() < 1e-4
+    assert contacts_of(other)[:, 0].tolist() == contacts_of(clip)[:, 1].tolist()
+    turned = np.unwrap(rot.yaw_of(q[:, 0]))
+    assert np.unwrap(rot.yaw_of(other.rotations[:, 0]))[-1] == pytest.approx(-turned[-1], abs=1e-4)
+    assert np.abs(mirror(other).positions - clip.positions).max() == 0
+
+
+def test_mirrored_tags_change_sides():
+    clip = replace(walk(), tags=(("turn_left", 0, 10), ("walk", 0, 5)))
+    assert mirror(clip).tags == (("turn_right", 0, 10), ("walk", 0, 5))
+
+
+def test_a_new_root_leaves_the_body_where_it_is():
+    clip = walks()["curve 0.6 0.8"]
+    for smooth in (True, False):
+        moved = with_virtual_root(clip, RootSettings(smooth=smooth))
+        assert np.abs(moved.globals()[0][:, 1:] - clip.globals()[0][:, 1:]).max() < 1e-4
+        assert np.abs(moved.positions[:, 0, 2]).max() == 0
+
+
+def test_the_raw_root_is_under_the_hips_and_faces_with_them():
+    moved = with_virtual_root(walk(), RootSettings(smooth=False))
+    p, q = moved.globals()
+    assert np.abs(p[:, 0, :2] - p[:, HIPS, :2]).max() < 1e-5
+    assert np.abs(rot.wrap_angle(rot.yaw_of(q[:, 0]) - facing_yaw(q[:, HIPS]))).max() < 1e-4
+
+
+def test_facing_does_not_mind_a_pelvis_that_tilts():
+    tilt = rot.multiply(rot.from_yaw(0.7), rot.exp(np.array([0.0, 1.2, 0])))
+    assert facing_yaw(tilt[None])[0] == pytest.approx(0.7)
+
+
+def test_the_median_filter_drops_short_flickers():
+    flags = np.zeros((40, 1), np.bool_)
+    flags[5:8] = flags[20:35] = True
+    assert stances(median_filter(flags, 6)[:, 0]) == [(20, 35)]
+    assert stances(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
+    assert median_filter(flags, 0).tolist() == flags.tolist()
+
+
+def test_feet_alternate_on_a_walk():
+    flags = contacts_of(walk())
+    assert 0.5 < flags.mean() < 0.75
+    assert 0.1 < flags.all(axis=1).mean() < 0.35  # double support
+    assert (~flags).all(axis=1).mean() < 0.1
+
+
+def slid(clip, metres_a_second: float):
+    positions = clip.positions.copy()
+    positions[:, 0, 0] += np.arange(len(clip)) * metres_a_second / clip.rate
+    return replace(clip, positions=positions.astype(np.float32))
+
+
+def test_planting_takes_a_slide_out_of_the_stances():
+    clip = slid(walk(), 0.06)
+    flags = contacts_of(clip)
+    before, after = (max(feet_figures(c, flags)["drifts_m"]) for c in (clip, plant_feet(clip, flags)))
+    assert before > 0.02 and after < 0.01
+    # and elsewhere nothing breaks: no joint jumps
+    p = plant_feet(clip, flags).globals()[0]
+    assert np.abs(np.diff(p, n=3, axis=0)).max() < 3 * np.abs(np.diff(clip.globals()[0], n=3, axis=0)).max() + 0.01
+
+
+def test_planting_leaves_planted_feet_alone():
+    clip = walk()
+    moved = plant_feet(clip, contacts_of(clip)).globals()[0] - clip.globals()[0]
+    assert np.abs(moved).max() < 0.04  # toes that roll off are held until the stance is over
+
+
+def test_longer_legs_walk_farther_and_stand_on_the_floor():
+    clip = walk()
+    taller = Skeleton((clip.skeleton.offsets * np.float32(1.1)).astype(np.float32))
+    moved = onto_skeleton(clip, taller)
+    p, r = clip.globals()[0], moved.globals()[0]
+    assert np.abs(r[:, 0, :2] - 1.1 * p[:, 0, :2]).max() < 1e-4
+    stand = contacts_of(clip)[:, 0]
+    rest = taller.rest_positions()[LEFT_TOES, 2]
+    assert np.abs(r[stand, LEFT_TOES, 2] - rest).max() < 0.02
+    # other proportions: the feet still do what the scaled ones did
+    odd = taller.offsets.copy()
+    odd[[16, 20]] *= 1.08
+    odd[[17, 21]] *= 0.92
+    again = onto_skeleton(clip, Skeleton(odd)).globals()[0]
+    assert np.abs(again[:, LEFT_TOES, :2] - r[:, LEFT_TOES, :2]).max() < 0.02
+
+
+def test_kinds_say_what_the_names_say():
+    for name, kind in (("walk 1.3", "walk"), ("back 0.9", "back"), ("side 0.5", "side"), ("idle", "idle"), ("run 2.5", "run")):
+        kinds, names = kinds_of(walks()[name])
+        assert names == KINDS and kinds.shape == (len(walks()[name]),)
+        assert names[np.bincount(kinds).argmax()] == kind
+
+
+def test_bands_lie_between_heaps_of_heights():
+    rng = np.random.default_rng(0)
+    ratios = np.concatenate([rng.normal(m, 0.008, 3000) for m in (0.70, 0.80, 0.90, 0.975, 1.03)])
+    bands = find_bands(ratios)
+    assert [b.name for b in bands] == ["crouch", "medium_bend", "slight_bend", "upright", "tip_toe"]
+    assert [bands[int(i)].name for i in band_index([0.5, 0.8, 0.91, 1.0, 1.1], bands)] == [
+        "crouch", "medium_bend", "slight_bend", "upright", "tip_toe",
+    ]  # fmt: skip
+    assert bands[0].low == -np.inf and bands[-1].high == np.inf
+
+
+def test_poor_bands_join_their_neighbours():
+    bands = find_bands(np.full(5000, 0.97))
+    assert [b.name for b in bands] == ["upright"]
