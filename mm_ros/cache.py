@@ -8,8 +8,10 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,8 +27,12 @@ def cache_root() -> Path:
         return Path(own)
     xdg = os.environ.get("XDG_CACHE_HOME")
     # The XDG specification tells us to ignore a relative path.
-    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path("~/.cache").expanduser()
-    return base / "mm_ros"
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "mm_ros"
+    try:
+        return Path("~/.cache").expanduser() / "mm_ros"
+    except RuntimeError:  # nobody's home: a container with a user id that has no name
+        return _temporary()
 
 
 def writable_root() -> Path:
@@ -34,13 +40,17 @@ def writable_root() -> Path:
     root = cache_root()
     if _can_write(root):
         return root
-    fallback = Path(tempfile.gettempdir()) / f"mm_ros-{os.getuid()}"
+    fallback = _temporary()
     if _can_write(fallback) and fallback.stat().st_uid == os.getuid():
         _warn(root, fallback)
         return fallback
     fallback = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     _warn(root, fallback)
     return fallback
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()) / f"mm_ros-{os.getuid()}"
 
 
 def _warn(root: Path, fallback: Path) -> None:
@@ -104,6 +114,15 @@ def configure_numba() -> None:
     if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
         return
     os.environ["NUMBA_CACHE_DIR"] = str(writable_root() / "kernels" / kernels_key())
+
+
+def forget_old_kernels(days: float = 30.0) -> None:
+    """Each change of core is a new folder of kernels; those that nobody has touched for long are removed."""
+    current = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    for folder in (cache_root() / "kernels").glob("*"):
+        age_days = (time.time() - folder.stat().st_mtime) / 86400
+        if folder != current and age_days > days:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

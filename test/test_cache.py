@@ -34,6 +34,29 @@ def test_root_is_the_named_folder_then_xdg_then_home(monkeypatch: pytest.MonkeyP
     assert cache.cache_root() == tmp_path / "home" / ".cache" / "mm_ros"
 
 
+def test_without_a_home_the_cache_is_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("MM_ROS_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", nobody)
+    assert cache.cache_root().name == f"mm_ros-{os.getuid()}"
+
+
+def test_old_kernels_are_forgotten_and_the_current_ones_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path))
+    folders = [tmp_path / "kernels" / name for name in ("old", "current", "young")]
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folders[1]))
+    long_ago = time.time() - 90 * 86400
+    for folder in folders:
+        folder.mkdir(parents=True)
+    for folder in folders[:2]:
+        os.utime(folder, (long_ago, long_ago))
+    cache.forget_old_kernels()
+    assert [folder.exists() for folder in folders] == [False, True, True]
+
+
 def test_numba_finds_its_folder_before_it_loads(tmp_path: Path) -> None:
     done = python(
         "import mm_ros, os, sys; assert 'numba' not in sys.modules; import numba;"

@@ -4,7 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
-from mm_ros.cache import locked
+from mm_ros.cache import forget_old_kernels, locked
 
 HELP = "compile the kernels, so that no frame waits for it"
 
@@ -21,6 +21,7 @@ def run(args: argparse.Namespace) -> int:
     with locked("warm"):
         frames = _make_database(args.database, args.quiet)
         _compile_kernels(args.database, args.quiet)
+        forget_old_kernels()
     if not args.quiet:
         print(f"ready after {time.monotonic() - start:.1f} s: {frames} frames of motion, kernels compiled")
     return 0
