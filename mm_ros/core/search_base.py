@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
+from mm_ros.core.simd import LEAN
 from mm_ros.core.types import F32
 
 I32 = NDArray[np.int32]
@@ -97,23 +98,29 @@ def make_corpus(
     return Corpus(features, starts, stops, searchable, np.ascontiguousarray(tags))
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def wanted(tags: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
     return (tags & all_of) == all_of and (any_of == 0 or (tags & any_of) != 0) and (tags & none_of) == 0
 
 
-@njit
+@njit(**LEAN)
 def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[int, int]:
     """[from, to) around the current frame, within its own clip: its neighbours are no news."""
     if current < 0 or radius <= 0:
         return 0, 0
-    clip = np.searchsorted(starts, current, side="right") - 1
+    clip, after = -1, starts.shape[0]  # the last clip that starts at or before the frame
+    while after - clip > 1:
+        middle = (clip + after) // 2
+        if starts[middle] <= current:
+            clip = middle
+        else:
+            after = middle
     if clip < 0 or current >= stops[clip]:
         return 0, 0
     return max(starts[clip], current - radius + 1), min(stops[clip], current + radius)
 
 
-@njit
+@njit(**LEAN)
 def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
     """0, or what is wrong with a query: in compiled code, where it costs nothing."""
     if query.shape[0] != dimensions or weights.shape[0] != dimensions:
@@ -128,7 +135,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
     return BAD_BOUND if math.isnan(bound) else 0
 
 
-@njit
+@njit(**LEAN)
 def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
     """The one cost. Every engine has to agree with this line."""
     cost = np.float32(0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mm_ros.core.jit import njit
 from mm_ros.core.search_base import LARGEST, U64, Corpus, bad_input, skipped_frames, wanted
-from mm_ros.core.simd import array_at
+from mm_ros.core.simd import LEAN, array_at
 from mm_ros.core.types import F32
 
 SMALL, LARGE = 16, 64
@@ -38,7 +38,7 @@ def boxes_table(index: BoxesIndex) -> list[int]:
     return [len(index.small), len(index.large), *(a.ctypes.data for a in index)]
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def boxes_at(table: Any, columns: Any) -> Any:
     small, large = table[0], table[1]
     return BoxesIndex(
@@ -56,7 +56,7 @@ def _bounds(rows: F32, size: int) -> F32:
     return np.stack([np.minimum.reduceat(rows, at), np.maximum.reduceat(rows, at)], axis=1)
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def _box_cost(boxes: Any, box: Any, query: Any, weights: Any, limit: Any) -> Any:
     cost = np.float32(0)
     for c in range(query.shape[0]):
@@ -67,7 +67,7 @@ def _box_cost(boxes: Any, box: Any, query: Any, weights: Any, limit: Any) -> Any
     return cost
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def _row_cost(rows: Any, frame: Any, query: Any, weights: Any, limit: Any) -> Any:
     cost = np.float32(0)
     for c in range(query.shape[0]):
@@ -78,12 +78,12 @@ def _row_cost(rows: Any, frame: Any, query: Any, weights: Any, limit: Any) -> An
     return cost
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def _may_hold(any_tags: Any, all_tags: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
     return wanted(any_tags, all_of, any_of, np.uint64(0)) and (all_tags & none_of) == 0
 
 
-@njit
+@njit(**LEAN)
 def search_boxes(
     corpus: Any, index: Any, query: Any, weights: Any, bound: Any,
     current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,

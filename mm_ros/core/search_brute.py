@@ -8,9 +8,10 @@ import numpy as np
 
 from mm_ros.core.jit import njit
 from mm_ros.core.search_base import LARGEST, bad_input, frame_cost, skipped_frames, wanted
+from mm_ros.core.simd import LEAN
 
 
-@njit
+@njit(**LEAN)
 def search_brute(
     corpus: Any, query: Any, weights: Any, bound: Any,
     current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.jit import njit
-from mm_ros.core.simd import BAD_NUMBER, BYTES, LANES, LAST_CODE, encode16
+from mm_ros.core.simd import LEAN, BAD_NUMBER, BYTES, LANES, LAST_CODE, encode16
 from mm_ros.core.types import F32
 
 U8 = NDArray[np.uint8]
@@ -71,7 +71,7 @@ def to_upper_half(values: F32, *, upwards: bool) -> U16:
     return ((bits >> 16) + (away_from_zero & cut)).astype(np.uint16)
 
 
-@njit
+@njit(**LEAN)
 def encode_query(
     base: Any, per_unit: Any, below: Any, above: Any, query: Any, weights: Any,
     codes: Any, code_weights: Any, groups: Any, scratch: Any,

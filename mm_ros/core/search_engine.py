@@ -18,7 +18,7 @@ from mm_ros.core.search_base import ANY_FRAME, NONE, Corpus, Mask
 from mm_ros.core.search_boxes import boxes_at, boxes_table, search_boxes
 from mm_ros.core.search_brute import search_brute
 from mm_ros.core.search_tree import search_tree, tree_at, tree_table
-from mm_ros.core.simd import COMPILED, array_at
+from mm_ros.core.simd import COMPILED, LEAN, array_at
 from mm_ros.core.types import F32
 
 BRUTE, BOXES, TREE = 0, 1, 2
@@ -31,7 +31,7 @@ _BATCH_SIGNATURE = (
 )
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def _corpus_at(table: Any) -> Any:
     frames, columns, clips = table[1], table[2], table[3]
     return Corpus(
@@ -43,7 +43,7 @@ def _corpus_at(table: Any) -> Any:
     )
 
 
-@njit
+@njit(**LEAN)
 def search_at(
     address: Any, query: Any, weights: Any, bound: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any
 ) -> Any:
@@ -59,7 +59,7 @@ def search_at(
     return search_brute(corpus, query, weights, bound, current, radius, all_of, any_of, none_of)
 
 
-@njit
+@njit(**LEAN)
 def tick_at(
     address: Any, pose: Any, trajectory: Any, weights: Any, query: Any,
     can_continue: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
@@ -75,7 +75,8 @@ def tick_at(
         return base.BAD_LENGTH, none, none
     if not -1 <= current < table[1]:
         return base.BAD_CURRENT, none, none
-    query[:] = pose
+    for c in range(query.shape[0]):
+        query[c] = pose[c]
     for i in range(columns.shape[0]):
         c = columns[i]
         query[c] = (trajectory[i] - mean[c]) / std[c]
@@ -86,7 +87,7 @@ def tick_at(
     return frame, cost, bound
 
 
-@njit(nogil=True)
+@njit(nogil=True, **LEAN)
 def batch_at(
     address: Any, queries: Any, weights: Any, bounds: Any, currents: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
     frames: Any, costs: Any,

@@ -18,6 +18,7 @@ from mm_ros.core.simd import (
     BYTES,
     GUARDED,
     LANES,
+    LEAN,
     array_at,
     box_costs,
     code_box_costs,
@@ -53,7 +54,7 @@ def tree_table(index: TreeIndex) -> list[int]:
     return [len(index.frames), len(index.boxes), len(index.base), *(a.ctypes.data for a in index)]
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def tree_at(table: Any, columns: Any) -> Any:
     leaves, blocks, padded = table[0], table[1], table[2]
     groups = (columns + BYTES - 1) // BYTES
@@ -73,14 +74,14 @@ def tree_at(table: Any, columns: Any) -> Any:
     )
 
 
-@njit(inline="always")
+@njit(inline="always", **LEAN)
 def _guard(index: Any, node: Any) -> None:
     """numba's own bounds check does not see the loads of intrinsics."""
     if GUARDED and not 0 <= node < index.boxes.shape[0] + index.frames.shape[0]:
         raise IndexError("tree: node out of range")
 
 
-@njit
+@njit(**LEAN)
 def search_tree(
     corpus: Any, index: Any, query: Any, weights: Any, bound: Any,
     current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,

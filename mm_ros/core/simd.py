@@ -26,6 +26,8 @@ MAX_CODE_DISTANCE = 127  # the products of bytes are signed on one side
 MAX_COLUMNS = 128
 CODE_ROWS = 5  # of a query, each MAX_COLUMNS long
 SCRATCH = CODE_ROWS * MAX_COLUMNS  # entries of a local array
+# Views of views of arrays that nobody frees meanwhile: counting references to them took longer than the search.
+LEAN = {"_nrt": False}
 COMPILED = not numba.config.DISABLE_JIT
 GUARDED = bool(numba.config.BOUNDSCHECK)  # numba checks its own indexing; we then check the loads of intrinsics
 
@@ -416,6 +418,17 @@ def lowest_bit_plain(bits: int) -> int:
     return int(bits & -bits).bit_length() - 1
 
 
+def _make_array(context: Any, builder: Any, array: Any, pointer: Any, lengths: Any) -> Any:
+    """A C-contiguous numba array over memory that others own."""
+    made = context.make_array(array)(context, builder)
+    itemsize = ir.Constant(_I64, array.dtype.bitwidth // 8)
+    strides = [itemsize]
+    for length in lengths[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    populate_array(made, data=pointer, shape=lengths, strides=strides, itemsize=itemsize, meminfo=None)
+    return made._getvalue()
+
+
 def _local_array(dtype: Any) -> Any:
     """An array of SCRATCH entries on the stack of the function that asks: the heap would cost 40 ns each."""
 
@@ -425,18 +438,10 @@ def _local_array(dtype: Any) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             element = context.get_data_type(dtype)
-            data = cgutils.alloca_once(builder, ir.ArrayType(element, SCRATCH))
-            made = context.make_array(array)(context, builder)
-            itemsize = ir.Constant(_I64, dtype.bitwidth // 8)
-            populate_array(
-                made,
-                data=builder.bitcast(data, element.as_pointer()),
-                shape=[ir.Constant(_I64, SCRATCH)],
-                strides=[itemsize],
-                itemsize=itemsize,
-                meminfo=None,
-            )
-            return made._getvalue()
+            with builder.goto_entry_block():  # cgutils.alloca_once would also clear it, at every call
+                data = builder.alloca(ir.ArrayType(element, SCRATCH))
+            pointer = builder.bitcast(data, element.as_pointer())
+            return _make_array(context, builder, array, pointer, [ir.Constant(_I64, SCRATCH)])
 
         return array(), codegen
 
@@ -444,11 +449,18 @@ def _local_array(dtype: Any) -> Any:
 
 
 @intrinsic
-def _pointer(typing: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+def _array_at(typing: Any, address: Any, shape: Any, dtype: Any) -> Any:
+    array = types.Array(dtype.dtype, len(shape), "C")
 
-    return types.voidptr(types.int64), codegen
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lengths = [
+            context.cast(builder, value, kind, types.int64)
+            for value, kind in zip(cgutils.unpack_tuple(builder, arguments[1]), signature.args[1], strict=True)
+        ]
+        pointer = builder.inttoptr(arguments[0], context.get_data_type(array.dtype).as_pointer())
+        return _make_array(context, builder, array, pointer, lengths)
+
+    return array(types.int64, shape, dtype), codegen
 
 
 def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
@@ -466,10 +478,7 @@ if COMPILED:
     encode16, lowest_bit = _encode16, _lowest_bit
     local_floats, local_bytes = _local_array(types.float32), _local_array(types.uint8)
     local_ints = _local_array(types.int64)
-
-    @numba.njit(inline="always")
-    def array_at(address: int, shape: Any, dtype: Any) -> Any:
-        return numba.carray(_pointer(address), shape, dtype)
+    array_at = _array_at
 
 else:
     box_costs, code_box_costs, code_row_costs = box_costs_plain, code_box_costs_plain, code_row_costs_plain
