@@ -99,6 +99,8 @@ def test_wheel_brings_modules_messages_and_share(installed: Installed) -> None:
     share = installed.prefix / "share" / "mm_ros"
     for folder in ("launch", "config", "rviz"):
         assert names(share / folder) == names(REPOSITORY / folder)
+    (package,) = installed.prefix.glob("lib/python3.*/site-packages/mm_ros")
+    assert names(package / "models") == names(REPOSITORY / "mm_ros" / "models")
     assert (installed.prefix / "share/ament_index/resource_index/packages/mm_ros").is_file()
 
 
