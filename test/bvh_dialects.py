@@ -13,8 +13,22 @@ from mm_ros.core.skeleton import NAMES
 from mm_ros.io.bvh_export import Dialect
 from mm_ros.io.importing.names import _LIMBS, _filled
 
-SPINE_LAFAN = {"hips": "Hips", "spine": "Spine", "chest": "Spine1", "upper_chest": "Spine2", "neck": "Neck", "head": "Head"}
-SPINE_XSENS = {"hips": "Hips", "spine": "Chest", "chest": "Chest2", "upper_chest": "Chest4", "neck": "Neck", "head": "Head"}
+SPINE_LAFAN = {
+    "hips": "Hips",
+    "spine": "Spine",
+    "chest": "Spine1",
+    "upper_chest": "Spine2",
+    "neck": "Neck",
+    "head": "Head",
+}
+SPINE_XSENS = {
+    "hips": "Hips",
+    "spine": "Chest",
+    "chest": "Chest2",
+    "upper_chest": "Chest4",
+    "neck": "Neck",
+    "head": "Head",
+}
 SPINE_BANDAI = {"hips": "Hips", "spine": "Spine", "chest": "Chest", "neck": "Neck", "head": "Head"}
 
 
@@ -36,9 +50,16 @@ def along_x() -> dict[str, np.ndarray]:
     return axes
 
 
+LIMBS_LAFAN = ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}Toe")
+LIMBS_XSENS = ("{S}Collar", "{S}Shoulder", "{S}Elbow", "{S}Wrist", "{S}Hip", "{S}Knee", "{S}Ankle", "{S}Toe")
+LIMBS_UNREAL = tuple(f"{n}_{{l}}" for n in ["clavicle", "upperarm", "lowerarm", "hand", "thigh", "calf", "foot", "ball"])
+LIMBS_BANDAI = tuple(f"{n}_{{L}}" for n in ["Shoulder", "UpperArm", "LowerArm", "Hand", "UpperLeg", "LowerLeg", "Foot", "Toes"])
+LIMBS_FEW = ("", "{S}UpperArm", "{S}LowerArm", "{S}Hand", "{S}UpperLeg", "{S}LowerLeg", "{S}Foot", "")
+SPINE_UNREAL = dict(zip(SPINE_LAFAN, ("pelvis", "spine_01", "spine_02", "spine_03", "neck_01", "head"), strict=True))
+
 DIALECTS: dict[str, Dialect] = {
     "LAFAN1": Dialect(
-        names_of(SPINE_LAFAN, ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}Toe")),
+        names_of(SPINE_LAFAN, LIMBS_LAFAN),
         joint_axes=along_x(), offset_repeats_frame_0=True,
     ),
     "Mixamo": Dialect(
@@ -50,37 +71,31 @@ DIALECTS: dict[str, Dialect] = {
         order="ZXY",
     ),
     "Xsens": Dialect(
-        names_of(SPINE_XSENS, ("{S}Collar", "{S}Shoulder", "{S}Elbow", "{S}Wrist", "{S}Hip", "{S}Knee", "{S}Ankle", "{S}Toe")),
+        names_of(SPINE_XSENS, LIMBS_XSENS),
         order="YXZ",
     ),
     "Xsens metres, z up": Dialect(
-        names_of(SPINE_XSENS, ("{S}Collar", "{S}Shoulder", "{S}Elbow", "{S}Wrist", "{S}Hip", "{S}Knee", "{S}Ankle", "{S}Toe")),
+        names_of(SPINE_XSENS, LIMBS_XSENS),
         up="Z+", unit_to_m=1.0, order="YXZ",
     ),
     "100STYLE": Dialect(
-        names_of(SPINE_XSENS, ("{S}Collar", "{S}Shoulder", "{S}Elbow", "{S}Wrist", "{S}Hip", "{S}Knee", "{S}Ankle", "{S}Toe")),
+        names_of(SPINE_XSENS, LIMBS_XSENS),
         order="YXZ", positions_everywhere=True,
     ),
     "Bandai-Namco": Dialect(
-        names_of(
-            SPINE_BANDAI,
-            ("Shoulder_{L}", "UpperArm_{L}", "LowerArm_{L}", "Hand_{L}", "UpperLeg_{L}", "LowerLeg_{L}", "Foot_{L}", "Toes_{L}"),
-        ),
+        names_of(SPINE_BANDAI, LIMBS_BANDAI),
         order="ZXY", joint_axes=along_x(), extra_root="joint_Root", positions_everywhere=True,
     ),
     "Unreal, inches": Dialect(
-        names_of(
-            {"hips": "pelvis", "spine": "spine_01", "chest": "spine_02", "upper_chest": "spine_03", "neck": "neck_01", "head": "head"},
-            ("clavicle_{l}", "upperarm_{l}", "lowerarm_{l}", "hand_{l}", "thigh_{l}", "calf_{l}", "foot_{l}", "ball_{l}"),
-        ),
+        names_of(SPINE_UNREAL, LIMBS_UNREAL),
         up="Z+", unit_to_m=0.0254, order="XYZ",
     ),
     "without shoulders, toes": Dialect(
-        names_of(SPINE_BANDAI, ("", "{S}UpperArm", "{S}LowerArm", "{S}Hand", "{S}UpperLeg", "{S}LowerLeg", "{S}Foot", "")),
+        names_of(SPINE_BANDAI, LIMBS_FEW),
         unit_to_m=0.001,
     ),
     "nameless": Dialect({n: f"bone{i:02}" for i, n in enumerate(NAMES[1:])}, up="X+"),
-    "upside down": Dialect(names_of(SPINE_LAFAN, ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}Toe")), up="Y-"),
+    "upside down": Dialect(names_of(SPINE_LAFAN, LIMBS_LAFAN), up="Y-"),
 }  # fmt: skip
 
 

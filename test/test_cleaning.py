@@ -10,7 +10,16 @@ from scipy.signal import savgol_filter
 from mm_ros.core import rotations as rot
 from mm_ros.core.bands import band_index, find_bands
 from mm_ros.core.cleaning import (
-    RootSettings, continuous, cubic, facing_yaw, mirror, odd_frames, resample, sample_times, savitzky_golay, spherical,
+    RootSettings,
+    continuous,
+    cubic,
+    facing_yaw,
+    mirror,
+    odd_frames,
+    resample,
+    sample_times,
+    savitzky_golay,
+    spherical,
     with_virtual_root,
 )  # fmt: skip
 from mm_ros.core.contacts import contacts_of, median_filter, stances
@@ -23,7 +32,9 @@ from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_HAND, LEFT_TOES, RIGHT_FO
 @pytest.mark.parametrize("window", [5, 31, 61])
 def test_savitzky_golay_is_scipys(window: int):
     values = np.random.default_rng(1).normal(size=(120, 2)).cumsum(axis=0)
-    assert savitzky_golay(values, window) == pytest.approx(savgol_filter(values, window, 3, axis=0, mode="interp"), abs=1e-9)
+    assert savitzky_golay(values, window) == pytest.approx(
+        savgol_filter(values, window, 3, axis=0, mode="interp"), abs=1e-9
+    )
 
 
 def test_savitzky_golay_leaves_a_cubic_alone_and_short_clips_too():
@@ -176,7 +187,13 @@ def test_longer_legs_walk_farther_and_stand_on_the_floor():
 
 
 def test_kinds_say_what_the_names_say():
-    for name, kind in (("walk 1.3", "walk"), ("back 0.9", "back"), ("side 0.5", "side"), ("idle", "idle"), ("run 2.5", "run")):
+    for name, kind in (
+        ("walk 1.3", "walk"),
+        ("back 0.9", "back"),
+        ("side 0.5", "side"),
+        ("idle", "idle"),
+        ("run 2.5", "run"),
+    ):
         kinds, names = kinds_of(walks()[name])
         assert names == KINDS and kinds.shape == (len(walks()[name]),)
         assert names[np.bincount(kinds).argmax()] == kind

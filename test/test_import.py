@@ -73,7 +73,10 @@ def test_a_sideways_walk_faces_sideways(tmp_path: Path):
 def test_left_and_right_swapped_is_seen(tmp_path: Path):
     d = DIALECTS["Xsens"]
     other = {"left": "right", "right": "left"}
-    names = {c: d.names[c.replace(c.split("_")[0], other[c.split("_")[0]])] if c.split("_")[0] in other else n for c, n in d.names.items()}
+    names = {
+        c: d.names[c.replace(c.split("_")[0], other[c.split("_")[0]])] if c.split("_")[0] in other else n
+        for c, n in d.names.items()
+    }
     truth = walk()
     found = import_files([written(tmp_path, to_bvh(truth, replace(d, names=names)))])
     note = assumed(found, "left and right")
@@ -118,7 +121,9 @@ def test_added_t_pose_frames_are_cut(frames: int, tmp_path: Path):
 
 def test_a_t_pose_in_the_first_frame_serves_where_the_zero_pose_does_not(tmp_path: Path):
     bvh = to_bvh(walk(), DIALECTS["LAFAN1"])
-    still = replace(walk(), positions=walk().positions[:1].copy(), rotations=np.tile([1.0, 0, 0, 0], (1, 23, 1)).astype(np.float32))
+    still = replace(
+        walk(), positions=walk().positions[:1].copy(), rotations=np.tile([1.0, 0, 0, 0], (1, 23, 1)).astype(np.float32)
+    )
     still.positions[0, 0] = 0
     t = to_bvh(still, DIALECTS["LAFAN1"])
     found = import_files([written(tmp_path, replace(bvh, motion=np.concatenate([t.motion, bvh.motion])))])
@@ -128,7 +133,7 @@ def test_a_t_pose_in_the_first_frame_serves_where_the_zero_pose_does_not(tmp_pat
 
 def test_a_spike_of_one_frame_is_bridged(tmp_path: Path):
     bvh = to_bvh(walk(), DIALECTS["Mixamo"])
-    at = [i for i, n in enumerate(bvh.names) if n.endswith("LeftUpLeg")][0]
+    at = next(i for i, n in enumerate(bvh.names) if n.endswith("LeftUpLeg"))
     bvh.motion[100, 3 + 3 * at : 6 + 3 * at] += 60  # the foot goes 0.6 m and back within 1/30 s
     found = import_files([written(tmp_path, bvh)])
     note = remarks(found, "glitch")[0]
@@ -163,7 +168,9 @@ def test_the_same_motion_twice_is_taken_once(tmp_path: Path):
 
 def test_what_cannot_be_read_is_refused_and_the_others_go_on(tmp_path: Path):
     written(tmp_path, to_bvh(walk(), DIALECTS["Xsens"]), "good_01.bvh")
-    (tmp_path / "bad_01.bvh").write_text("HIERARCHY\nROOT a\n{\n OFFSET 0 0 0\n CHANNELS 0\n}\nMOTION\nFrames: 0\nFrame Time: 1\n")
+    (tmp_path / "bad_01.bvh").write_text(
+        "HIERARCHY\nROOT a\n{\n OFFSET 0 0 0\n CHANNELS 0\n}\nMOTION\nFrames: 0\nFrame Time: 1\n"
+    )
     found = import_files([tmp_path])
     assert len(found.clips) == 1 and "the motion is empty" in found.refused[0][1]
     with pytest.raises(MmRosError, match="the motion is empty"):
@@ -172,7 +179,8 @@ def test_what_cannot_be_read_is_refused_and_the_others_go_on(tmp_path: Path):
 
 def test_a_table_lamp_is_no_human(tmp_path: Path):
     lamp = Bvh(
-        ("base", "arm", "shade"), np.array([-1, 0, 1]), np.array([[0, 0, 0], [0, 1, 0], [0, 1, 0.0]]), ((0, 1, 2), (3,), (3,)),
+        ("base", "arm", "shade"), np.array([-1, 0, 1]),
+        np.array([[0, 0, 0], [0, 1, 0], [0, 1, 0.0]]), ((0, 1, 2), (3,), (3,)),
         np.zeros(0, np.int64), np.zeros((0, 3)), 1 / 30, np.zeros((20, 5)),
     )  # fmt: skip
     with pytest.raises(MmRosError, match=r"no skeleton that is known: hips, head.*base, arm, shade.*--draft-map"):
@@ -192,7 +200,9 @@ def test_a_map_says_which_joint_is_which(tmp_path: Path):
 def test_overrides_from_yaml(tmp_path: Path):
     path = written(tmp_path, to_bvh(walk(), DIALECTS["Xsens"]))
     options = tmp_path / "options.yaml"
-    options.write_text('unit_to_m: 0.02\nfiles:\n  "walk_*.bvh": {skip_start: 30, rate: 30, tags: [calm, [limp, 1.0, 2.0]]}\n')
+    options.write_text(
+        'unit_to_m: 0.02\nfiles:\n  "walk_*.bvh": {skip_start: 30, rate: 30, tags: [calm, [limp, 1.0, 2.0]]}\n'
+    )
     found = import_files([path], read_options(options))
     clip = found.clips[0]
     assert clip.skeleton.leg_length == pytest.approx(2 * walk().skeleton.leg_length, rel=1e-3)

@@ -23,21 +23,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  mm_ros import odd.bvh --map odd.yaml -o odd.mmdb"
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="BVH files, folders, .zip or .tar archives")
-    parser.add_argument("-o", "--output", type=Path, metavar="DB", help="the database to write (.mmdb); without it, only the report")
-    parser.add_argument("--options", type=Path, metavar="YAML", help="overrides of what is found out, for all or single files")
-    parser.add_argument("--map", type=Path, metavar="YAML", help="which joint is which: canonical joint → joint of the file")
-    parser.add_argument("--draft-map", type=Path, metavar="YAML", help="write a first draft of such a map for the first file, and stop")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DB", help="the database to write (.mmdb); without it, only the report"
+    )
+    parser.add_argument(
+        "--options", type=Path, metavar="YAML", help="overrides of what is found out, for all or single files"
+    )
+    parser.add_argument(
+        "--map", type=Path, metavar="YAML", help="which joint is which: canonical joint → joint of the file"
+    )
+    parser.add_argument(
+        "--draft-map", type=Path, metavar="YAML", help="write a first draft of such a map for the first file, and stop"
+    )
     parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout instead of the usual 27 numbers")
     parser.add_argument("--up", metavar="AXIS", help="X+, X-, Y+, Y-, Z+ or Z- (else found out)")
     parser.add_argument("--unit", type=float, metavar="M", help="metres in one unit of the files (else found out)")
-    parser.add_argument("--true-rate", type=float, metavar="HZ", help="frames a second of the files (else the header's, checked)")
+    parser.add_argument(
+        "--true-rate", type=float, metavar="HZ", help="frames a second of the files (else the header's, checked)"
+    )
     parser.add_argument("--rate", type=float, default=60.0, metavar="HZ", help="of the database (60)")
     parser.add_argument("--mirror", action="store_true", help="take every clip a second time, mirrored")
     parser.add_argument("--raw-root", action="store_true", help="leave the virtual root unsmoothed")
     parser.add_argument("--keep-feet", action="store_true", help="do not pin standing feet to the floor")
     parser.add_argument("--strict", action="store_true", help="stop at the first file that cannot be read")
-    parser.add_argument("--licence", default="", metavar="TEXT", help="a line that goes into the database, and stays with it")
-    parser.add_argument("--report", type=Path, metavar="MD", help="where to write the report (else beside the database)")
+    parser.add_argument(
+        "--licence", default="", metavar="TEXT", help="a line that goes into the database, and stays with it"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="MD", help="where to write the report (else beside the database)"
+    )
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="processes")
     parser.add_argument("--force", action="store_true", help="replace a database that is there already")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -60,7 +74,11 @@ def run(args: argparse.Namespace) -> int:
     if report is not None:
         write_report(found, report)
         print(f"report: {report}")
-    result: dict[str, Any] = {"clips": len(found.clips), "refused": [s for _, s in found.refused], "actors": _actors(found)}
+    result: dict[str, Any] = {
+        "clips": len(found.clips),
+        "refused": [s for _, s in found.refused],
+        "actors": _actors(found),
+    }
     if args.output is not None:
         result["database"] = _build(args, found)
     write_json(args.json, result)
@@ -112,7 +130,9 @@ def _actors(found: Any) -> list[dict[str, Any]]:
             "subject": a.subject,
             "leg_m": a.model.skeleton.leg_length,
             "head_m": a.model.skeleton.head_height,
-            "assumptions": [{"what": n.what, "value": n.value, "why": n.why, "doubtful": n.doubtful} for n in a.assumptions],
+            "assumptions": [
+                {"what": n.what, "value": n.value, "why": n.why, "doubtful": n.doubtful} for n in a.assumptions
+            ],
         }
         for a in found.actors
     ]
@@ -135,10 +155,11 @@ def _build(args: argparse.Namespace, found: Any) -> dict[str, Any]:
     feet = database.provenance["feet"]
     rows = [
         ("frames", len(database)), ("minutes", len(database) / database.rate / 60), ("clips", len(database.clip_names)),
-        ("megabytes", args.output.stat().st_size / 1e6), ("stance drift, median, mm", feet["stance_drift_median_m"] * 1000),
+        ("megabytes", args.output.stat().st_size / 1e6),
+        ("stance drift, median, mm", feet["stance_drift_median_m"] * 1000),
         ("stance drift, p95, mm", feet["stance_drift_p95_m"] * 1000), ("skating frames, %", feet["skate_ratio"] * 100),
     ]  # fmt: skip
     print(table(("database", str(args.output)), rows))
     if licence:
         print(licence)
-    return {name: value for name, value in rows}
+    return dict(rows)

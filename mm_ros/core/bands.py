@@ -37,7 +37,11 @@ def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
         if counts[poorest] >= fewest:
             break
         # the name of the fuller neighbour stays
-        at = poorest if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1]) else poorest - 1
+        at = (
+            poorest
+            if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1])
+            else poorest - 1
+        )
         del limits[at], names[poorest]
     edges = [-np.inf, *limits, np.inf]
     return tuple(Band(n, float(a), float(b)) for n, a, b in zip(names, edges, edges[1:], strict=False))

@@ -1,7 +1,7 @@
 """From a clip as it was recorded to one that a database can hold: rate, mirror image, virtual root.
 
-The virtual root is the hips projected on the floor, facing where the hip joints face, smoothed by a Savitzky–Golay filter
-(3rd order, about half a second for the position and a second for the direction, as in Karst 2023).
+The virtual root is the hips projected on the floor, facing where the hip joints face, smoothed by a Savitzky–Golay
+filter (3rd order, about half a second for the position and a second for the direction, as in Karst 2023).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def odd_frames(seconds: float, rate: float) -> int:
 
 
 def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
-    """Least-squares polynomial over a window of an odd count of frames, along axis 0; ends by the ends' own polynomials."""
+    """Least-squares polynomials over a window of an odd count of frames, along axis 0; ends by their own."""
     values = np.asarray(values, np.float64)
     window = min(window, len(values) if len(values) % 2 else len(values) - 1)
     if window <= order:
@@ -64,7 +64,9 @@ def continuous(q: Array) -> Array:
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
     """Times of the new frames, in old frames; both start at the first frame."""
     if frames == 0 or not rate > 0 or not new_rate > 0:
-        raise MmRosError(f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz")
+        raise MmRosError(
+            f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz"
+        )
     count = math.floor((frames - 1) * new_rate / rate + 1e-6) + 1
     return np.asarray(np.minimum(np.arange(count) * (rate / new_rate), frames - 1))
 
@@ -92,7 +94,7 @@ def spherical(q: Array, at: F64) -> F64:
     inverse = rot.inverse(q)
     ahead = rot.log(rot.multiply(inverse[:-1], q[1:]))
     back = rot.log(rot.multiply(inverse[1:], q[:-1]))
-    bend = np.zeros(q.shape[:-1] + (3,))
+    bend = np.zeros((*q.shape[:-1], 3))
     bend[1:-1] = -(ahead[1:] + back[:-1]) / 4
     inner = rot.multiply(q, rot.exp(bend))
     out = _slerp(_slerp(q[i], q[i + 1], t), _slerp(inner[i], inner[i + 1], t), 2 * t * (1 - t))
@@ -148,7 +150,7 @@ def _other_side(tag: str) -> str:
 
 def facing_yaw(hips_rotations: Array) -> Array:
     """Yaw of the pelvis from its left–right axis: a pelvis that tilts forward faces on as before."""
-    left = rot.rotate(hips_rotations, np.broadcast_to(np.array([0.0, 1.0, 0.0]), hips_rotations.shape[:-1] + (3,)))
+    left = rot.rotate(hips_rotations, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (*hips_rotations.shape[:-1], 3)))
     return np.arctan2(-left[..., 0], left[..., 1])
 
 

@@ -62,7 +62,7 @@ def at_time(values: F64, frames: float, grow: bool) -> F64:
 
 
 def at_rotation(q: F64, frames: float) -> F64:
-    """The nearest frame's rotation is enough for a direction only when the time falls on a frame: blend otherwise."""
+    """Rotations so many frames later, blended between frames, held beyond the ends."""
     at = np.clip(np.arange(len(q)) + frames, 0, len(q) - 1)
     i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
     a, b = q[i], q[np.minimum(i + 1, len(q) - 1)]
@@ -79,12 +79,13 @@ def _from_function(f: Feature, clip: Clip, positions: F64, rotations: F64) -> Ar
         raise MmRosError(f"feature '{f.name}': function '{f.function}' cannot be imported ({error})") from error
     values = np.asarray(function(positions, rotations, clip.rate), np.float64)
     if values.shape != (len(clip), f.size):
-        raise MmRosError(f"feature '{f.name}': expected ({len(clip)}, {f.size}) from {f.function}, came {values.shape}")
+        wanted = (len(clip), f.size)
+        raise MmRosError(f"feature '{f.name}': expected {wanted} from {f.function}, came {values.shape}")
     return values
 
 
 def normalization(values: F64, layout: FeatureLayout) -> tuple[F32, F32]:
-    """Mean of each column; one deviation for all columns of a feature, so that its directions keep their proportions."""
+    """Mean of each column; one deviation for all columns of a feature: its directions keep their proportions."""
     mean = values.mean(axis=0)
     std = np.empty(layout.size)
     for name, columns in layout.offsets.items():

@@ -42,7 +42,9 @@ def with_toes_at(clip: Clip, targets: Array) -> Clip:
     rotations = clip.rotations.astype(np.float64)
     for side, toes in enumerate(TOES):
         upper, lower, foot = toes - 3, toes - 2, toes - 1
-        ankle = targets[:, side] - rot.rotate(q[:, foot], np.broadcast_to(clip.positions[:, toes], targets[:, side].shape))
+        ankle = targets[:, side] - rot.rotate(
+            q[:, foot], np.broadcast_to(clip.positions[:, toes], targets[:, side].shape)
+        )
         new_upper, new_lower = two_bones(p[:, upper], p[:, lower], p[:, foot], ankle, q[:, upper], q[:, lower])
         rotations[:, upper] = rot.multiply(rot.inverse(q[:, HIPS]), new_upper)
         rotations[:, lower] = rot.multiply(rot.inverse(new_upper), new_lower)
@@ -118,7 +120,12 @@ def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
     slower = np.argmin(speeds, axis=1)
     frames = np.arange(len(toes))
     skates = (toes[frames, slower, 2] < 0.04) & (speeds[frames, slower] > 0.15)
-    return {"drifts_m": drifts, "skating": int(skates.sum()), "frames": len(toes), "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max())}
+    return {
+        "drifts_m": drifts,
+        "skating": int(skates.sum()),
+        "frames": len(toes),
+        "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max()),
+    }
 
 
-assert PARENTS[TOES[0] - 2] == TOES[0] - 3 and J > TOES[1]
+assert PARENTS[TOES[0] - 2] == TOES[0] - 3 and TOES[1] < J

@@ -33,7 +33,9 @@ def _tokens(text: str) -> list[str]:
     while at < len(text.rstrip()):
         found = _TOKEN.match(text, at)
         if not found:
-            raise MmRosError(f"tag query '{text}': '{text[at:].strip()[0]}' is unknown; expected tags, &, |, ! and brackets")
+            raise MmRosError(
+                f"tag query '{text}': '{text[at:].strip()[0]}' is unknown; expected tags, &, |, ! and brackets"
+            )
         out.append(found.group(1) or found.group(2))
         at = found.end()
     return out
@@ -114,7 +116,8 @@ def mask_of(text: str, tag_names: Sequence[str]) -> Mask:
 
 def _too_complex(text: str) -> MmRosError:
     return MmRosError(
-        f"tag query '{text}' is too complex for the search; expected tags joined by &, at most one group of | and ! on single tags"
+        f"tag query '{text}' is too complex for the search; expected tags joined by &, at most one group of |, "
+        "and ! on single tags"
     )
 
 

@@ -83,7 +83,9 @@ def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -
     return Skeleton(offsets)
 
 
-def _piece(clip: Clip, skeleton: Skeleton, layout: FeatureLayout, options: BuildOptions) -> tuple[_Piece, dict[str, Any]]:
+def _piece(
+    clip: Clip, skeleton: Skeleton, layout: FeatureLayout, options: BuildOptions
+) -> tuple[_Piece, dict[str, Any]]:
     clip = onto_skeleton(resample(clip, options.rate), skeleton)
     touching = contacts_of(clip, options.contacts)
     if options.plant_feet:
@@ -99,7 +101,7 @@ def local_velocities(clip: Clip) -> tuple[Array, Array]:
     """Central differences: joints in the parent's axes, the root in its own."""
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
-    angular = np.zeros(q.shape[:-1] + (3,))
+    angular = np.zeros((*q.shape[:-1], 3))
     if len(q) > 1:
         angular[1:-1] = rot.log(rot.multiply(q[2:], rot.inverse(q[:-2]))) * (clip.rate / 2)
         angular[0] = rot.log(rot.multiply(q[1], rot.inverse(q[0]))) * clip.rate

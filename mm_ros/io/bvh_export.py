@@ -38,7 +38,12 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     joints = [j for j in range(1, J) if NAMES[j] in d.names]
     above = {j: _above(j, joints) for j in joints}
     own = {j: np.asarray(d.joint_axes.get(NAMES[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
-    g = {j: rot.multiply(np.broadcast_to(back, q[:, j].shape), rot.multiply(q[:, j], np.broadcast_to(own[j], q[:, j].shape))) for j in joints}
+    g = {
+        j: rot.multiply(
+            np.broadcast_to(back, q[:, j].shape), rot.multiply(q[:, j], np.broadcast_to(own[j], q[:, j].shape))
+        )
+        for j in joints
+    }
     at = {j: rot.rotate(np.broadcast_to(back, q[:, j].shape), p[:, j]) / d.unit_to_m for j in joints}
     names = ([d.extra_root] if d.extra_root else []) + [d.names[NAMES[j]] for j in joints]
     first = 1 if d.extra_root else 0

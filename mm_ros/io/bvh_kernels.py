@@ -108,7 +108,7 @@ def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: An
                 base_x = x if added[j] else 0.0
                 base_y = y if added[j] else 0.0
                 base_z = z if added[j] else 0.0
-                for k in range(counts[j]):
+                for _k in range(counts[j]):
                     v = motion[f, at]
                     code = codes[at]
                     at += 1

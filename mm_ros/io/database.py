@@ -2,8 +2,8 @@
 
     8 bytes magic · u32 version · u32 CRC-32 of the header · u64 length of the header · header (JSON) · arrays
 
-Arrays start at multiples of 64 bytes after the header. Nothing in the file depends on time or machine: the same database
-gives the same bytes.
+Arrays start at multiples of 64 bytes after the header. Nothing in the file depends on time or machine: the same
+database gives the same bytes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def _parts(database: MotionDatabase) -> Iterator[bytes]:
     arrays["skeleton_offsets"] = np.ascontiguousarray(database.skeleton.offsets, np.float32)
     arrays |= {f"search/{k}": np.ascontiguousarray(v) for k, v in sorted(database.search_arrays.items())}
     table, at = {}, 0
+    arrays = {n: a.astype(a.dtype.newbyteorder("<")) if a.dtype.byteorder == ">" else a for n, a in arrays.items()}
     for name, array in arrays.items():
-        if array.dtype.byteorder == ">":
-            arrays[name] = array = array.astype(array.dtype.newbyteorder("<"))
         table[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "at": at}
         at += -(-array.nbytes // _ALIGN) * _ALIGN
     header = {
@@ -93,7 +92,9 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             if version > VERSION:
                 raise MmRosError(f"{path}: has version {version}; this mm_ros reads up to {VERSION}. Update mm_ros")
             if version < VERSION:
-                raise MmRosError(f"{path}: has version {version}; expected {VERSION}. Build it again with mm_ros import")
+                raise MmRosError(
+                    f"{path}: has version {version}; expected {VERSION}. Build it again with mm_ros import"
+                )
             text = handle.read(min(length, 1 << 30))
         size = path.stat().st_size
     except OSError as error:
@@ -119,7 +120,8 @@ def read_database(path: str | Path) -> MotionDatabase:
     layout = FeatureLayout(tuple(Feature(**{**f, "times": tuple(f["times"])}) for f in header["layout"]))
     if layout.hash != header["layout_hash"]:
         raise MmRosError(
-            f"{path}: its feature layout has hash {layout.hash}, the file was written with {header['layout_hash']}. Build it again"
+            f"{path}: its feature layout has hash {layout.hash}, the file was written with "
+            f"{header['layout_hash']}. Build it again"
         )
     skeleton = Skeleton(np.array(arrays["skeleton_offsets"]), tuple(header["joint_names"]))
     if header["joint_parents"] != PARENTS.tolist():

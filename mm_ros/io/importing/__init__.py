@@ -3,4 +3,13 @@
 from mm_ros.io.importing.load import FileNotes, Import, find_files, import_files, load_clips
 from mm_ros.io.importing.options import ImportOptions, Overrides, read_options
 
-__all__ = ["FileNotes", "Import", "ImportOptions", "Overrides", "find_files", "import_files", "load_clips", "read_options"]
+__all__ = [
+    "FileNotes",
+    "Import",
+    "ImportOptions",
+    "Overrides",
+    "find_files",
+    "import_files",
+    "load_clips",
+    "read_options",
+]

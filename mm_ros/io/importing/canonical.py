@@ -1,8 +1,8 @@
 """From a file's skeleton to the canonical humanoid.
 
 One posture of the file's skeleton is taken for reference: its zero pose where that is a T-pose (or nearly), an added
-T-pose in the first frame, or else the mean of its upright frames. From there the shortest turns bring arms and legs into
-the canonical T-pose; the trunk stays as it is. What is left over at each joint is a constant rotation, taken out.
+T-pose in the first frame, or else the mean of its upright frames. From there the shortest turns bring arms and legs
+into the canonical T-pose; the trunk stays as it is. What is left over at each joint is a constant rotation, taken out.
 """
 
 from __future__ import annotations
@@ -193,22 +193,31 @@ def _missing(c: int, rest: Array, owner: Array, size: float) -> Array:
 
 
 def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
-    """Node poses in the file's axes and units → hips positions (F, 3), global canonical rotations (F, J, 4), room axes."""
+    """Node poses in the file's axes and units → hips (F, 3), global canonical rotations (F, J, 4), room axes."""
     w = model.room_from_file
     frames = len(p)
     out = np.empty((frames, J, 4))
     out[:, 0] = IDENTITY
     back = rot.inverse(model.rest)
-    chain = {NAMES.index(a): NAMES.index(b) for a, b in (("spine", "chest"), ("chest", "upper_chest"), ("upper_chest", "neck"), ("neck", "head"))}
+    chain = {
+        NAMES.index(a): NAMES.index(b)
+        for a, b in (("spine", "chest"), ("chest", "upper_chest"), ("upper_chest", "neck"), ("neck", "head"))
+    }
     for c in range(1, J):
         s = model.nodes[c]
         if s < 0:
             out[:, c] = out[:, PARENTS[c]]
             continue
-        out[:, c] = rot.multiply(rot.multiply(np.broadcast_to(w, (frames, 4)), q[:, s]), np.broadcast_to(back[c], (frames, 4)))
+        out[:, c] = rot.multiply(
+            rot.multiply(np.broadcast_to(w, (frames, 4)), q[:, s]), np.broadcast_to(back[c], (frames, 4))
+        )
         child = chain.get(c)
         if child is not None and model.nodes[child] >= 0:
-            _point(out[:, c], model.skeleton.offsets[child], rot.rotate(np.broadcast_to(w, (frames, 4)), p[:, model.nodes[child]] - p[:, s]))
+            _point(
+                out[:, c],
+                model.skeleton.offsets[child],
+                rot.rotate(np.broadcast_to(w, (frames, 4)), p[:, model.nodes[child]] - p[:, s]),
+            )
     hips = rot.rotate(np.broadcast_to(w, (frames, 4)), p[:, model.nodes[HIPS]]) * model.unit_to_m
     return hips, out
 

@@ -66,11 +66,20 @@ def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
     first, last = _t_poses(rotations, rate, task, notes)
     pieces = _pieces(len(hips), cuts, first, last, max(round(task.shortest_s * rate), 2))
     if not pieces:
-        raise MmRosError(f"{task.path}: nothing is left of its {len(bvh)} frames but T-poses, glitches or scraps below {task.shortest_s:g} s")
-    moved = [(cubic(hips[a:b], at), spherical(locals_[a:b], at)) for a, b in pieces for at in [sample_times(b - a, rate, task.new_rate)]]
+        raise MmRosError(
+            f"{task.path}: nothing is left of its {len(bvh)} frames but T-poses, glitches or scraps "
+            f"below {task.shortest_s:g} s"
+        )
+    moved = [
+        (cubic(hips[a:b], at), spherical(locals_[a:b], at))
+        for a, b in pieces
+        for at in [sample_times(b - a, rate, task.new_rate)]
+    ]
     floor = task.floor
     if floor is None:
-        floor = floor_of(task.model, np.concatenate([h for h, _ in moved]), np.concatenate([r for _, r in moved]), task.new_rate)
+        floor = floor_of(
+            task.model, np.concatenate([h for h, _ in moved]), np.concatenate([r for _, r in moved]), task.new_rate
+        )
         if abs(floor) > 0.02:
             notes.append(Assumption("floor", f"{floor:+.3f} m", "the height at which the toes stand", abs(floor) > 0.3))
     names = [Path(task.path).stem + (f"_part{i + 1}" if len(pieces) > 1 else "") for i in range(len(pieces))]
@@ -97,7 +106,9 @@ def _tags(task: Task, frames: int, begins_s: float) -> tuple[tuple[str, int, int
             out.append((given, 0, frames))
             continue
         if len(given) != 3:
-            raise MmRosError(f"{task.path}: tags: expected a name or [name, from second, to second], came {list(given)}")
+            raise MmRosError(
+                f"{task.path}: tags: expected a name or [name, from second, to second], came {list(given)}"
+            )
         name, a, b = given
         first, stop = (round((float(t) - begins_s) * task.new_rate) for t in (a, b))
         if first < frames and stop > 0:
@@ -110,7 +121,9 @@ def _glitches(model: ActorModel, p: Array, rate: float) -> list[Glitch]:
     return glitches(p[:, model.nodes[have]] * model.unit_to_m, [NAMES[c] for c in have], rate)
 
 
-def _mend(found: list[Glitch], hips: Array, locals_: Array, first: int, notes: list[Assumption]) -> list[tuple[int, int]]:
+def _mend(
+    found: list[Glitch], hips: Array, locals_: Array, first: int, notes: list[Assumption]
+) -> list[tuple[int, int]]:
     """Bridges short spikes in place; the ranges of frames that stay bad, to be cut out."""
     cuts = []
     for g in found:
@@ -131,7 +144,9 @@ def _t_poses(rotations: Array, rate: float, task: Task, notes: list[Assumption])
     start, end = t_pose_frames(rotations, rate)
     for where, count in (("start", start), ("end", end)):
         if count:
-            notes.append(Assumption(where, f"{count} frame(s) cut", f"{count / rate:.1f} s of standing still in a T-pose"))
+            notes.append(
+                Assumption(where, f"{count} frame(s) cut", f"{count / rate:.1f} s of standing still in a T-pose")
+            )
     return start, len(rotations) - end
 
 

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.skeleton import LEFT_LOWER_ARM, LEFT_UPPER_ARM, LEFT_UPPER_LEG, RIGHT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_UPPER_LEG
+from mm_ros.core.skeleton import (
+    LEFT_LOWER_ARM,
+    LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
+    RIGHT_LOWER_ARM,
+    RIGHT_UPPER_ARM,
+    RIGHT_UPPER_LEG,
+)
 from mm_ros.io.bvh import Bvh
 
 Array = Any
@@ -66,11 +73,12 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        if first == stop:  # one step: the frames around it are not to be trusted either
-            around = max(round(0.03 * rate), 1)
-            first, stop = first - around, stop + around
-        mends = stop - first <= max(MENDED_S * rate, 2) and first > 2 and stop < len(positions)
-        out.append(Glitch(max(first, 1), min(stop, len(positions)), names[joint], speed, mends and _near(positions, first, stop, rate)))
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # next to a single step, nothing is to be trusted
+        mends = stop - first <= max(MENDED_S * rate, 2) and first - around > 2 and stop + around < len(positions)
+        if mends and _near(positions, first - around, stop + around, rate):
+            out.append(Glitch(first - around, stop + around, names[joint], speed, True))
+        else:
+            out.append(Glitch(first, stop, names[joint], speed, False))
     return out
 
 
@@ -78,7 +86,9 @@ def _near(positions: Array, first: int, stop: int, rate: float) -> bool:
     moved = positions[stop] - positions[first - 1]
     seconds = (stop - first + 1) / rate
     apart = np.linalg.norm(moved[1:] - moved[0], axis=-1).max() / seconds
-    extra = np.linalg.norm(moved[0]) / seconds - np.linalg.norm(positions[first - 1, 0] - positions[first - 2, 0]) * rate
+    extra = (
+        np.linalg.norm(moved[0]) / seconds - np.linalg.norm(positions[first - 1, 0] - positions[first - 2, 0]) * rate
+    )
     return bool(apart < ACROSS and extra < ACROSS_HIPS)
 
 
@@ -106,7 +116,7 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     # what a bone's direction differs from the T-pose's, whatever it turns about itself
     axes = np.array([[0, 1, 0], [0, 1, 0], [0, -1, 0], [0, -1, 0], [0, 0, -1], [0, 0, -1]], np.float64)
     local = rot.multiply(rot.inverse(np.broadcast_to(hips, rotations[:, limbs].shape)), rotations[:, limbs])
-    along = (rot.rotate(local, np.broadcast_to(axes, local.shape[:-1] + (3,))) * axes).sum(-1)
+    along = (rot.rotate(local, np.broadcast_to(axes, (*local.shape[:-1], 3))) * axes).sum(-1)
     t_like = along.min(axis=1) > np.cos(np.radians(25))
     turn = 2 * np.arccos(np.clip(np.abs((rotations[1:] * rotations[:-1]).sum(-1)), 0, 1)).max(axis=1) * rate
     still = np.concatenate([turn < 0.3, [False]]) | np.concatenate([[False], turn < 0.3])

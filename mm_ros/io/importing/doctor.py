@@ -60,7 +60,11 @@ def actor_key(bvh: Bvh, subject: str) -> str:
 
 def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides) -> Actor:
     """One file of the actor for the skeleton, the evidence of all."""
-    notes = [Assumption("joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts))]
+    notes = [
+        Assumption(
+            "joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts)
+        )
+    ]
     axis = _up(evidence, given, notes)
     joints = _sides(joints, evidence, given, notes)
     scale = _unit(bvh, evidence, given, notes)
@@ -92,7 +96,11 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     if given.up is not None:
         notes.append(Assumption("up", given.up, "given"))
         return AXES.index(given.up)
-    notes.append(Assumption("up", AXES[axis], f"the head is above the feet along it in {share:.0%} of the frames", bool(share < 0.8)))
+    notes.append(
+        Assumption(
+            "up", AXES[axis], f"the head is above the feet along it in {share:.0%} of the frames", bool(share < 0.8)
+        )
+    )
     return axis
 
 
@@ -115,8 +123,12 @@ def _sides(joints: JointMap, evidence: list[Evidence], given: Overrides, notes: 
     weights = np.array([e.side_frames for e in evidence], np.float64)
     score = float(np.average([e.side for e in evidence], weights=weights)) if weights.sum() else 0.0
     swapped = given.swap_left_right if given.swap_left_right is not None else score < 0
-    why = "given" if given.swap_left_right is not None else f"toes and knees point ahead of the hips: cosine {score:+.2f}"
-    notes.append(Assumption("left and right", "swapped" if swapped else "as named", why, bool(swapped or abs(score) < 0.5)))
+    why = (
+        "given" if given.swap_left_right is not None else f"toes and knees point ahead of the hips: cosine {score:+.2f}"
+    )
+    notes.append(
+        Assumption("left and right", "swapped" if swapped else "as named", why, bool(swapped or abs(score) < 0.5))
+    )
     return swap_sides(joints) if swapped else joints
 
 
@@ -132,14 +144,20 @@ def swap_sides(joints: JointMap) -> JointMap:
 def _unit(bvh: Bvh, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> float:
     leg = float(np.median([e.leg for e in evidence]))
     if given.unit_to_m is not None:
-        notes.append(Assumption("unit", f"{given.unit_to_m:g} m", f"given; the leg is {leg * given.unit_to_m:.2f} m long"))
+        notes.append(
+            Assumption("unit", f"{given.unit_to_m:g} m", f"given; the leg is {leg * given.unit_to_m:.2f} m long")
+        )
         return given.unit_to_m
     if not leg > 0:
         raise MmRosError(f"{bvh.path}: the legs have no length; expected bones from hip to ankle")
     for low, high in (LEG_M, WIDE_LEG_M):
         for name, metres in UNITS:
             if low <= leg * metres <= high:
-                notes.append(Assumption("unit", f"{name} ({metres:g} m)", f"the leg is then {leg * metres:.2f} m long", low != LEG_M[0]))
+                notes.append(
+                    Assumption(
+                        "unit", f"{name} ({metres:g} m)", f"the leg is then {leg * metres:.2f} m long", low != LEG_M[0]
+                    )
+                )
                 return metres
     metres = 0.85 / leg
     notes.append(Assumption("unit", f"{metres:.4g} m", f"no usual unit fits a leg of {leg:.4g}; taken as 0.85 m", True))
@@ -147,7 +165,13 @@ def _unit(bvh: Bvh, evidence: list[Evidence], given: Overrides, notes: list[Assu
 
 
 def _reference(
-    bvh: Bvh, joints: JointMap, evidence: list[Evidence], local_offsets: Array, axis: int, given: Overrides, notes: list[Assumption]
+    bvh: Bvh,
+    joints: JointMap,
+    evidence: list[Evidence],
+    local_offsets: Array,
+    axis: int,
+    given: Overrides,
+    notes: list[Assumption],
 ) -> tuple[str, Array]:
     """Name of the reference posture and the nodes' rotations in it, room axes, facing +x."""
     parents = bvh.node_parents
@@ -160,13 +184,16 @@ def _reference(
         notes.append(Assumption("reference", "zero pose", f"the zero pose is a T- or A-pose (worst limb {worst:.0f}°)"))
         return "zero pose", np.broadcast_to(turn, still.shape).copy()
     if wanted == "first frame" or (wanted is None and first_worst < T_LIKE_DEG):
-        notes.append(Assumption("reference", "first frame", f"the first frame is a T- or A-pose (worst limb {first_worst:.0f}°)"))
+        notes.append(
+            Assumption("reference", "first frame", f"the first frame is a T- or A-pose (worst limb {first_worst:.0f}°)")
+        )
         return "first frame", rot.multiply(np.broadcast_to(first_turn, first_q[0].shape), first_q[0])
     count = sum(e.upright_frames for e in evidence)
     posture = np.sum([e.posture for e in evidence if e.upright_frames >= 5 or not count], axis=0)
     notes.append(
         Assumption(
-            "reference", "mean posture", f"neither zero pose ({worst:.0f}°) nor first frame is a T-pose; mean of {count} upright frames",
+            "reference", "mean posture",
+            f"neither zero pose ({worst:.0f}°) nor first frame is a T-pose; mean of {count} upright frames",
             count < 30,
         )
     )  # fmt: skip

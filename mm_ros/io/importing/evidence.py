@@ -34,7 +34,7 @@ class Evidence:
     local_offsets: Array = field(repr=False, default=None)  # (N, 3) of each node in its parent's axes
     stance_drop: float = float("nan")  # ankle above toe joint in stance
     stance_frames: int = 0
-    rhythm: Rhythm = Rhythm((), ())
+    rhythm: Rhythm = field(default_factory=lambda: Rhythm((), ()))
 
 
 def room_from_axis(axis: int) -> Array:
@@ -69,8 +69,14 @@ def sampled(frames: int, most: int = _SAMPLES) -> Array:
 
 
 def leg_length(positions: Array, nodes: dict[str, int]) -> float:
-    bones = [(f"{s}_{a}", f"{s}_{b}") for s in ("left", "right") for a, b in (("upper_leg", "lower_leg"), ("lower_leg", "foot"))]
-    return float(sum(np.median(np.linalg.norm(positions[:, nodes[b]] - positions[:, nodes[a]], axis=1)) for a, b in bones) / 2)
+    bones = [
+        (f"{s}_{a}", f"{s}_{b}")
+        for s in ("left", "right")
+        for a, b in (("upper_leg", "lower_leg"), ("lower_leg", "foot"))
+    ]
+    return float(
+        sum(np.median(np.linalg.norm(positions[:, nodes[b]] - positions[:, nodes[a]], axis=1)) for a, b in bones) / 2
+    )
 
 
 def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0) -> Evidence:
@@ -83,7 +89,7 @@ def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0) -> Evidenc
     votes = np.bincount(np.argmax(above @ AXIS_VECTORS.T, axis=1), minlength=6).astype(np.float64)
     axis = int(np.argmax(votes)) if up is None else up
     w = room_from_axis(axis)
-    room = rot.rotate(np.broadcast_to(w, p.shape[:-1] + (4,)), p)
+    room = rot.rotate(np.broadcast_to(w, (*p.shape[:-1], 4)), p)
     side, side_frames = _sides(room, nodes)
     out = Evidence(len(bvh) - skip, bvh.rate, leg_length(p, nodes), votes, side, side_frames, 0)
     out.local_offsets = _local_offsets(bvh, p, q)
@@ -131,7 +137,10 @@ def _local_offsets(bvh: Bvh, p: Array, q: Array) -> Array:
 
 def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: bool) -> tuple[Array, int]:
     """Of frames that stand or walk upright; all of them where none does."""
-    reach = [np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1) for s in ("left", "right")]
+    reach = [
+        np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1)
+        for s in ("left", "right")
+    ]
     trunk = unit(room[:, nodes["head"]] - room[:, nodes["hips"]])
     upright = (np.maximum(*reach) > 0.94 * leg) & (trunk[:, 2] > np.cos(np.radians(25)))
     count = int(upright.sum())
@@ -156,7 +165,10 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
 
     ankles = {s: joint(f"{s}_foot") for s in ("left", "right")}
     toes = {s: joint(f"{s}_toes") if f"{s}_toes" in nodes else ankles[s] for s in ankles}
-    body = np.mean([joint(n) for n in ("hips", "left_upper_leg", "right_upper_leg", "left_upper_arm", "right_upper_arm", "head")], axis=0)
+    body = np.mean(
+        [joint(n) for n in ("hips", "left_upper_leg", "right_upper_leg", "left_upper_arm", "right_upper_arm", "head")],
+        axis=0,
+    )
     metre = out.leg / 0.85  # near enough before the unit is known
     left = unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
     ahead = np.stack([left[:, 1], -left[:, 0]], axis=1)

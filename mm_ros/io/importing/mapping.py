@@ -10,7 +10,7 @@ import numpy as np
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import NAMES
 from mm_ros.io.bvh import Bvh
-from mm_ros.io.importing.names import REQUIRED, SIDES, by_family, part_of, side_of
+from mm_ros.io.importing.names import REQUIRED, SIDES, by_family, part_of, side_of, without_prefix
 from mm_ros.io.importing.topology import by_shape
 
 
@@ -72,7 +72,8 @@ def _from_user(bvh: Bvh, given: Mapping[str, str]) -> dict[str, int]:
 
 def _by_words(bvh: Bvh) -> dict[str, int]:
     nodes: dict[str, int] = {}
-    for i, name in enumerate(bvh.names):
+    names = without_prefix(bvh.names)
+    for i, name in enumerate(names):
         side, part = side_of(name), part_of(name)
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)
@@ -83,7 +84,7 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
     legs = [nodes.get(f"{s}_upper_leg") for s in SIDES]
     if None not in legs:
         nodes["hips"] = common_ancestor(bvh.node_parents, [x for x in legs if x is not None])
-    for i, name in enumerate(bvh.names):
+    for i, name in enumerate(names):
         if "head" in name.lower() and "end" not in name.lower():
             nodes.setdefault("head", i)
     return nodes
@@ -138,7 +139,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
         return
     _fill_head(bvh, nodes, top)
     trunk = _between(parents, nodes["hips"], top)
-    trunk = trunk + [top] if top != nodes["hips"] else trunk
+    trunk = [*trunk, top] if top != nodes["hips"] else trunk
     free = [n for n in ("spine", "chest", "upper_chest") if n not in nodes]
     if len(free) == 3:  # a user's map may have named them
         picks: dict[int, tuple[str, ...]] = {0: (), 1: ("chest",), 2: ("spine", "chest")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from os.path import commonpath
 
 # Joints that a body must have; the others are put in where they are missing.
 REQUIRED = (
@@ -13,8 +14,8 @@ REQUIRED = (
 )  # fmt: skip
 SIDES = ("left", "right")
 
-# One row a family: canonical limb joint → its name there, {S} Left/Right, {s} left/right, {L} L/R, {l} l/r. Spine and
-# neck are found by topology: everything between hips and head.
+# One row a family: canonical limb joint → its name there, {S} Left/Right, {s} left/right, {L} L/R, {l} l/r. Spine
+# and neck are found by topology: everything between hips and head.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # name: (hips, head, limbs in the order of _LIMBS; "" where there is none)
@@ -40,7 +41,8 @@ _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "Bandai-Namco": (
         "Hips", "Head",
-        ("Shoulder_{L}", "UpperArm_{L}", "LowerArm_{L}", "Hand_{L}", "UpperLeg_{L}", "LowerLeg_{L}", "Foot_{L}", "Toes_{L}"),
+        ("Shoulder_{L}", "UpperArm_{L}", "LowerArm_{L}", "Hand_{L}",
+         "UpperLeg_{L}", "LowerLeg_{L}", "Foot_{L}", "Toes_{L}"),
     ),
     "Unity humanoid / UPC": (
         "Hips", "Head",
@@ -64,8 +66,16 @@ _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 def plain(name: str) -> str:
     """Without namespace, separators and case: 'mixamorig:LeftUpLeg' and 'left_up_leg' are one."""
     name = re.split(r"[:|]", name)[-1]
-    name = re.sub(r"^(mixamorig\d*|character\d*|bip\d*|b_|bn_|def-?|j_bip_[clr]?)[\s_.-]*", "", name, flags=re.IGNORECASE)
+    name = re.sub(
+        r"^(mixamorig\d*|character\d*|bip\d*|b_|bn_|def-?|j_bip_[clr]?)[\s_.-]*", "", name, flags=re.IGNORECASE
+    )
     return re.sub(r"[\s_.:-]+", "", name).lower()
+
+
+def without_prefix(names: Sequence[str]) -> list[str]:
+    """Without what all joints begin with, up to a separator: 'Model_Hips', 'Model_Spine' …"""
+    shared = re.match(r".*[\W_]", commonpath(list(names))) if len(names) > 3 else None
+    return [n[shared.end() :] if shared else n for n in names]
 
 
 def _filled(pattern: str, side: str) -> str:
@@ -82,9 +92,9 @@ def family_table(family: str) -> dict[str, str]:
 
 
 def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """The family that names most joints, and which joint (index) is which; ("", {}) when none names the required ones."""
+    """The family that names most joints, and which joint (index) is which; ("", {}) when none has all that must be."""
     where: dict[str, int] = {}
-    for i, name in enumerate(names):
+    for i, name in enumerate(without_prefix(names)):
         where.setdefault(plain(name), i)
     best: tuple[str, dict[str, int]] = ("", {})
     for family in _FAMILIES:

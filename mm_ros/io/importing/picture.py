@@ -23,11 +23,15 @@ def skeleton_picture(skeleton: Skeleton, clip: Clip | None = None, title: str = 
         views.append((_middle(clip), f"{clip.name}, {len(clip) / 2 / clip.rate:.1f} s"))
     panels = [panel for p, name in views for panel in ((p, 1, f"{name}, front"), (p, 0, f"{name}, left side"))]
     width = _WIDTH * len(panels)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" font-family="sans-serif" font-size="12">']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" '
+        'font-family="sans-serif" font-size="12">'
+    ]
     out.append(f'<rect width="{width}" height="{_HEIGHT}" fill="white"/><title>{_escaped(title)}</title>')
     for i, (p, across, name) in enumerate(panels):
         out += _panel(p, across, i * _WIDTH, name)
-    legend = f'<text x="8" y="{_HEIGHT - 6}" fill="{LEFT}">left</text><text x="40" y="{_HEIGHT - 6}" fill="{RIGHT}">right</text>'
+    y = _HEIGHT - 6
+    legend = f'<text x="8" y="{y}" fill="{LEFT}">left</text><text x="40" y="{y}" fill="{RIGHT}">right</text>'
     return "\n".join([*out, legend, "</svg>"]) + "\n"
 
 
@@ -45,13 +49,18 @@ def _panel(p: Array, across: int, x0: float, name: str) -> Sequence[str]:
         return x0 + _WIDTH / 2 - sign * (-1) * _SCALE * float(v[across]), _HEIGHT - 40 - _SCALE * float(v[2])
 
     out = [f'<text x="{x0 + 8}" y="16">{_escaped(name)}</text>']
-    out.append(f'<line x1="{x0 + 10}" x2="{x0 + _WIDTH - 10}" y1="{_HEIGHT - 40}" y2="{_HEIGHT - 40}" stroke="#a0aec0"/>')
+    out.append(
+        f'<line x1="{x0 + 10}" x2="{x0 + _WIDTH - 10}" y1="{_HEIGHT - 40}" y2="{_HEIGHT - 40}" stroke="#a0aec0"/>'
+    )
     ends = [(p[PARENTS[j]], p[j], NAMES[j]) for j in range(2, J)]
     ends.append((p[NAMES.index("head")], p[NAMES.index("head")] + np.array(DEFAULT_TIPS["head"]), "head"))
     for a, b, joint in ends:
         (x1, y1), (x2, y2) = at(a), at(b)
         color = LEFT if joint.startswith("left") else RIGHT if joint.startswith("right") else MIDDLE
-        out.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" stroke-width="3" stroke-linecap="round"/>')
+        out.append(
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" '
+            'stroke-width="3" stroke-linecap="round"/>'
+        )
         out.append(f'<circle cx="{x2:.1f}" cy="{y2:.1f}" r="2.5" fill="{color}"/>')
     return out
 

@@ -6,6 +6,7 @@ k times too small.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,11 +63,13 @@ def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float
     for k in range(0, len(passing) - steps, 2):
         at = passing[k : k + steps + 1]
         gaps = np.diff(at)
-        wide = [np.abs(apart[a:b]).max() for a, b in zip(at[:-1], at[1:], strict=True)]
+        wide = [np.abs(apart[a:b]).max() for a, b in itertools.pairwise(at)]
         way = body[at[-1], :2] - body[at[0], :2]
         far = float(np.linalg.norm(way))
+        # who shuffles takes short steps at a usual rhythm: that says nothing of the header
+        usual = 0.45 < far / steps < 1.6
         even = gaps.max() < 1.5 * gaps.min() and min(wide) > 0.15 and upright[at[0] : at[-1]].mean() > 0.9
-        if even and far > 0.25 * steps and (ahead[at[0] : at[-1]] @ (way / far)).mean() > 0.85:
+        if even and usual and (ahead[at[0] : at[-1]] @ (way / far)).mean() > 0.85:
             out.append(far / steps / (steps * rate / float(at[-1] - at[0])))
     return out
 

@@ -52,7 +52,8 @@ def _line(a: Assumption) -> str:
 
 def markdown(found: Import, picture_name: str = "") -> str:
     lines = ["# Import report", ""]
-    lines.append(f"{len(found.clips)} clips, {sum(c.seconds for c in found.clips) / 60:.1f} minutes, of {len(found.files)} files.")
+    minutes = sum(c.seconds for c in found.clips) / 60
+    lines.append(f"{len(found.clips)} clips, {minutes:.1f} minutes, of {len(found.files)} files.")
     lines.append("Doubtful assumptions are marked **?**; each can be set in a YAML file (`--options`), see the end.")
     if found.licence:
         lines += ["", f"> {found.licence}"]
@@ -86,7 +87,8 @@ def _yaml_help(found: Import) -> list[str]:
     return [
         "## To set it otherwise", "", "```yaml", "# options.yaml, for mm_ros import --options options.yaml",
         f"up: {values.get('up', 'Y+')}", f"unit_to_m: {actor.model.unit_to_m if actor else 0.01:.6g}", "# rate: 60",
-        "# swap_left_right: true", "# reference: zero pose  # first frame, mean posture", "files:  # for single files, by pattern",
+        "# swap_left_right: true", "# reference: zero pose  # first frame, mean posture",
+        "files:  # for single files, by pattern",
         f'  "{file}": {{skip_start: 1, floor_m: 0.0, tags: [walk, [turn, 1.5, 3.0]]}}', "```",
     ]  # fmt: skip
 

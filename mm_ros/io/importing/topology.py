@@ -1,6 +1,8 @@
-"""A humanoid told by its shape: a trunk on which two long twin chains hang below, two above, and a short one between."""
+"""A humanoid told by its shape: a trunk with two long twin chains below, two above, and a short one between."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 
@@ -28,14 +30,14 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
         legs, arms = arms, legs
     out = {"hips": legs[0]}
     for side, leg, arm in (("left", legs[1], arms[1]), ("right", legs[2], arms[2])):
-        leg, arm = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
-        if len(leg) < 3 or len(arm) < 3:
+        legs_, arms_ = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
+        if len(legs_) < 3 or len(arms_) < 3:
             return {}
-        out |= {f"{side}_{n}": j for n, j in zip(("upper_leg", "lower_leg", "foot", "toes"), leg, strict=False)}
-        first = 1 if len(arm) >= 4 else 0  # four and more: the first is the collar bone
-        out |= {f"{side}_{n}": j for n, j in zip(("upper_arm", "lower_arm", "hand"), arm[first:], strict=False)}
+        out |= {f"{side}_{n}": j for n, j in zip(("upper_leg", "lower_leg", "foot", "toes"), legs_, strict=False)}
+        first = 1 if len(arms_) >= 4 else 0  # four and more: the first is the collar bone
+        out |= {f"{side}_{n}": j for n, j in zip(("upper_arm", "lower_arm", "hand"), arms_[first:], strict=False)}
         if first:
-            out[f"{side}_shoulder"] = arm[0]
+            out[f"{side}_shoulder"] = arms_[0]
     return out
 
 
@@ -76,5 +78,5 @@ def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, li
 def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
     """Without joints that lie where the next one does (CMU's LHipJoint)."""
     joints = [c for c in chain if c < len(bvh.names)]
-    keep = [a for a, b in zip(joints, joints[1:], strict=False) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
+    keep = [a for a, b in itertools.pairwise(joints) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
     return keep + joints[-1:]
