@@ -29,13 +29,14 @@ class Augmentation:
     time: tuple[float, float] = (0.8, 1.25)
     size: tuple[float, float] = (0.85, 1.15)
     height_error: float = 0.03
+    reach: tuple[float, float] = (0.88, 1.12)  # hands nearer or farther: other arms, other offsets
     look_around: float = 0.65
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
     look_aside: float = 0.15  # looks to one side for the whole clip, up to look_aside_deg
     look_aside_deg: float = 50.0
     other_hand: float = 0.25  # of each hand: it does what a hand in another clip does, seen from the body
     other_head: float = 0.25  # and so the head
-    crab: float = 0.25  # the whole body faces elsewhere than it did on this path: sidesteps, backwards, diagonals
+    crab: float = 0.08  # the whole body faces elsewhere than it did on this path: sidesteps, backwards, diagonals
     crab_deg: float = 100.0
     head_pitch: float = 6.0  # degrees, constant
     head_yaw: float = 2.0  # degrees, constant: the headset sits a little askew
@@ -53,7 +54,8 @@ class Augmentation:
 
 
 NONE = Augmentation(
-    mirror=0, time=(1, 1), size=(1, 1), height_error=0, look_around=0, look_aside=0, other_hand=0, other_head=0,
+    mirror=0, time=(1, 1), size=(1, 1), height_error=0, reach=(1, 1), look_around=0, look_aside=0,
+    other_hand=0, other_head=0,
     crab=0, head_pitch=0, head_yaw=0, grip=0, wild_grip=0, grip_m=0, headset_m=0, noise=0, dropouts=0,
     one_hand=0, no_hands=0, wrong_past=0,
 )  # fmt: skip
@@ -104,6 +106,7 @@ def variant(
         _crab(np.radians(how.crab_deg) * rng.uniform(-1, 1), p, q, yaw)
     times = np.arange(len(yaw)) * dt
     q[:, 0] = _worn_head(q[:, 0], times, how, rng)
+    p[:, 1:] = p[:, :1] + rng.uniform(*how.reach) * (p[:, 1:] - p[:, :1])
     p[:, 0] += rot.rotate(q[:, 0], HEADSET + how.headset_m * rng.normal(size=3))
     _grip(p, q, how, rng)
     v, w = sim.derivatives(p, q, 1 / dt)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,12 @@ from mm_ros.core import rotations as rot
 from mm_ros.core import simulated_trackers as sim
 from mm_ros.core.calibration import standing_headset_height
 from mm_ros.core.clip import Clip
+from mm_ros.core.metrics import facing_of_body
 from mm_ros.core.skeleton import (
     HEAD,
     LEFT_HAND,
-    LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
     RIGHT_HAND,
-    RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
 )  # fmt: skip
 from mm_ros.core.types import F64
@@ -47,15 +45,6 @@ class Motion:
         return len(self) / self.rate
 
 
-def body_yaw(positions: Any) -> F64:
-    """Facing (F,) of hips and shoulders together, from the canonical joints' room positions (F, J, 3)."""
-    side = (
-        positions[:, LEFT_UPPER_LEG] - positions[:, RIGHT_UPPER_LEG]
-        + positions[:, LEFT_UPPER_ARM] - positions[:, RIGHT_UPPER_ARM]
-    )  # fmt: skip
-    return np.arctan2(-side[:, 0], side[:, 1]).astype(np.float64)
-
-
 def motion_of(clip: Clip) -> Motion:
     p, q = (a.astype(np.float64) for a in clip.globals())
     facing = sim.facing(p[:, LEFT_UPPER_LEG], p[:, RIGHT_UPPER_LEG])
@@ -69,7 +58,7 @@ def motion_of(clip: Clip) -> Motion:
         height=standing_headset_height(clip.skeleton),
         positions=np.asarray(p[:, [HEAD, LEFT_HAND, RIGHT_HAND]], np.float64),
         rotations=np.asarray(rotations, np.float64),
-        yaw=body_yaw(p),
+        yaw=facing_of_body(p),
         root_yaw=np.arctan2(facing[:, 1], facing[:, 0]),
     )
 

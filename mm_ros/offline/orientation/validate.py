@@ -13,12 +13,12 @@ from mm_ros.core import rotations as rot
 from mm_ros.core import simulated_trackers as sim
 from mm_ros.core.calibration import standing_headset_height
 from mm_ros.core.clip import Clip
+from mm_ros.core.metrics import facing_of_body
 from mm_ros.core.orientation import OrientationSettings, follow_sequence
 from mm_ros.core.orientation_inputs import INPUTS, inputs_sequence
 from mm_ros.core.simulated_trackers import RATE, Simulation, TrackerTrack
 from mm_ros.core.skeleton import HEAD, HIPS, LEFT_UPPER_LEG, RIGHT_UPPER_LEG
 from mm_ros.core.types import F32, F64, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE
-from mm_ros.offline.orientation.data import body_yaw
 from mm_ros.offline.orientation.paper import PaperNetwork, run_freely
 
 Network = Callable[[F32], F32]  # (N, INPUTS) → (N, 4)
@@ -88,7 +88,7 @@ def subject_axes(clips: Sequence[Clip]) -> dict[str, F64]:
         rotations, facings = [], []
         for clip in own:
             p, q = clip.globals()
-            yaw = body_yaw(p)
+            yaw = facing_of_body(p)
             rotations.append(q[:, HEAD].astype(np.float64))
             facings.append(np.stack([np.cos(yaw), np.sin(yaw), 0 * yaw], axis=-1))
         out[subject] = sim.head_axes(np.concatenate(rotations), np.concatenate(facings), remove_yaw_bias=True)
@@ -156,7 +156,7 @@ def truth_of(positions: Any, rate: float, frames: int) -> Truth:
     """At the trackers' rate."""
     times, own = np.arange(frames) / RATE, np.arange(len(positions)) / rate
     facing = sim.facing(positions[:, LEFT_UPPER_LEG], positions[:, RIGHT_UPPER_LEG])
-    yaw = np.interp(times, own, np.unwrap(body_yaw(positions)))
+    yaw = np.interp(times, own, np.unwrap(facing_of_body(positions)))
     root = np.interp(times, own, np.unwrap(np.arctan2(facing[:, 1], facing[:, 0])))
     return Truth(yaw, root, kinds_of(positions, yaw, times, own))
 

@@ -1,0 +1,276 @@
+"""The trainer: variants that are what they claim, networks that are the same in torch and ONNX, the command."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from orientation_toys import degrees_apart, walker
+
+torch = pytest.importorskip("torch", reason="training needs torch: pip install 'mm_ros[train]'")
+
+from mm_ros.cli import main
+from mm_ros.core import rotations as rot
+from mm_ros.core import simulated_trackers as sim
+from mm_ros.core.orientation import OrientationSettings, OrientationStage
+from mm_ros.core.types import Calibration
+from mm_ros.io.onnx_model import MODELS, OnnxModel
+from mm_ros.offline.orientation import augment, data, paper
+from mm_ros.offline.orientation.network import FacingNetwork, NetworkPlan, loss, onnx_of, onnx_of_paper
+from mm_ros.offline.orientation.train import TrainOptions, fit, folds_of, pool_of
+from mm_ros.offline.orientation.validate import KINDS, Errors, Truth, kinds_of, predictions
+
+SMALL = TrainOptions(variants=2, epochs=2, batch=256, paper_steps=20, plan=NetworkPlan(32, 2, 2))
+
+
+def quiet(what, done, of):
+    pass
+
+
+def everyone(count=8):
+    return [walker(6, seed=i, subject=f"s{i % 3}") for i in range(count)]
+
+
+def seen_by_the_body(v):
+    """Hands against the head, in the body's own axes."""
+    return rot.rotate(rot.from_yaw(-v.yaw)[:, None], v.positions[:, 1:] - v.positions[:, :1])
+
+
+def test_no_augmentation_is_the_motion_as_the_trackers_would_tell_it():
+    m = walker(2)
+    v = augment.variant(m, augment.NONE, np.random.default_rng(0))
+    assert np.array_equal(v.yaw, m.yaw) and v.height == m.height and (v.state == 2).all()
+    assert np.allclose(v.rotations, m.rotations)
+    assert np.allclose(v.positions[:, 0], m.positions[:, 0] + rot.rotate(m.rotations[:, 0], augment.HEADSET))
+
+
+def test_mirrored_twice_is_the_same():
+    m = walker(1)
+    once = augment._mirrored(m.positions, m.rotations, m.yaw)
+    twice = augment._mirrored(*once)
+    for a, b in zip(twice, (m.positions, m.rotations, m.yaw), strict=True):
+        assert np.allclose(a, b)
+    assert np.allclose(rot.yaw_of(once[1][:, 0]), -rot.yaw_of(m.rotations[:, 0]))
+
+
+def test_looking_around_turns_the_head_alone():
+    m, how = walker(8), replace(augment.NONE, look_around=1.0, look_amplitude=(60.0, 60.0))
+    plain = augment.variant(m, augment.NONE, np.random.default_rng(1))
+    v = augment.variant(m, how, np.random.default_rng(1))
+    assert np.allclose(v.positions[:, 1:], plain.positions[:, 1:]) and np.array_equal(v.yaw, plain.yaw)
+    turned = degrees_apart(rot.yaw_of(v.rotations[:, 0]), rot.yaw_of(plain.rotations[:, 0]))
+    assert turned.max() > 20
+
+
+def test_a_crab_walks_the_same_path_and_faces_elsewhere():
+    m = walker(3)
+    plain = augment.variant(m, augment.NONE, np.random.default_rng(2))
+    v = augment.variant(m, replace(augment.NONE, crab=1.0, crab_deg=90.0), np.random.default_rng(2))
+    turned = rot.wrap_angle(v.yaw - plain.yaw)
+    assert np.ptp(turned) < 1e-9 and abs(turned[0]) > 0.01
+    assert np.abs(seen_by_the_body(v) - seen_by_the_body(plain)).max() < 1e-9
+
+
+def test_a_lent_hand_does_what_it_does_on_the_other_body():
+    m, donor = walker(3, seed=1), walker(5, seed=2)
+    how = replace(augment.NONE, other_hand=1.0)
+    v = augment.variant(m, how, np.random.default_rng(3), [donor])
+    reach = np.linalg.norm(seen_by_the_body(v)[:, :, :2], axis=-1)
+    assert reach.max() < 0.75 and np.abs(v.velocities).max() < 6
+
+
+def test_a_splice_turns_truth_and_trackers_together():
+    m = walker(3)
+    v = augment.variant(m, replace(augment.NONE, wrong_past=1.0), np.random.default_rng(5))
+    plain = augment.variant(m, augment.NONE, np.random.default_rng(5))
+    assert np.abs(rot.wrap_angle(np.diff(v.yaw))).max() > 0.1
+    assert np.abs(seen_by_the_body(v) - seen_by_the_body(plain)).max() < 1e-9
+    assert np.abs(v.velocities).max() < 1.01 * np.abs(np.linalg.norm(plain.velocities, axis=-1)).max()
+
+
+def test_chained_clips_go_on_where_the_last_one_ended():
+    a, b = walker(2, seed=1), walker(3, seed=2)
+    c = data.chained([a, b])
+    assert len(c) == len(a) + len(b) and c.seams == (len(a),)
+    assert abs(rot.wrap_angle(c.yaw[len(a)] - c.yaw[len(a) - 1])) < 1e-9
+    assert np.allclose(c.positions[len(a), 0, :2], c.positions[len(a) - 1, 0, :2])
+    v = augment.variant(c, augment.NONE, np.random.default_rng(0))
+    assert np.abs(v.velocities).max() < 3
+
+
+def test_sessions_use_every_clip_once_and_mix_no_subjects():
+    motions = everyone(9)
+    joined = data.sessions(motions, 4, np.random.default_rng(0))
+    assert sum(len(s) for s in joined) == sum(len(m) for m in motions)
+    assert max(len(s.seams) for s in joined) < 4
+
+
+def test_the_head_bias_of_a_subject_is_found_and_taken_out():
+    motions = []
+    for m in everyone(6):
+        q = m.rotations.copy()
+        q[:, 0] = rot.multiply(q[:, 0], rot.from_yaw(0.3 if m.subject == "s1" else 0.0))
+        motions.append(replace(m, rotations=q))
+    before = data.head_bias([m for m in motions if m.subject == "s1"])
+    after = data.head_bias([m for m in data.without_head_bias(motions) if m.subject == "s1"])
+    assert before == pytest.approx(0.3, abs=0.15) and abs(after) < 1e-3
+
+
+def test_training_twice_gives_the_same_network():
+    probes = torch.from_numpy(augment.variant(walker(5, seed=99), augment.NONE, np.random.default_rng(0)).inputs()[0])
+    answers = []
+    for _ in range(2):
+        network = fit(pool_of(everyone(), SMALL, quiet), SMALL, quiet)
+        with torch.no_grad():
+            out = network(probes).numpy()
+        answers.append(np.arctan2(out[:, 0], out[:, 1]))
+    assert degrees_apart(*answers).max() < 0.2
+
+
+def test_training_learns():
+    motions = everyone()
+    network = fit(pool_of(motions, SMALL, quiet), replace(SMALL, epochs=30), quiet)
+    inputs, headings = augment.variant(motions[0], augment.NONE, np.random.default_rng(0)).inputs()
+    with torch.no_grad():
+        out = network(torch.from_numpy(inputs)).numpy()
+    ours = degrees_apart(headings + np.arctan2(out[:, 0], out[:, 1]), motions[0].yaw).mean()
+    assert ours < 0.6 * degrees_apart(headings, motions[0].yaw).mean()
+
+
+def test_torch_and_onnx_answer_alike(tmp_path):
+    network = FacingNetwork(146, NetworkPlan(16, 2, 3))
+    network.normalize_by(torch.randn(200, 146) * 3 + 1)
+    x = torch.randn(20, 146) * 4
+    metadata = {"kind": "facing", "version": "1", "layout_hash": "x"}
+    (tmp_path / "n.onnx").write_bytes(onnx_of(network, metadata))
+    with torch.no_grad():
+        assert np.abs(OnnxModel(tmp_path / "n.onnx").run(x.numpy()) - network(x).numpy()).max() < 1e-4
+
+    theirs = paper.PaperNetwork()
+    (tmp_path / "p.onnx").write_bytes(onnx_of_paper(theirs, metadata | {"kind": "facing_paper"}))
+    x = torch.randn(20, 42)
+    with torch.no_grad():
+        assert np.abs(OnnxModel(tmp_path / "p.onnx").run(x.numpy()) - theirs(x).numpy()).max() < 1e-5
+
+
+def test_the_loss_knows_that_angles_wrap():
+    def at(angle):
+        out = torch.tensor([[np.sin(angle), np.cos(angle), -2.0, 0.0]] * 2, dtype=torch.float32)
+        return float(loss(out[None], torch.full((1, 2), np.pi - 0.01), torch.zeros(1), 0.0, 0.01))
+
+    assert at(-np.pi + 0.01) == pytest.approx(at(np.pi - 0.03), abs=1e-3)
+    assert at(np.pi - 0.01) < at(np.pi - 0.1) < at(0.0)
+
+
+def track_of(motion):
+    from orientation_toys import frames
+
+    sequence = frames(motion)
+    names = ("positions", "rotations", "velocities", "angular_velocities", "state")
+    stamps = np.array([f.stamp_ns for f in sequence])
+    return sequence, sim.TrackerTrack(stamps, *(np.array([getattr(f, n) for f in sequence]) for n in names))
+
+
+def test_measured_predictions_are_the_stage_s():
+    """The tables run networks on whole clips at once; the stage, frame by frame, says the same."""
+    network = OnnxModel(MODELS / "facing.onnx")
+    sequence, track = track_of(walker(4, seed=7))
+    for predictor in ("network", "hmd_forward"):
+        stage = OrientationStage(OrientationSettings(predictor=predictor), Calibration(), network)
+        live = [stage.step(f).yaw for f in sequence]
+        assert degrees_apart(predictions(track, 1.68, network.run, {})[predictor], live).max() < 0.01
+
+
+def test_the_paper_s_network_runs_freely_as_the_stage_does(tmp_path):
+    theirs = paper.train_paper(everyone(4), 5, 20, 0)
+    metadata = {"kind": "facing_paper", "version": "1", "layout_hash": paper_hash()}
+    (tmp_path / "p.onnx").write_bytes(onnx_of_paper(theirs, metadata))
+    sequence, track = track_of(walker(4, seed=7))
+    stage = OrientationStage(OrientationSettings(predictor="paper"), Calibration(), OnnxModel(tmp_path / "p.onnx"))
+    live = [stage.step(f).yaw for f in sequence]
+    found = predictions(track, 1.68, OnnxModel(MODELS / "facing.onnx").run, {"paper": theirs})["paper"]
+    assert degrees_apart(found, live).max() < 0.1
+
+
+def paper_hash():
+    from mm_ros.core.orientation_inputs import paper_layout_hash
+
+    return paper_layout_hash()
+
+
+def test_unrolling_is_what_running_freely_does():
+    """Algorithm 1's inner loop, and the free run from the same start, end at the same facing."""
+    motion, r = walker(2, seed=3), 7
+    theirs = paper.train_paper([motion], 2, 5, 0)
+    rows, headings, _, _ = paper.tables([motion])
+    x, turns = torch.from_numpy(rows), torch.from_numpy(np.diff(headings, prepend=headings[:1]).astype(np.float32))
+    c, s = torch.tensor([1.0]), torch.tensor([0.0])
+    with torch.no_grad():
+        for j in range(r):
+            _, c, s = paper._unrolled(theirs, x[j : j + 1], turns[j : j + 1], c, s)
+    v = augment.variant(motion, augment.NONE, np.random.default_rng(0))
+    track = sim.TrackerTrack(
+        np.arange(len(rows)), v.positions, v.rotations, v.velocities, v.angular_velocities, v.state
+    )
+    free = paper.run_freely(theirs, track, headings)
+    assert degrees_apart(headings[r - 1] + np.arctan2(float(s), float(c)), free[r - 1]) < 0.05
+
+
+def test_kinds_name_what_the_body_does():
+    t = np.arange(0, 4, 1 / 60)
+    positions = np.zeros((len(t), 23, 3))
+    positions[:, 1, 2] = 0.95
+    for speed, yaw, kind in ((1.2, 0.0, "forward"), (1.2, np.pi, "backward"), (1.2, np.pi / 2, "sideways"),
+                             (3.0, 0.0, "run"), (0.0, 0.0, "stand")):  # fmt: skip
+        positions[:, 1, 0] = speed * t
+        times = np.arange(0, 3.9, 1 / 90)
+        found = kinds_of(positions, np.full(len(times), yaw), times, t)[60:-60]
+        assert {KINDS[k] for k in found} == {kind}
+
+
+def test_errors_are_degrees_and_wrap():
+    truth = Truth(np.array([3.1, 3.1, 3.1]), np.array([3.1, 3.1, 3.1]), np.zeros(3, int))
+    e = Errors.empty()
+    e.add(np.array([-3.1, 3.1, 3.1]), truth)
+    assert e.summary()["mean"] == pytest.approx(np.degrees(2 * np.pi - 6.2) / 3)
+
+
+def test_folds_share_no_subject_and_leave_nobody_out():
+    from types import SimpleNamespace
+
+    clips = [SimpleNamespace(subject=s, seconds=t) for s, t in (("a", 9), ("b", 5), ("c", 4), ("d", 1), ("b", 1))]
+    groups = folds_of(clips, 3)
+    assert sorted(s for g in groups for s in g) == ["a", "b", "c", "d"]
+    assert folds_of(clips[:1], 3) == [{"a"}]
+
+
+@pytest.fixture(scope="module")
+def few(cmu_locomotion, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("few")
+    for name in ("16_34", "69_25", "09_12"):
+        (folder / f"{name}.bvh").symlink_to(next(cmu_locomotion.rglob(f"{name}.bvh")))
+    return folder
+
+
+def test_the_command_trains_prints_and_writes(few, tmp_path, capsys):
+    out = tmp_path / "facing.onnx"
+    words = ["train", "orientation", "--data", str(few), "-o", str(out), "--credit", "somebody", "--variants", "1"]
+    words += ["--epochs", "1", "--folds", "2", "--width", "16", "--members", "1", "--json", str(tmp_path / "f.json")]
+    assert main([*words, "--no-paper"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("as captured", "without head bias", "stress", "look-around", "headset only", "hmd_forward"):
+        assert word in printed
+    model = OnnxModel(out, "facing")
+    assert model.metadata["credit"] == "somebody"
+    assert model.figures()["as captured"]["network"]["as is"]["mean"] > 0
+    OrientationStage(OrientationSettings(model=str(out)), Calibration(), model)
+
+    assert main([*words, "--no-paper"]) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+def test_tuning_without_ray_says_what_to_install(few, tmp_path, capsys, monkeypatch):
+    from mm_ros.offline.orientation import tune
+
+    monkeypatch.setattr(tune, "find_spec", lambda name: None)
+    assert main(["train", "orientation", "--data", str(few), "-o", str(tmp_path / "x.onnx"), "--tune", "2"]) == 2
+    assert "pip install 'mm_ros[tune]'" in capsys.readouterr().err
