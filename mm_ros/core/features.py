@@ -105,11 +105,12 @@ HORIZON_S = (1 / 3, 2 / 3, 1.0)
 
 
 def default_layout() -> FeatureLayout:
-    """The 27 numbers of Holden 2020 and Ponton 2022."""
+    """The 27 numbers of Holden 2020 and Ponton 2022. Weights: a place reached late is dragged to, and that shows
+    more than a join that is less smooth (docs/matching.md)."""
     layout = FeatureLayout(
         (
-            Feature("trajectory_position", "trajectory_position", times=HORIZON_S),
-            Feature("trajectory_direction", "trajectory_direction", times=HORIZON_S),
+            Feature("trajectory_position", "trajectory_position", times=HORIZON_S, weight=6.0),
+            Feature("trajectory_direction", "trajectory_direction", times=HORIZON_S, weight=4.0),
             Feature("left_foot_position", "joint_position", "left_foot"),
             Feature("right_foot_position", "joint_position", "right_foot"),
             Feature("left_foot_velocity", "joint_velocity", "left_foot"),

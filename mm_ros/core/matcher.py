@@ -15,11 +15,15 @@ from mm_ros.core.query import QueryBuilder
 from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
 from mm_ros.core.search import Engine, Mask, make_engine
 from mm_ros.core.settings import setting
+from mm_ros.core.springs import damp
 from mm_ros.core.tags import mask_of
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
 
 NOTHING = np.zeros(0, np.float32)
+SLOWEST_TEMPO = 0.2  # m/s: below, no tempo brings a body anywhere
+CATCH_UP_S = 0.4
+TEMPO_HALFLIFE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,12 @@ class MatcherSettings(RootControlSettings):
     weights: str = setting("", "weights by feature that differ from the layout's: 'name=value, name=value'")
     tags: str = setting("", "only frames that answer this query: '(walk|run)&!crouch'")
     margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
+    jump_cost: float = setting(
+        1.0, "… and cheaper by this: no jump for next to nothing (normalized, squared)", "", 0.0, 1e6
+    )
+    tempo: float = setting(
+        0.15, "motion may be played faster or slower by this share to catch up or to wait", "", 0.0, 0.5
+    )
     exclusion: float = setting(0.3, "no jumps nearer than this to the frame that plays", "s", 0.0, 10.0)
     end_margin: float = setting(0.5, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
     band_hysteresis: float = setting(
@@ -120,6 +130,7 @@ class MatcherStage:
         self.since_search = 0.0
         self._due = "start"
         self.band = ""
+        self.tempo = 1.0
         self._searched_wish: tuple[F64, float] = (np.zeros(2), 0.0)
 
     def set_scale(self, scale: float) -> None:
@@ -170,14 +181,28 @@ class MatcherStage:
             return None
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*wish.position, wish.yaw]))
-            self._due, self.band = "start", ""
+            self._due, self.band, self.tempo = "start", "", 1.0
         elif verdict == CARRY:
             self.control.carry(wish.new_from_old)
         elif verdict == HOLD:
             self._due = self._due or "abrupt"
         match = self._decide(dt, wish)
-        self.control.step(dt, self.player.advance(dt), np.asarray(wish.position), wish.yaw)
+        self._set_tempo(dt, wish)
+        self.control.step(dt, self.player.advance(dt * self.tempo), np.asarray(wish.position), wish.yaw)
         return self._make_pose(wish), match
+
+    def _set_tempo(self, dt: float, wish: Trajectory) -> None:
+        """Catch up or wait by playing faster or slower: feet stay planted, which a pull at the root cannot do."""
+        x, y, yaw = self.control.root
+        own = self.player.root_velocity()
+        speed, goal = math.hypot(own[0], own[1]), 1.0
+        if speed > SLOWEST_TEMPO:
+            c, s = math.cos(yaw), math.sin(yaw)
+            ahead, left = wish.position[0] - x, wish.position[1] - y
+            behind = (own[0] * (c * ahead + s * left) + own[1] * (c * left - s * ahead)) / speed
+            limit = self.settings.tempo
+            goal += max(-limit, min(limit, behind / (speed * CATCH_UP_S)))
+        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
 
     def _decide(self, dt: float, wish: Trajectory) -> Match:
         """Search when there is reason to, jump when it is worth it."""
@@ -232,7 +257,7 @@ class MatcherStage:
         if fits:
             cost = self.engine.cost(query, self.weights, current)
         radius = round(self.settings.exclusion * self.database.rate) if fits else 0
-        bound = cost * (1 - self.settings.margin) if fits else math.inf
+        bound = max(0.0, cost * (1 - self.settings.margin) - self.settings.jump_cost) if fits else math.inf
         frame, found = self.engine.search(
             query,
             self.weights,
@@ -309,6 +334,8 @@ class MatcherStage:
         positions, rotations, velocities, angular = self.player.pose()
         x, y, yaw = self.control.root
         moved = self.control.velocity
+        velocities *= np.float32(self.tempo)
+        angular *= np.float32(self.tempo)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(

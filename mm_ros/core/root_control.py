@@ -10,7 +10,7 @@ import numpy as np
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.types import F64
 
-SOFT_WALL = 0.3  # share of the accuracy from which on the pull grows
+SOFT_WALL = 0.6  # share of the accuracy from which on the pull grows
 WALL_RATE = 35.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well inside of 0.1 m
 
 
@@ -41,8 +41,7 @@ class RootControlSettings(Settings):
     synchronization: float = setting(
         0.5, "mode synchronization (Karst 2023): share of the wished place mixed in each 1/60 s", "", 0.0, 1.0
     )
-    jump_halflife: float = setting(
-        0.1, "a jump's change of root velocity decays with this half-life", "s", 0.0, 1.0
+    jump_halflife: float = setting(0.03, "a jump's change of root velocity decays with this half-life", "s", 0.0, 1.0
     )
 
 
