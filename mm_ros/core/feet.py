@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 
 from mm_ros.core import quat
 from mm_ros.core.body import LEG_STRIDE, turn_joint, update_room
-from mm_ros.core.ik import bend_limits, bend_normal, bend_two, soft_reach
+from mm_ros.core.ik import bend_limits, bend_two, soft_reach, swung_normal
 from mm_ros.core.jit import njit
 from mm_ros.core.quat import Quat, Row, Vec
 from mm_ros.core.skeleton import LEFT_UPPER_LEG, Skeleton
 from mm_ros.core.springs import LN2, decay, decay3
 from mm_ros.core.types import F64
 
+KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
 STRETCH_ZONE = 0.03  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
 SHORTEST_ZONE = 0.004  # m of it also where the motion stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
 TOE_TIP = 0.07  # m ahead of the toe joint
-HEEL_RAISE_LIMIT = 0.9  # rad that a far hip may lift the heel of a standing foot
-UNREACHABLE = 0.03  # m that a standing toe may miss its place before it lets go
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all
+UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets go
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.5, 0.15  # m, m/s, s: when a foot that let go has left
 LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
 HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
@@ -74,12 +75,11 @@ def place_foot(
 ) -> None:  # fmt: skip
     """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes."""
     rest_toe = feet.rest[side, 0]
-    bone = quat.get3(feet.ankle_to_toe, side)
     lift = toe_matched[2] - rest_toe
     if lift < LANDING_ZONE:
         lift = LANDING_ZONE * math.exp(lift / LANDING_ZONE - 1.0)
     wish = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
-    wish_yaw = heading_of(foot, bone)
+    wish_yaw = heading_of(foot, quat.get3(feet.ankle_to_toe, side))
     first = feet.ready[0] == 0
     pace, turn = (0.0, 0.0, 0.0), 0.0  # of the wish
     if not first and dt > 0.0:
@@ -89,15 +89,28 @@ def place_foot(
     toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, dt)
     foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
     toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
-    missed = pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
-    _remember(feet, side, toe, yaw, wish, wish_yaw, dt, first)
-    if feet.locked[side] and missed > UNREACHABLE:
+    pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
+    reached = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE + 3)
+    missed = quat.sub(reached, toe)
+    _remember(feet, side, reached, yaw, wish, wish_yaw, dt, first)
+    if feet.locked[side] and quat.norm(missed) > UNREACHABLE:
+        quat.put3(feet.offset, side, quat.add(quat.get3(feet.offset, side), missed))
         release(feet, t, side, wish, wish_yaw, pace, turn, contact)
 
 
 @njit
 def heading_of(foot: Row, bone: Row) -> float:
+    """Yaw of the line from ankle to toe; of a foot that points steeply down (and, swinging through, backward) the yaw
+    that its axis to the left tells, which stays level then."""
     d = quat.rotate(foot, bone)
+    left = quat.rotate(foot, (0.0, 1.0, 0.0))
+    ahead = quat.unit((left[1], -left[0], 0.0), (1.0, 0.0, 0.0))
+    ahead = quat.rotate(quat.from_yaw(math.atan2(bone[1], bone[0])), ahead)
+    flat = (ahead[0] * d[0] + ahead[1] * d[1]) / max(quat.norm(d), 1e-6)
+    u = min(max((flat - 0.3) / 0.3, 0.0), 1.0)
+    w = u * u * (3.0 - 2.0 * u)
+    d = quat.unit((d[0], d[1], 0.0), ahead)
+    d = quat.mix(ahead, d, w)
     return math.atan2(d[1], d[0])
 
 
@@ -207,8 +220,8 @@ def _remember(
 @njit
 def pose_leg(
     body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float
-) -> float:
-    """Bends the leg so that the toe joint comes to `toe`. Returns by how much it misses (m)."""
+) -> None:
+    """Bends the leg so that the toe joint comes to `toe`, or as near as the leg is long."""
     leg = LEFT_UPPER_LEG + side * LEG_STRIDE
     bone = quat.get3(feet.ankle_to_toe, side)
     hip = quat.get3(body.room_positions, leg)
@@ -225,24 +238,24 @@ def pose_leg(
     reach = min(d, longest)
     reach = max(reach, bend_limits(lengths[side, 2], lengths[side, 3], SHARPEST_KNEE))
     end = quat.add(hip, quat.scale(quat.unit(line, (0.0, 0.0, -1.0)), reach))
-    thigh, shin = quat.get4(body.room_rotations, leg), quat.get4(body.room_rotations, leg + 1)
-    knee, old_end = quat.get3(body.room_positions, leg + 1), quat.get3(body.room_positions, leg + 2)
-    normal = bend_normal(hip, knee, old_end, quat.rotate(thigh, (0.0, 1.0, 0.0)))
-    thigh, shin, knee = bend_two(hip, knee, old_end, end, normal, thigh, shin)
+    hinge = quat.rotate(quat.get4(body.room_rotations, leg), KNEE_AXIS)
+    normal = swung_normal(hip, quat.get3(body.room_positions, leg + 2), hinge, end)
+    thigh, shin, knee = bend_two(
+        hip, end, normal, quat.get3(body.positions, leg + 1), quat.get3(body.positions, leg + 2), KNEE_AXIS
+    )
     turn_joint(body, leg, thigh)
     quat.put3(body.room_positions, leg + 1, knee)
     turn_joint(body, leg + 1, shin)
     turn_joint(body, leg + 2, quat.normalize(foot))
     turn_joint(body, leg + 3, quat.normalize(_tip_above_floor(toes, toe, ground)))
     update_room(body, leg, leg + 4)
-    return abs(d - reach)
 
 
 @njit
 def _pitch_axis(foot: Row, bone: Row) -> Vec:
-    """Horizontal, to the left of the foot; turning about it by a positive angle lowers the toe, so raises the heel."""
-    d = quat.rotate(foot, bone)
-    return quat.unit((-d[1], d[0], 0.0), quat.rotate(foot, (0.0, 1.0, 0.0)))
+    """Horizontal, to the left of the heading; turning about it by a positive angle lowers the toe, so raises the heel."""
+    yaw = heading_of(foot, bone)
+    return (-math.sin(yaw), math.cos(yaw), 0.0)
 
 
 @njit
@@ -265,7 +278,10 @@ def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: 
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     wanted = soft_reach(far, longest, zone)
-    if far - wanted < 1e-6:
+    down = quat.rotate(foot, bone)
+    steep = math.asin(max(min(-down[2] / quat.norm(down), 1.0), -1.0))
+    most = min(HEEL_RAISE_LIMIT, STEEPEST_FOOT - steep)
+    if far - wanted < 1e-6 or most <= 0.0:
         return (foot[0], foot[1], foot[2], foot[3])
     angle = 0.0
     for _ in range(5):
@@ -278,7 +294,7 @@ def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: 
         slope = -quat.dot(quat.cross(axis, quat.scale(d, -1.0)), quat.unit(line, axis))
         if slope < 0.02:
             break
-        angle = min(angle + far / slope, HEEL_RAISE_LIMIT)
+        angle = min(angle + far / slope, most)
     return quat.normalize(quat.mul(quat.about(axis, angle), foot))
 
 
@@ -288,7 +304,7 @@ def _tip_above_floor(toes: Row, toe: Row, ground: float) -> Quat:
     low = ground - toe[2]
     if tip[2] >= low or tip[2] > 0.0:
         return (toes[0], toes[1], toes[2], toes[3])
-    axis = quat.unit((-tip[1], tip[0], 0.0), quat.rotate(toes, (0.0, 1.0, 0.0)))
+    axis = _pitch_axis(toes, (1.0, 0.0, 0.0))
     have = max(min(tip[2] / TOE_TIP, 1.0), -1.0)
     want = max(min(low / TOE_TIP, 1.0), -1.0)
     return quat.mul(quat.about(axis, math.asin(have) - math.asin(want)), toes)

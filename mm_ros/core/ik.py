@@ -40,38 +40,30 @@ def bend_limits(first: float, second: float, sharpest: float) -> float:
 
 
 @njit
-def bend_normal(root: Row, middle: Row, end: Row, hinge: Row) -> Vec:
-    """Unit normal of the limb's plane, on the side of the unit vector `hinge`, which decides for a straight limb."""
-    a = quat.unit(quat.sub(middle, root), (0.0, 0.0, -1.0))
-    b = quat.unit(quat.sub(end, middle), a)
-    raw = quat.cross(a, b)  # length: sine of the bend
-    raw = quat.sub(raw, quat.scale(hinge, min(quat.dot(raw, hinge), 0.0)))  # no joint bends the wrong way
-    n = quat.add(raw, quat.scale(hinge, 0.15))
-    line = quat.unit(quat.sub(end, root), a)
-    return quat.unit(quat.across(n, line), quat.unit(quat.across(hinge, line), hinge))
+def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
+    """Unit normal of the limb's plane after the limb has swung to `target` by the shortest way.
+
+    `hinge` is the present direction of the middle joint's axis. The axis decides, not the present triangle: that one
+    has no plane in a straight limb, and a wrong one where a blend has bent the joint sideways.
+    """
+    line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
+    new_line = quat.unit(quat.sub(target, root), line)
+    n = quat.across(quat.rotate(quat.between(line, new_line), quat.across(hinge, line)), new_line)
+    return quat.unit(n, quat.unit(quat.across((0.0, 1.0, 0.0), new_line), (1.0, 0.0, 0.0)))
 
 
 @njit
 def bend_two(
-    root: Row, middle: Row, end: Row, target: Row, normal: Row, q_first: Row, q_second: Row
+    root: Row, target: Row, normal: Row, first_bone: Row, second_bone: Row, axis: Row
 ) -> tuple[Quat, Quat, Vec]:
-    """New global rotations of the two bones, and the middle joint, so that `end` comes to `target`.
+    """Room rotations of the two bones, and the middle joint, with the end at `target`, which must be within reach.
 
-    `normal` is the unit normal of the present plane; the plane swings along with the limb by the shortest way, so the
-    knee (or elbow) keeps its direction. `target` must be within reach.
+    `first_bone`, `second_bone`: the bones in their own joints' axes; `axis`: the hinge in those. `normal`: where the
+    hinge points in the room, unit and normal to root–target; the limb bends about it by a positive angle.
     """
-    first = quat.norm(quat.sub(middle, root))
-    second = quat.norm(quat.sub(end, middle))
-    line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
-    new_line = quat.unit(quat.sub(target, root), line)
-    n = quat.rotate(quat.between(line, new_line), normal)
-    n = quat.unit(quat.across(n, new_line), n)
-    new_middle = corner(root, target, quat.cross(new_line, n), first, second)
-    new_end = target
-    a = quat.aligning(
-        quat.unit(quat.sub(middle, root), line), normal, quat.unit(quat.sub(new_middle, root), new_line), n
-    )
-    b = quat.aligning(
-        quat.unit(quat.sub(end, middle), line), normal, quat.unit(quat.sub(new_end, new_middle), new_line), n
-    )
-    return quat.normalize(quat.mul(a, q_first)), quat.normalize(quat.mul(b, q_second)), new_middle
+    first, second = quat.norm(first_bone), quat.norm(second_bone)
+    line = quat.unit(quat.sub(target, root), (0.0, 0.0, -1.0))
+    middle = corner(root, target, quat.cross(line, normal), first, second)
+    a = quat.aligning(quat.scale(first_bone, 1.0 / first), axis, quat.unit(quat.sub(middle, root), line), normal)
+    b = quat.aligning(quat.scale(second_bone, 1.0 / second), axis, quat.unit(quat.sub(target, middle), line), normal)
+    return a, b, middle

@@ -37,6 +37,7 @@ class Hold(NamedTuple):
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
+    hips: F64  # (3, 3): how far the hips are moved for the head, its rate, and (1 once it is known, …)
 
 
 def make_source() -> Source:
@@ -48,7 +49,7 @@ def make_source() -> Source:
 def make_hold() -> Hold:
     q = np.zeros((R, 4))
     q[:, 0] = 1.0
-    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R))
+    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((3, 3)))
 
 
 @njit
@@ -174,8 +175,9 @@ def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any
     base_p, base_q = quat.get3(body.room_positions, 0), quat.get4(body.room_rotations, 0)
     p, q, w = follow_target(hold, t, HEAD_ROLE, seen[HEAD_ROLE] != 0, p, q, base_p, base_q, dt)
     if w <= 0.0:
+        hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
-    return place_head(body, p, q, w, t.lean_limit, t.hips_reach)
+    return place_head(body, hold.hips, p, q, w, t.lean_limit, t.hips_reach, dt)
 
 
 @njit

@@ -89,6 +89,7 @@ class PostStage:
         clear_offsets(self._source.offsets)
         clear_offsets(self._hold.gap)
         self._hold.weight[:] = 0
+        self._hold.hips[:] = 0
         self._feet = make_feet(self.skeleton)
 
     def _carry(self, new_from_old: F64) -> None:

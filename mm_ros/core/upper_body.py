@@ -37,6 +37,8 @@ SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
 COMFORTABLE_SHIFT = 0.08  # m; people lean rather than push the hips farther than this
 LEAN_SHARE = 0.5  # of what is beyond
 
+HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # of the hips' memory on their way after the head
+
 REACH_ZONE = 0.008  # m of an arm's length in which it stretches ever more slowly
 SHARPEST_ELBOW = 2.65  # rad
 CLAVICLE_START = 0.92  # share of the arm's length from which on the shoulder follows
@@ -46,8 +48,13 @@ WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ l
 
 
 @njit
-def place_head(body: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float) -> Vec:
-    """Moves hips, spine, neck and head. Returns how far the hips were moved."""
+def place_head(
+    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float, dt: float
+) -> Vec:
+    """Moves hips, spine, neck and head. Returns how far the hips were moved.
+
+    The hips follow calmly (`track`): what is quick in the way to the head is the spine's, a degree or so.
+    """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
     goal = quat.slerp(matched_head, rotation, weight)
@@ -55,20 +62,45 @@ def place_head(body: Any, target: Row, rotation: Row, weight: float, lean_limit:
     turn = quat.mul_inv(goal, matched_head)
     _twist_spine(body, turn)
     neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
-    start = quat.get3(body.room_positions, HIPS)
-    for i in range(3):
-        turn_joint(body, NECK, neck)
-        turn_joint(body, HEAD, goal)
-        update_room(body, HEAD, TORSO_STOP)
-        missing = quat.sub(target, quat.get3(body.room_positions, HEAD))
-        if i == 0:
-            _lean(body, missing, lean_limit)
-            continue
-        hips = quat.add(quat.get3(body.room_positions, HIPS), missing)
-        shift = quat.sub(hips, start)
-        flat = quat.shortened((shift[0], shift[1], 0.0), hips_reach)
-        _move_hips(body, quat.add(start, (flat[0], flat[1], shift[2])))
-    return quat.sub(quat.get3(body.room_positions, HIPS), start)
+    missing = _turn_head(body, neck, goal, target)
+    asked = quat.sub(missing, _leaned(body, missing, lean_limit))
+    flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
+    shift = follow_calmly(track, (flat[0], flat[1], asked[2]), dt)
+    _move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
+    upright = _torso_axis(body)
+    for _ in range(2):
+        missing = _turn_head(body, neck, goal, target)
+        _lean(body, missing, upright, lean_limit)
+    _turn_head(body, neck, goal, target)
+    return shift
+
+
+@njit
+def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
+    """Gives neck and head their rotations; returns what the head's place lacks to the target."""
+    turn_joint(body, NECK, neck)
+    turn_joint(body, HEAD, head)
+    update_room(body, HEAD, TORSO_STOP)
+    return quat.sub(target, quat.get3(body.room_positions, HEAD))
+
+
+@njit
+def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
+    """A filter of value and rate: calms trembling, has no lag behind what moves steadily. track: value, rate, (ready,)."""
+    if track[2, 0] == 0.0 or dt <= 0.0:
+        if track[2, 0] == 0.0:
+            quat.put3(track, 0, goal)
+            quat.put3(track, 1, (0.0, 0.0, 0.0))
+            track[2, 0] = 1.0
+        return quat.get3(track, 0)
+    for k in range(3):
+        # Fading memory of the past, falling to one half in the half-life; the height has no spine to make up for it.
+        memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
+        x = track[0, k] + track[1, k] * dt
+        lacking = goal[k] - x
+        track[0, k] = x + (1.0 - memory * memory) * lacking
+        track[1, k] += (1.0 - memory) ** 2 * lacking / dt
+    return quat.get3(track, 0)
 
 
 @njit
@@ -108,16 +140,38 @@ def _twist_spine(body: Any, turn: Row) -> None:
 
 
 @njit
-def _lean(body: Any, missing: Row, limit: float) -> None:
+def _height(body: Any) -> float:
+    """Of the head above the lowest joint that leans."""
+    return max(
+        quat.norm(quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, SPINE))), 1e-3
+    )
+
+
+@njit
+def _leaned(body: Any, missing: Row, limit: float) -> Vec:
+    """The part of a horizontal way that people lean rather than walk their hips."""
+    flat = (missing[0], missing[1], 0.0)
+    beyond = LEAN_SHARE * max(quat.norm(flat) - COMFORTABLE_SHIFT, 0.0)
+    if beyond <= 0.0 or limit <= 0.0:
+        return (0.0, 0.0, 0.0)
+    most = 0.8 * _height(body) * limit
+    return quat.scale(quat.unit(flat, (1.0, 0.0, 0.0)), most * (1.0 - math.exp(-beyond / most)))
+
+
+@njit
+def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
+    """Bends the spine toward the head's place until the torso has left `upright` (its matched line) by the limit."""
     flat = (missing[0], missing[1], 0.0)
     distance = quat.norm(flat)
-    beyond = LEAN_SHARE * max(distance - COMFORTABLE_SHIFT, 0.0)
-    if beyond <= 0.0 or limit <= 0.0:
+    if distance < 1e-6 or limit <= 0.0:
         return
-    up = quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, SPINE))
-    angle = limit * (1.0 - math.exp(-beyond / (max(quat.norm(up), 1e-3) * limit)))
     axis = quat.unit(quat.cross((0.0, 0.0, 1.0), flat), (0.0, 1.0, 0.0))
-    _bend_spine(body, quat.about(axis, angle))
+    _bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
+    line = _torso_axis(body)
+    away = quat.between(upright, line)
+    beyond = quat.angle_of(away) - limit
+    if beyond > 0.0:
+        _bend_spine(body, quat.share(away, -beyond / quat.angle_of(away)))
 
 
 @njit
