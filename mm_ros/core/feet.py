@@ -32,6 +32,7 @@ UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets g
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.5, 0.15  # m, m/s, s: when a foot that let go has left
 LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
 HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
+TELEPORT = 1.0  # m: nobody steps that far at once; the foot is simply there
 SETTLED = 0.002  # m: a foot that is nearer to its lock counts as held
 
 
@@ -177,7 +178,10 @@ def release(
     feet.turn[side, 1] = feet.heading[side, 1] - turn
     feet.locked[side] = 0
     feet.over[side] = 0.0
-    if contact:
+    if quat.norm(quat.get3(feet.offset, side)) > TELEPORT:
+        quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
+        quat.put3(feet.rate, side, (0.0, 0.0, 0.0))
+    elif contact:
         feet.stepping[side] = t.step_s
 
 
@@ -253,7 +257,7 @@ def pose_leg(
 
 @njit
 def _pitch_axis(foot: Row, bone: Row) -> Vec:
-    """Horizontal, to the left of the heading; turning about it by a positive angle lowers the toe, so raises the heel."""
+    """Horizontal, to the left of the heading; a positive turn about it lowers the toe, so raises the heel."""
     yaw = heading_of(foot, bone)
     return (-math.sin(yaw), math.cos(yaw), 0.0)
 

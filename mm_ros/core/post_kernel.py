@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mm_ros.core import quat
-from mm_ros.core.body import LEG_STRIDE, update_room
+from mm_ros.core.body import LEG_STRIDE, turn_joint, update_room
 from mm_ros.core.feet import place_foot
 from mm_ros.core.inertialize import Offsets, decay_offset, make_offsets, offset_between, start_offset, with_offset
 from mm_ros.core.jit import njit
 from mm_ros.core.quat import Quat, Row, Vec
-from mm_ros.core.skeleton import HIPS, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
-from mm_ros.core.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, R
-from mm_ros.core.upper_body import place_hand, place_head
+from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
+from mm_ros.core.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, WAIST_ROLE, R
+from mm_ros.core.upper_body import move_hips, place_hand, place_head, torso_axis
 
+WORN_LEAN_LIMIT = 0.7  # rad: with a tracker on the hips the lean is measured, not guessed
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker that comes back
 
 
@@ -37,7 +38,7 @@ class Hold(NamedTuple):
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
-    hips: F64  # (3, 3): how far the hips are moved for the head, its rate, and (1 once it is known, …)
+    hips: F64  # (3, 3): how far the hips are moved for the head; its rate; (1 once known, lean added in rad, 0)
 
 
 def make_source() -> Source:
@@ -154,30 +155,62 @@ def post_step(
     quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
     update_room(body, 0, J)
     toes = (quat.get3(body.room_positions, LEFT_TOES), quat.get3(body.room_positions, LEFT_TOES + LEG_STRIDE))
-    feet_q = (quat.get4(body.room_rotations, LEFT_TOES - 1), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE - 1))
+    feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    upright = torso_axis(body)
+    worn = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, worn, dt)
+    hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
     for side in range(2):
-        toe = quat.add(toes[side], (shift[0], shift[1], 0.0))
-        place_foot(
-            body, feet, lengths, t, side, toe, feet_q[side], toes_q[side], contacts[side] != 0, grounds[1 + side], dt
-        )
+        toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
+        foot, stands = feet_q[side], contacts[side] != 0
+        role = LEFT_FOOT_ROLE + side
+        p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
+        if w > 0.0:  # a tracker on the foot knows better than any lock
+            foot = quat.slerp(foot, q, w)
+            worn_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            toe = quat.mix(toe, (worn_toe[0], worn_toe[1], worn_toe[2] - grounds[1 + side]), w)
+            stands = False
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], dt)
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
 
 
 @njit
-def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> Vec:
-    p, q = wear(quat.get3(trackers, HEAD_ROLE), quat.get4(rotations, HEAD_ROLE), devices[HEAD_ROLE])
-    base_p, base_q = quat.get3(body.room_positions, 0), quat.get4(body.room_rotations, 0)
-    p, q, w = follow_target(hold, t, HEAD_ROLE, seen[HEAD_ROLE] != 0, p, q, base_p, base_q, dt)
+def _target(
+    body: Any, hold: Any, t: Any, role: int, base: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
+    dt: float,
+) -> tuple[Vec, Quat, float]:  # fmt: skip
+    """Where the joint that wears a device should be, and how much that counts; joint `base` carries it while lost."""
+    p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
+    base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
+    return follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)
+
+
+@njit
+def _waist(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> float:
+    """Hips on the tracker that somebody wears there. Returns how much it counts."""
+    p, q, w = _target(body, hold, t, WAIST_ROLE, 0, trackers, rotations, seen, devices, dt)
+    if w > 0.0:
+        turn_joint(body, HIPS, quat.slerp(quat.get4(body.room_rotations, HIPS), q, w))
+        move_hips(body, quat.mix(quat.get3(body.room_positions, HIPS), p, w))
+    return w
+
+
+@njit
+def _head(
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, worn: float, dt: float
+) -> Vec:
+    """`worn`: hips on a tracker stay there, and the torso leans as far as it must."""
+    p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     if w <= 0.0:
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
-    return place_head(body, hold.hips, p, q, w, t.lean_limit, t.hips_reach, dt)
+    lean = t.lean_limit + worn * max(WORN_LEAN_LIMIT - t.lean_limit, 0.0)
+    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - worn, dt)
 
 
 @njit
@@ -186,8 +219,6 @@ def _hand(
     dt: float,
 ) -> None:  # fmt: skip
     role = LEFT_HAND_ROLE + side
-    p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
-    base_p, base_q = quat.get3(body.room_positions, UPPER_CHEST), quat.get4(body.room_rotations, UPPER_CHEST)
-    p, q, w = follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)
+    p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, rotations, seen, devices, dt)
     if w > 0.0:
         place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +14,17 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.feet import SETTLED, make_feet
 from mm_ros.core.floor import FlatFloor, Floor
 from mm_ros.core.inertialize import clear_offsets
-from mm_ros.core.post_kernel import make_hold, make_source, post_step
+from mm_ros.core.post_kernel import make_hold, make_source, post_step, wear
 from mm_ros.core.post_settings import PostSettings, tuning
 from mm_ros.core.skeleton import Skeleton
+from mm_ros.core.springs import damp
 from mm_ros.core.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
 
 __all__ = ["PostSettings", "PostStage"]
+
+GROUND_HALFLIFE_S = 0.15  # the root's way up and down uneven ground
+SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
 class PostStage:
@@ -61,6 +66,8 @@ class PostStage:
         self._hold, self._feet = make_hold(), make_feet(self.skeleton)
         self._last: AvatarPose | None = None
         self._stretch = (0, 0)
+        self._ground: float | None = None
+        self._sitting: float | None = None  # height of the head joint of a user who sits
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
@@ -71,8 +78,8 @@ class PostStage:
         if judged.verdict == CARRY and trackers is not None:
             self._carry(trackers.new_from_old)
         fresh = self._last is None
-        self._load(matched)
-        p, q, seen = self._targets(trackers)
+        self._load(matched, judged.dt)
+        p, q, seen = self._targets(trackers, judged.dt)
         if fresh:
             self._hold.weight[:] = seen
         jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
@@ -91,6 +98,7 @@ class PostStage:
         self._hold.weight[:] = 0
         self._hold.hips[:] = 0
         self._feet = make_feet(self.skeleton)
+        self._ground = self._sitting = None
 
     def _carry(self, new_from_old: F64) -> None:
         """Re-centred: everything that is known in the room moves along."""
@@ -102,17 +110,29 @@ class PostStage:
         self._feet.yaw[:] += yaw
         self._feet.heading[:, 0] += yaw
         self._feet.wish_yaw[:] += yaw
+        root = self._source.root
+        root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
+        root[0, 3] += yaw
 
-    def _load(self, matched: AvatarPose) -> None:
+    def _load(self, matched: AvatarPose, dt: float) -> None:
         n = self._new
         n.positions[:], n.rotations[:] = matched.positions, matched.rotations
         n.velocities[:], n.angular_velocities[:] = matched.velocities, matched.angular_velocities
         n.root[0, :3] = matched.root[:3]
         n.root[0, 3] = rot.yaw_of(matched.root[3:])
-        if not (np.isfinite(n.positions).all() and np.isfinite(n.rotations).all() and np.isfinite(n.root).all()):
+        if not all(np.isfinite(a).all() for a in n[:5]):
             raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
+        n.root[0, 2] += self._under_feet(dt)
 
-    def _targets(self, trackers: TrackerFrame | None) -> tuple[F64, F64, NDArray[np.uint8]]:
+    def _under_feet(self, dt: float) -> float:
+        """Height that the root follows: of the ground between the feet."""
+        root, toes, ready = self._new.root[0], self._feet.toe, self._feet.ready[0]
+        places = toes[:, :2] if ready else root[None, :2]
+        height = float(np.mean([self.floor(float(x), float(y)) for x, y in places]))
+        self._ground = height if self._ground is None else damp(self._ground, height, GROUND_HALFLIFE_S, dt)
+        return self._ground
+
+    def _targets(self, trackers: TrackerFrame | None, dt: float) -> tuple[F64, F64, NDArray[np.uint8]]:
         """Positions, rotations, and which of them count: tracked or extrapolated, finite, with a real rotation."""
         if trackers is None:
             return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
@@ -122,22 +142,49 @@ class PostStage:
         s = self._settings
         good &= np.array([s.head, s.hands, s.hands, s.extra_trackers, s.extra_trackers, s.extra_trackers])
         bad = ~good[:, None]
-        return np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q), good.astype(np.uint8)
+        p, q = np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q)
+        if s.posture == "seated" and good[HEAD_ROLE]:
+            p[: LEFT_HAND_ROLE + 2, 2] += self._lift(p[HEAD_ROLE], q[HEAD_ROLE], dt)
+        return p, q, good.astype(np.uint8)
+
+    def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
+        """From a chair to upright: what the sitting head, at its usual height, lacks to the standing one.
+
+        The usual height is found quickly upward (sitting up) and slowly downward (bending over the desk).
+        """
+        head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
+        if self._sitting is None:
+            self._sitting = float(head[2])
+        slow = SITTING_UP_HALFLIFE_S if head[2] > self._sitting else SITTING_DOWN_HALFLIFE_S
+        self._sitting = float(damp(self._sitting, float(head[2]), slow, dt))
+        return self.skeleton.head_height - self._sitting
 
     def _grounds(self) -> F64:
         root, toes = self._new.root[0], self._feet.toe
-        return np.array([self.floor(root[0], root[1]), self.floor(*toes[0, :2]), self.floor(*toes[1, :2])])
+        places = toes[:, :2] if self._feet.ready[0] else np.array([root[:2], root[:2]])
+        return np.array([self._ground, *(self.floor(float(x), float(y)) for x, y in places)], np.float64)
 
     def _published(self, matched: AvatarPose, dt: float) -> AvatarPose:
         positions, rotations = self._body.positions.astype(np.float32), self._body.rotations.astype(np.float32)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
+        if self._last is not None and dt > 0:
+            velocities[1:] = (positions[1:] - self._last.positions[1:]) / dt
+            angular[1:] = rot.log(rot.multiply(rotations[1:], rot.inverse(self._last.rotations[1:]))) / dt
         return replace(
             matched,
             root=np.concatenate([self._new.root[0, :3], rot.from_yaw(self._new.root[0, 3])]),
             positions=positions,
             rotations=rotations,
+            velocities=velocities,
+            angular_velocities=angular,
             locked=self._held(),
         )
+
+    @property
+    def added_lean_deg(self) -> float:
+        """By how much the last step leaned the torso for the head's sake."""
+        return math.degrees(self._hold.hips[2, 1])
 
     def _held(self) -> NDArray[np.bool_]:
         """Locked feet that have arrived at their place."""

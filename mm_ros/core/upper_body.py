@@ -49,9 +49,10 @@ WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ l
 
 @njit
 def place_head(
-    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float, dt: float
-) -> Vec:
-    """Moves hips, spine, neck and head. Returns how far the hips were moved.
+    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
+    free: float, dt: float,
+) -> Vec:  # fmt: skip
+    """Moves hips (as much as they are `free`, 0 … 1), spine, neck and head. Returns how far the hips were moved.
 
     The hips follow calmly (`track`): what is quick in the way to the head is the spine's, a degree or so.
     """
@@ -65,9 +66,9 @@ def place_head(
     missing = _turn_head(body, neck, goal, target)
     asked = quat.sub(missing, _leaned(body, missing, lean_limit))
     flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
-    shift = follow_calmly(track, (flat[0], flat[1], asked[2]), dt)
-    _move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
-    upright = _torso_axis(body)
+    shift = quat.scale(follow_calmly(track, (flat[0], flat[1], asked[2]), dt), free)
+    move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
+    upright = torso_axis(body)
     for _ in range(2):
         missing = _turn_head(body, neck, goal, target)
         _lean(body, missing, upright, lean_limit)
@@ -86,7 +87,7 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 
 @njit
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
-    """A filter of value and rate: calms trembling, has no lag behind what moves steadily. track: value, rate, (ready,)."""
+    """A filter of value and rate: calms trembling, no lag behind steady moves. track: value, rate, ready."""
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:
             quat.put3(track, 0, goal)
@@ -104,7 +105,7 @@ def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
 
 
 @njit
-def _move_hips(body: Any, position: Row) -> None:
+def move_hips(body: Any, position: Row) -> None:
     local = quat.unrotate(
         quat.get4(body.room_rotations, 0), quat.sub(position, quat.get3(body.room_positions, 0))
     )
@@ -113,7 +114,7 @@ def _move_hips(body: Any, position: Row) -> None:
 
 
 @njit
-def _torso_axis(body: Any) -> Vec:
+def torso_axis(body: Any) -> Vec:
     line = quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS))
     return quat.unit(line, (0.0, 0.0, 1.0))
 
@@ -132,7 +133,7 @@ def _bend_spine(body: Any, whole: Row) -> None:
 
 @njit
 def _twist_spine(body: Any, turn: Row) -> None:
-    axis = _torso_axis(body)
+    axis = torso_axis(body)
     asked = quat.twist(turn, axis)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0)
     if beyond > 0.0:
@@ -167,7 +168,7 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
         return
     axis = quat.unit(quat.cross((0.0, 0.0, 1.0), flat), (0.0, 1.0, 0.0))
     _bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
-    line = _torso_axis(body)
+    line = torso_axis(body)
     away = quat.between(upright, line)
     beyond = quat.angle_of(away) - limit
     if beyond > 0.0:
