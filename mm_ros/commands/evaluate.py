@@ -1,0 +1,104 @@
+"""How good is it, on your motion."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, write_json
+from mm_ros.core.errors import MmRosError
+
+HELP = "the chain offline over clips or sessions, against truth and baselines"
+
+EXAMPLE = """examples:
+  mm_ros evaluate take1.bvh take2.bvh --database my.mmdb
+  mm_ros evaluate clips/ --jobs 2 --json table.json --html report.html
+  mm_ros evaluate recording/           a session: what can be measured without a truth"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders, archives; sessions")
+    parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
+    parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
+    parser.add_argument("--predictor", default="network", choices=("network", "paper", "hmd_forward"))
+    parser.add_argument("--rows", default="", help="only these, with commas (ours is always there)")
+    parser.add_argument("--rate", type=float, default=90.0, help="of simulated trackers, Hz (default: %(default)s)")
+    parser.add_argument("--noise", type=float, default=0.0, help="of simulated trackers, m (three times as many rad)")
+    parser.add_argument("--dropouts", type=float, default=0.0, help="of each controller, a minute")
+    parser.add_argument("--grips", type=float, default=0.0, help="controllers held turned by so much, rad")
+    parser.add_argument("--look-around", type=float, default=0.0, help="turns of the head alone, rad")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="a report with plots, in one file")
+    parser.add_argument("--video", type=Path, metavar="FILE", help="a GIF of the first clip, truth beside ours")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.commands.progress import Progress
+    from mm_ros.core.simulated_trackers import Simulation
+    from mm_ros.io.default_database import default_database_path
+    from mm_ros.offline.evaluation import table
+    from mm_ros.offline.evaluation.evaluate import evaluate
+    from mm_ros.offline.evaluation.rows import chosen
+
+    if args.jobs < 1:
+        raise MmRosError(f"--jobs: expected 1 or more, came {args.jobs}")
+    simulation = Simulation(
+        rate=args.rate, noise_m=args.noise, noise_rad=3 * args.noise, dropouts_per_minute=args.dropouts,
+        grip_sd_rad=args.grips, look_around_rad=args.look_around, seed=args.seed,
+    )  # fmt: skip
+    tell = Progress()
+    database = args.database or default_database_path(tell)
+    keep = bool(args.html or args.video)
+    result = evaluate(args.paths, database, chosen(args.rows), _settings(args), simulation, args.jobs, tell, keep)
+    tell.end()
+    print(table.text(table.lines(result.table["summary"])))
+    if result.table["kinds"].get("ours"):
+        print("\nours, by kind of motion")
+        print(table.text(table.kind_lines(result.table["kinds"]["ours"])))
+    print(f"\n{result.table['seconds']:.0f} s of motion; hash of all poses of ours: {result.table['hash']}")
+    if result.table["brute_equals_ours"] is False:
+        print("!!! brute force gave other poses than ours: the search is not exact")
+    write_json(args.json, finite(result.table))
+    _write_pictures(args, result)
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> Any:
+    from mm_ros.core.avatar import AvatarSettings
+    from mm_ros.core.matcher import MatcherSettings
+    from mm_ros.core.orientation import OrientationSettings
+
+    return AvatarSettings(
+        orientation=OrientationSettings(predictor=args.predictor),
+        matcher=MatcherSettings(position_accuracy=args.position_accuracy),
+    )
+
+
+def _write_pictures(args: argparse.Namespace, result: Any) -> None:
+    if args.html:
+        from mm_ros.offline.evaluation.report import write_report
+
+        write_report(args.html, result)
+        print(f"report: {args.html}")
+    if args.video:
+        from mm_ros.offline.evaluation.report import write_video
+
+        write_video(args.video, result.outcomes[0])
+        print(f"film: {args.video}")
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN: what could not be measured is null."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [finite(v) for v in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value

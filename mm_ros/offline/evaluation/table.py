@@ -1,0 +1,59 @@
+"""The table for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mm_ros.offline.evaluation.rows import ROW_NAMES
+
+# Metric, heading, factor, digits, which statistic.
+COLUMNS = (
+    ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
+    ("facing_error_deg", "facing °", 1, 1, "mean"),
+    ("facing_error_deg", "facing p95 °", 1, 1, "p95"),
+    ("facing_error_root_deg", "facing (root) °", 1, 1, "mean"),
+    ("target_error_m", "target cm", 100, 1, "mean"),
+    ("root_error_m", "root cm", 100, 1, "mean"),
+    ("head_error_m", "head cm", 100, 2, "mean"),
+    ("head_error_deg", "head °", 1, 2, "mean"),
+    ("hand_error_m", "hands p99 cm", 100, 2, "p99"),
+    ("lean_deg", "lean p95 °", 1, 1, "p95"),
+    ("stance_drift_m", "drift cm", 100, 2, "median"),
+    ("stance_twist_deg", "twist °", 1, 1, "median"),
+    ("skate_ratio", "skate", 1, 3, ""),
+    ("floor_penetration_m", "floor p99 cm", 100, 2, "p99"),
+    ("jitter", "jitter m/s³", 1, 0, ""),
+    ("jumps_per_s", "jumps/s", 1, 2, ""),
+    ("pops_per_min", "pops/min", 1, 1, ""),
+    ("start_lag_s", "start lag s", 1, 2, "median"),
+    ("stop_lag_s", "stop lag s", 1, 2, "median"),
+    ("step_ms", "step ms", 1, 2, "median"),
+)
+KIND_COLUMNS = tuple(c for c in COLUMNS if c[0] in (
+    "predicted_facing_error_deg", "facing_error_deg", "target_error_m", "root_error_m", "lean_deg"))  # fmt: skip
+
+
+def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
+    metric, _, factor, digits, statistic = column
+    value = row.get(metric)
+    if isinstance(value, dict):
+        value = value.get(statistic)
+    return "–" if value is None else f"{value * factor:.{digits}f}"
+
+
+def lines(summary: dict[str, Any]) -> list[list[str]]:
+    """First the headings; a metric a line, a row of the summary a column: twenty metrics do not fit side by side."""
+    names = [n for n in ROW_NAMES if n in summary]
+    body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
+    return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
+
+
+def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:
+    head = ["kind", "seconds", *(c[1] for c in KIND_COLUMNS)]
+    return [head, *([k, f"{v['seconds']:.0f}", *(cell(v, c) for c in KIND_COLUMNS)] for k, v in kinds.items())]
+
+
+def text(rows: list[list[str]]) -> str:
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    padded = [[v.rjust(w) for v, w in zip(r, widths, strict=True)] for r in rows]
+    return "\n".join("  ".join([r[0].ljust(widths[0]), *p[1:]]) for r, p in zip(rows, padded, strict=True))

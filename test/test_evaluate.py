@@ -1,0 +1,169 @@
+"""The evaluation: deterministic, exact against brute force, honest on motion whose answer is known."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mm_ros.commands.evaluate import finite
+from mm_ros.core import rotations as rot
+from mm_ros.core.avatar import Avatar, AvatarSettings
+from mm_ros.core.calibration import from_skeleton
+from mm_ros.core.clip import Clip
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.procedural import make_clips
+from mm_ros.core.simulated_trackers import Simulation, simulate_clip
+from mm_ros.core.skeleton import HEAD, LEFT_FOOT
+from mm_ros.core.still import StillStage, stillest_row
+from mm_ros.io.database import read_database
+from mm_ros.io.default_database import default_database_path
+from mm_ros.offline import explain
+from mm_ros.offline.evaluation import measure, run, table
+from mm_ros.offline.evaluation.evaluate import Evaluation, evaluate
+from mm_ros.offline.evaluation.report import line_plot, peaks, write_report
+from mm_ros.offline.evaluation.rows import CHAIN_ROWS, chosen
+
+
+@pytest.fixture(scope="module")
+def clips() -> list[Clip]:
+    made = make_clips(3)
+    walk = next(c for c in made if c.name.startswith("walk") and c.seconds > 5)
+    turn = next(c for c in made if c.name.startswith("turn") and c.seconds > 3)
+    return [walk.cut(0, 240), turn.cut(0, 200)]
+
+
+def evaluated(clips: list[Clip], rows: str = "ours", jobs: int = 1, keep: bool = False, **options) -> Evaluation:
+    simulation = Simulation(**options)
+    return evaluate([], default_database_path(), chosen(rows), AvatarSettings(), simulation, jobs,
+                    lambda *_: None, keep, clips)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result(clips):
+    return evaluated(clips, "", keep=True)
+
+
+def test_the_same_input_gives_the_same_bytes(clips, result):
+    assert evaluated(clips).table["hash"] == result.table["hash"]
+
+
+def test_two_jobs_give_the_table_of_one(clips):
+    one, two = (evaluated(clips, "ours,drag", jobs).table for jobs in (1, 2))
+    for t in (one, two):
+        for m in (*t["summary"].values(), *(r for c in t["clips"] for r in c["rows"].values())):
+            m.pop("step_ms", None)  # wall time
+    assert json.dumps(finite(one)) == json.dumps(finite(two))
+
+
+def test_brute_force_gives_the_very_same_poses(result):
+    assert result.table["brute_equals_ours"] is True
+
+
+def test_all_rows_are_there(result):
+    assert set(result.table["summary"]) == {
+        "ours", "ground_truth", "database", "hmd_forward", "drag", "no_foot_lock", "brute",
+    }  # fmt: skip
+
+
+def test_noise_needs_a_seed_to_differ(clips):
+    same = [evaluated(clips[:1], noise_m=0.002, seed=4).table["hash"] for _ in range(2)]
+    other = evaluated(clips[:1], noise_m=0.002, seed=5).table["hash"]
+    assert same[0] == same[1] != other
+
+
+def test_dragging_a_still_pose_skates_and_matching_does_not(result):
+    summary = result.table["summary"]
+    assert summary["drag"]["skate_ratio"] > 3 * summary["ours"]["skate_ratio"]
+
+
+def test_ground_truth_has_no_error_columns(result):
+    assert "root_error_m" not in result.table["summary"]["ground_truth"]
+
+
+def test_a_foot_that_slides_two_centimetres_a_second_drifts_so(clips):
+    clip = clips[0]
+    positions = np.tile(clip.skeleton.rest_positions(), (120, 1, 1)).astype(np.float64)
+    positions[:, :, 0] += 0.02 * np.arange(120)[:, None] / 60
+    truth = measure.Truth(positions, np.tile([1.0, 0, 0, 0], (120, 23, 1)), np.zeros(120), np.ones((120, 2), bool))
+    assert measure.of_truth(truth, np.inf).values["stance_drift_m"].max() == pytest.approx(0.02 * 119 / 60, abs=1e-6)
+
+
+def test_a_head_turned_by_thirty_degrees_costs_headset_forward_thirty_degrees(clips):
+    standing = next(c for c in make_clips(3) if c.name.startswith("idle")).cut(0, 180)
+    rotations = standing.rotations.copy()
+    rotations[:, HEAD] = rot.multiply(rot.from_yaw(np.full(180, np.radians(30))), rotations[:, HEAD])
+    turned = Clip("turned", standing.rate, standing.skeleton, standing.positions, rotations)
+    summary = evaluated([turned], "hmd_forward").table["summary"]
+    assert summary["hmd_forward"]["predicted_facing_error_deg"]["median"] == pytest.approx(30, abs=6)
+
+
+def test_one_pop_is_counted_once(clips):
+    positions, _ = clips[0].globals()
+    positions = positions.astype(np.float64)
+    limit = 1.0 * np.percentile(np.abs(np.diff(positions, n=2, axis=0)) * 3600, 99.99) * 2
+    calm = measure.of_body(positions, np.zeros((len(positions), 2), bool), 4.0, limit).numbers["pops_per_min"]
+    positions[100:, LEFT_FOOT] += 0.3
+    popped = measure.of_body(positions, np.zeros((len(positions), 2), bool), 4.0, limit).numbers["pops_per_min"]
+    assert (popped - calm) * len(positions) / 60 / 60 == pytest.approx(1.0)
+
+
+def test_json_is_without_nan(result):
+    json.dumps(finite(result.table), allow_nan=False)
+
+
+def test_the_table_names_every_row(result):
+    text = table.text(table.lines(result.table["summary"]))
+    assert all(name in text for name in result.table["summary"])
+    assert len({len(line) for line in text.splitlines()}) == 1
+
+
+def test_an_unknown_row_is_refused_with_the_rows():
+    with pytest.raises(MmRosError, match=r"'best'.*no_foot_lock"):
+        chosen("best")
+
+
+def test_the_report_is_one_file_with_pictures_of_the_worst_moments(result, tmp_path):
+    pytest.importorskip("PIL", reason="pillow is not installed")
+    write_report(tmp_path / "r.html", result)
+    text = (tmp_path / "r.html").read_text()
+    assert text.count("data:image/png;base64,") >= 2
+    assert "http" not in text
+    assert result.table["hash"] in text
+
+
+def test_a_plot_keeps_a_single_high_value():
+    values = np.zeros(5000)
+    values[1234] = 7.0
+    assert "top 7.0" in line_plot("x", [values], ["a"], 1.0)
+
+
+def test_peaks_keep_their_distance():
+    assert peaks(np.array([0.0, 5, 4, 0, 0, 3, 0]), 2, 3) == [1, 5, 3]
+
+
+def test_the_still_pose_stands_and_faces_the_wish():
+    database = read_database(default_database_path())
+    row = stillest_row(database)
+    assert database.contacts[row].all()
+    avatar = Avatar(database, from_skeleton(database.skeleton))
+    assert StillStage(database, 1.0).skeleton_hash == avatar.matcher.skeleton_hash
+
+
+def test_an_explanation_adds_up(clips):
+    database = read_database(default_database_path())
+    avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, from_skeleton(clips[0].skeleton))
+    e = explain.explain(simulate_clip(clips[0]), avatar, 2.0, 4)
+    assert e.at <= 2.0
+    assert sum(e.winner.by_feature.values()) == pytest.approx(e.winner.cost, rel=1e-5)
+    assert e.winner.cost == pytest.approx(e.match.cost, rel=1e-3)
+    assert len(e.runners_up) == 4
+    assert [c.cost for c in e.runners_up] == sorted(c.cost for c in e.runners_up)
+
+
+def test_explaining_a_moment_outside_is_refused(clips):
+    database = read_database(default_database_path())
+    avatar = Avatar(database, from_skeleton(clips[0].skeleton))
+    with pytest.raises(MmRosError, match="0 to 3"):
+        explain.explain(simulate_clip(clips[0]), avatar, 99.0)
+
+
