@@ -1,0 +1,49 @@
+"""Two bones reach, bend the right way, and never pop."""
+
+import numpy as np
+import pytest
+
+from mm_ros.core import ik, quat
+
+A, B = (0.0, 0.0, -0.45), (0.02, 0.0, -0.40)  # thigh and shin in their own axes
+KNEE = (0.0, 1.0, 0.0)
+
+
+def solve(target: tuple[float, float, float], hinge: tuple[float, float, float] = KNEE) -> np.ndarray:
+    n = ik.swung_normal((0.0, 0.0, 0.0), (0.0, 0.0, -0.8), hinge, target)
+    a, b, middle = ik.bend_two((0.0, 0.0, 0.0), target, n, A, B, KNEE)
+    assert quat.rotate(a, A) == pytest.approx(middle, abs=1e-9)
+    end = quat.add(middle, quat.rotate(b, B))
+    return np.array([middle, end, quat.rotate(a, KNEE), n])
+
+
+@pytest.mark.parametrize("target", [(0.1, 0.05, -0.7), (-0.2, 0.1, -0.5), (0.0, 0.0, -0.84), (0.3, -0.3, 0.3)])
+def test_the_end_comes_to_the_target_and_the_knee_points_ahead(target: tuple[float, float, float]) -> None:
+    middle, end, hinge, n = solve(target)
+    assert end == pytest.approx(np.array(target), abs=1e-9)
+    assert hinge == pytest.approx(n, abs=1e-6)
+    line = np.array(target) / np.linalg.norm(target)
+    bend = np.dot(np.cross(middle, np.array(target) - middle), n)
+    assert bend >= 0
+    assert np.linalg.norm(middle - line * (middle @ line)) == pytest.approx(np.linalg.norm(np.cross(middle, line)))
+
+
+def test_a_turned_hinge_turns_the_knee() -> None:
+    outward = (-np.sin(0.5), np.cos(0.5), 0.0)
+    middle = solve((0.0, 0.0, -0.7), outward)[0]
+    assert np.arctan2(middle[1], middle[0]) == pytest.approx(0.5)
+
+
+def test_soft_reach_is_the_distance_until_near_the_end_and_never_beyond() -> None:
+    d = np.linspace(0, 2, 4001)
+    r = np.array([ik.soft_reach(x, 1.0, 0.05) for x in d])
+    assert np.array_equal(r[d <= 0.95], d[d <= 0.95])
+    assert r.max() < 1.0 + 1e-12
+    slope = np.diff(r) / np.diff(d)
+    assert (slope >= 0).all() and np.abs(np.diff(slope)).max() < 0.02  # no kink
+
+
+def test_bend_limits() -> None:
+    assert ik.bend_limits(0.4, 0.3, 0.0) == pytest.approx(0.7)
+    assert ik.bend_limits(0.4, 0.3, np.pi / 2) == pytest.approx(0.5)
+    assert ik.bend_limits(0.4, 0.3, np.pi) == pytest.approx(0.1)
