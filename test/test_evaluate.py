@@ -7,7 +7,7 @@ import pytest
 
 from mm_ros.commands.evaluate import finite
 from mm_ros.core import rotations as rot
-from mm_ros.core.avatar import Avatar, AvatarSettings
+from mm_ros.core.avatar import AvatarSettings
 from mm_ros.core.calibration import from_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
@@ -145,7 +145,7 @@ def test_the_still_pose_stands_and_faces_the_wish():
     database = read_database(default_database_path())
     row = stillest_row(database)
     assert database.contacts[row].all()
-    avatar = Avatar(database, from_skeleton(database.skeleton))
+    avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, from_skeleton(database.skeleton))
     assert StillStage(database, 1.0).skeleton_hash == avatar.matcher.skeleton_hash
 
 
@@ -162,7 +162,7 @@ def test_an_explanation_adds_up(clips):
 
 def test_explaining_a_moment_outside_is_refused(clips):
     database = read_database(default_database_path())
-    avatar = Avatar(database, from_skeleton(clips[0].skeleton))
+    avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, from_skeleton(clips[0].skeleton))
     with pytest.raises(MmRosError, match="0 to 3"):
         explain.explain(simulate_clip(clips[0]), avatar, 99.0)
 

@@ -1,4 +1,4 @@
-"""Runs the whole chain over a recorded or simulated track of trackers and keeps what each stage said, frame by frame."""
+"""Runs the whole chain over a track of trackers and keeps what each stage said, frame by frame."""
 
 from __future__ import annotations
 

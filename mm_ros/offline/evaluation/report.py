@@ -34,7 +34,7 @@ figcaption{font-size:13px;color:#555}svg{background:#fafbfc;border:1px solid #e3
 
 def write_report(path: Path, evaluation: Evaluation) -> None:
     t, outcomes = evaluation.table, evaluation.outcomes
-    what = f"{t['seconds']:.0f} s of motion in {len(t['clips'])} clips; hash of all poses of ours <code>{t['hash']}</code>"
+    what = f"{t['seconds']:.0f} s of motion in {len(t['clips'])} clips; hash of our poses <code>{t['hash']}</code>"
     parts = [f"<h1>mm_ros evaluate</h1><p>{what}</p>", _table(table.lines(t["summary"]))]
     if t["kinds"].get("ours"):
         parts += ["<h2>Ours, by kind of motion</h2>", _table(table.kind_lines(t["kinds"]["ours"]))]
