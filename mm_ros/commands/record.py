@@ -1,0 +1,90 @@
+"""`mm_ros record`: an avatar's inputs into a rosbag2."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, table, write_json
+
+HELP = "record trackers, calibration and truth as a session (rosbag2)"
+
+EXAMPLE = """examples:
+  mm_ros record -o walk                        until Ctrl-C
+  mm_ros record -o walk --seconds 60 --outputs what the graph made of it too, under recorded/
+  ros2 bag info walk; ros2 bag play walk       a session is an ordinary bag
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("-o", "--output", type=Path, help="new folder (default: session_DATE_TIME)")
+    parser.add_argument("--avatar", default="avatar", help="namespace to record (default: %(default)s)")
+    parser.add_argument("--outputs", action="store_true", help="also trajectory, poses, match, under recorded/")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time (default: at Ctrl-C)")
+    parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
+    parser.add_argument(
+        "--compression",
+        choices=("none", "message", "file", "storage"),
+        default="none",
+        help="zstd (default: %(default)s)",
+    )
+    parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    import rclpy
+    from rclpy.parameter import Parameter
+
+    from mm_ros.ros.recorder import Recorder
+
+    output = args.output or Path(f"session_{datetime.now():%Y%m%d_%H%M%S}")
+    rclpy.init(args=[])
+    overrides = [Parameter("use_sim_time", value=True)] if args.use_sim_time else []
+    try:
+        node = Recorder(
+            output, args.avatar.strip("/"), args.outputs, args.storage, args.compression, parameter_overrides=overrides
+        )
+        print(f"recording /{args.avatar.strip('/')} into {output}; Ctrl-C ends it", flush=True)
+        _spin(node, args.seconds)
+        node.close()
+    finally:
+        rclpy.try_shutdown()
+    return _tell(node, output, args.json)
+
+
+def _spin(node: Any, seconds: float) -> None:
+    """Both ways to stop end the recording in good order."""
+    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda got, _: stopped.append(got))
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    end = time.monotonic() + seconds if seconds else float("inf")
+    while not stopped and time.monotonic() < end:
+        try:
+            executor.spin_once(timeout_sec=min(0.2, max(0.0, end - time.monotonic())))
+        except ExternalShutdownException:
+            return
+
+
+def _tell(node: Any, output: Path, json: Path | None) -> int:
+    counts = {topic: n for topic, n in node.bag.counts.items() if n}
+    print(table(("topic", "messages"), list(counts.items())))
+    print(f"{node.seconds:.1f} s in {output}")
+    write_json(json, {"path": output, "seconds": node.seconds, "messages": counts})
+    if not any(topic.endswith("/trackers") for topic in counts):
+        print("mm_ros: no trackers came. Is the graph running, and in this namespace?", file=sys.stderr)
+        return 1
+    return 0

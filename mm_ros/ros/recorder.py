@@ -1,0 +1,64 @@
+"""Topics of one avatar into a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+from mm_ros import graph
+from mm_ros.io.bag import BagWriter
+from mm_ros.io.session import INPUTS, LATCHED, RECORDED
+from mm_ros.ros.qos import message_class, publisher_qos
+
+OUTPUTS = ("body_orientation", "trajectory", "matched_pose", "match", "pose", "skeleton")
+DEPTH = 200  # a disk that stalls for two seconds loses nothing
+
+
+class Recorder(Node):
+    """Messages are written as they come over the wire, unread."""
+
+    def __init__(
+        self,
+        path: Path,
+        avatar: str,
+        outputs: bool = False,
+        storage: str = "mcap",
+        compression: str = "none",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__("recorder", namespace=avatar, **kwargs)
+        self.bag = BagWriter(path, storage, compression)
+        self.first_ns = self.last_ns = 0
+        wanted = {name: name for name in INPUTS} | {name: f"{RECORDED}/{name}" for name in OUTPUTS if outputs}
+        for name, inside in wanted.items():
+            t = graph.TOPICS[name]
+            topic = f"/{avatar}/{inside}"
+            self.bag.add_topic(topic, t.type, latched=name in LATCHED)
+            self.create_subscription(message_class(t.type), t.name, self._keeper(topic), _qos(t.qos), raw=True)
+
+    def _keeper(self, topic: str) -> Any:
+        def keep(data: bytes) -> None:
+            now_ns = self.get_clock().now().nanoseconds
+            self.first_ns = self.first_ns or now_ns
+            self.last_ns = now_ns
+            self.bag.write(topic, now_ns, bytes(data))
+
+        return keep
+
+    @property
+    def seconds(self) -> float:
+        return (self.last_ns - self.first_ns) * 1e-9
+
+    def close(self) -> None:
+        self.bag.close()
+
+
+def _qos(qos: graph.Qos) -> QoSProfile:
+    """Reliable, unlike the graph's own subscriptions: a recording is not in a hurry and should be whole."""
+    out = publisher_qos(qos)
+    out.reliability = ReliabilityPolicy.RELIABLE
+    out.depth = max(DEPTH, out.depth)
+    return out

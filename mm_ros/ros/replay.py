@@ -1,0 +1,157 @@
+"""A session onto topics: keeps time, pauses by service, and is /clock when asked to be."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
+from std_srvs.srv import SetBool
+
+from mm_ros import graph
+from mm_ros.core.errors import MmRosError
+from mm_ros.io.bag import Bag
+from mm_ros.io.player import Due, Player, Rewriter
+from mm_ros.io.session import LATCHED, choose_avatar, input_topics
+from mm_ros.ros.qos import message_class, publisher_qos
+
+CLOCK_PERIOD_S = 0.01
+
+
+class Replay(Node):
+    """Services: `replay/pause` (std_srvs/SetBool). Parameter `position`: seconds into the session; setting it seeks."""
+
+    def __init__(
+        self,
+        bag: Bag,
+        avatar: str = "",
+        rate: float = 1.0,
+        start_s: float = 0.0,
+        loop: bool = False,
+        clock: bool = False,
+        source_avatar: str = "",
+        **kwargs: Any,
+    ) -> None:
+        inside = choose_avatar(bag, source_avatar)
+        super().__init__("replay", namespace=avatar or inside or "avatar", **kwargs)
+        self._names = input_topics(bag, inside)
+        messages = sorted(bag.messages(set(self._names)), key=lambda m: m.logged_ns)
+        self._latched = [m for m in messages if self._names[m.topic] in LATCHED]
+        stream = [m for m in messages if self._names[m.topic] not in LATCHED]
+        self.player = Player(stream, rate, start_s, loop)
+        self._rewriter = Rewriter(stream, rate)
+        self._own_clock = clock
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+        self._stop = threading.Event()
+        self.errors_s: list[float] = []
+        self._publishers_of = {
+            topic: self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+            for topic, t in ((topic, graph.TOPICS[name]) for topic, name in self._names.items())
+        }
+        t = graph.TOPICS["/clock"]
+        self._clock_publisher = self.create_publisher(Clock, t.name, publisher_qos(t.qos)) if clock else None
+        self.create_service(SetBool, "replay/pause", self._on_pause)
+        self.declare_parameter("position", start_s, ParameterDescriptor(description="seconds into the session"))
+        self.add_on_set_parameters_callback(self._on_parameters)
+
+    def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        with self._lock:
+            (self.player.pause if request.data else self.player.resume)(time.monotonic())
+            at_s = (self.player.position_ns(time.monotonic()) - self.player.first_ns) * 1e-9
+        self._changed.set()
+        response.success = True
+        response.message = f"{'paused' if request.data else 'playing'} at {at_s:.2f} s of {self.player.seconds:.2f} s"
+        return response
+
+    def _on_parameters(self, parameters: list[Parameter]) -> SetParametersResult:
+        try:
+            for p in parameters:
+                if p.name == "position":
+                    with self._lock:
+                        self.player.seek(float(p.value), time.monotonic())
+                    self._changed.set()
+        except MmRosError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def wait_for(self, subscribers: int, seconds: float) -> None:
+        """Until so many listen to the trackers: a graph that still loads would miss the first ones."""
+        publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
+        end = time.monotonic() + seconds
+        while publisher.get_subscription_count() < subscribers:
+            if time.monotonic() > end:
+                raise MmRosError(
+                    f"after {seconds:g} s {publisher.get_subscription_count()} listen to "
+                    f"{self.resolve_topic_name('trackers')}, and {subscribers} were to be waited for"
+                )
+            time.sleep(0.02)
+
+    def play(self) -> None:
+        """Until the end, or `end()`."""
+        self._tell_latched()
+        with self._lock:
+            self.player.begin(time.monotonic())
+        next_tick = time.monotonic()
+        while not self._stop.is_set():
+            if self._clock_publisher is not None and time.monotonic() >= next_tick:
+                self._tick()
+                next_tick = max(next_tick + CLOCK_PERIOD_S, time.monotonic())
+            with self._lock:
+                due = self.player.take(time.monotonic())
+                ended = self.player.ended
+                wait = self.player.wait_s(time.monotonic())
+            if due is not None:
+                self._publish(due)
+            elif ended:
+                return
+            else:
+                longest = max(0.0, next_tick - time.monotonic()) if self._clock_publisher is not None else 0.5
+                self._changed.wait(min(wait, longest))
+                self._changed.clear()
+
+    def end(self) -> None:
+        self._stop.set()
+        self._changed.set()
+
+    def _tell_latched(self) -> None:
+        latest = {m.topic: m for m in self._latched}
+        for topic, message in latest.items():
+            self._publishers_of[topic].publish(message.data)
+
+    def _publish(self, due: Due) -> None:
+        if self._clock_publisher is not None:
+            self._tick(due.message.logged_ns)
+            new_ns = None
+        else:
+            # The present, for the time at which it was due: how late this loop is does not show in the stamps.
+            new_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.at) * 1e9)
+        data = self._rewriter.rewritten(due.message, due.run, new_ns)
+        self._publishers_of[due.message.topic].publish(data)
+        self.errors_s.append(time.monotonic() - due.at)
+
+    def _tick(self, at_ns: int | None = None) -> None:
+        assert self._clock_publisher is not None
+        ns = self.player.position_ns(time.monotonic()) if at_ns is None else at_ns
+        self._clock_publisher.publish(Clock(clock=Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)))
+
+
+def spin_in_background(node: Node) -> tuple[SingleThreadedExecutor, threading.Thread]:
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+
+    def spin() -> None:
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            pass
+
+    thread = threading.Thread(target=spin, name="services", daemon=True)
+    thread.start()
+    return executor, thread
