@@ -54,12 +54,13 @@ class MotionMatcher(AvatarNode):
         trajectory = trajectory_from_ros(msg)
         if not self._follows(trajectory.source):
             return
+        self._stage.explain = self._match.get_subscription_count() > 0
         pose, match = self._stage.step(trajectory)
         if pose.stamp_ns != trajectory.stamp_ns:
             self.health.dropped += 1  # late or double
             return
         self._pose.publish(avatar_pose_to_ros(pose))
-        if self._match.get_subscription_count():
+        if self._stage.explain:
             self._match.publish(match_to_ros(match, pose, self._database.layout.column_names))
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band

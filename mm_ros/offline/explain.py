@@ -38,6 +38,7 @@ def explain(track: TrackerTrack, avatar: Avatar, at: float, k: int = 5) -> Expla
     if not 0 <= at <= last:
         raise MmRosError(f"--at: expected 0 to {last:.2f} s, came {at:g}")
     avatar.warm_up()
+    avatar.matcher.explain = True
     found: Explanation | None = None
     before = -1
     for i in range(len(track)):
@@ -56,13 +57,13 @@ def explain(track: TrackerTrack, avatar: Avatar, at: float, k: int = 5) -> Expla
 
 
 def _explained(avatar: Avatar, match: Match, t: float, before: int, k: int) -> Explanation:
-    matcher = avatar.matcher
-    frames, _, _ = matcher.engine.k_best(match.query, matcher.weights, k + 1, mask=matcher._mask())
-    others = [int(f) for f in frames if int(f) != match.frame and f >= 0][:k]
-    layout, database = matcher.database.layout, matcher.database
+    database = avatar.matcher.database
+    layout, others = database.layout, [int(f) for f in match.runner_up_frames if f >= 0][:k]
+    # Between two frames the nearer one was compared, and `frame` is rounded down.
+    shown = match.frame + int(not np.array_equal(database.features[match.frame], match.winner))
     physical = match.query * database.feature_std + database.feature_mean
     return Explanation(
-        t, match, _candidate(avatar, match.query, match.frame),
+        t, match, _candidate(avatar, match.query, shown),
         tuple(_candidate(avatar, match.query, f) for f in others),
         _candidate(avatar, match.query, before) if before >= 0 else None,
         {name: [float(v) for v in physical[where]] for name, where in layout.offsets.items()},
