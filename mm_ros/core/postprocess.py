@@ -13,7 +13,6 @@ from mm_ros.core.body import limb_lengths, make_body
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.feet import SETTLED, make_feet
 from mm_ros.core.floor import FlatFloor, Floor
-from mm_ros.core.inertialize import clear_offsets
 from mm_ros.core.post_kernel import make_hold, make_source, post_step, wear
 from mm_ros.core.post_settings import PostSettings, tuning
 from mm_ros.core.skeleton import Skeleton
@@ -62,12 +61,7 @@ class PostStage:
 
     def reset(self) -> None:
         self._timeline = Timeline()
-        self._body, self._source, self._new = make_body(), make_source(), make_source()
-        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
-        self._last: AvatarPose | None = None
-        self._stretch = (0, 0)
-        self._ground: float | None = None
-        self._sitting: float | None = None  # height of the head joint of a user who sits
+        self._forget()
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
@@ -92,13 +86,13 @@ class PostStage:
         return self._last
 
     def _forget(self) -> None:
-        self._last = None
-        clear_offsets(self._source.offsets)
-        clear_offsets(self._hold.gap)
-        self._hold.weight[:] = 0
-        self._hold.hips[:] = 0
-        self._feet = make_feet(self.skeleton)
-        self._ground = self._sitting = None
+        """All of it: what is left of an earlier life would show in the first poses of the next."""
+        self._body, self._source, self._new = make_body(), make_source(), make_source()
+        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        self._last: AvatarPose | None = None
+        self._stretch = (0, 0)
+        self._ground: float | None = None
+        self._sitting: float | None = None  # height of the head joint of a user who sits
 
     def _carry(self, new_from_old: F64) -> None:
         """Re-centred: everything that is known in the room moves along."""
