@@ -26,9 +26,7 @@ def test_a_full_stick_reaches_the_speed_of_the_gait(gait, speed):
 def test_what_it_foresees_is_what_comes():
     wishes = hold(stage(), 2, (0.5, 0.5))
     assert wishes[0].positions[2] == pytest.approx(wishes[90].position, abs=1e-5)
-    assert wishes[0].directions[1] == pytest.approx(
-        [math.cos(wishes[60].yaw), math.sin(wishes[60].yaw)], abs=1e-4
-    )
+    assert wishes[0].directions[1] == pytest.approx([math.cos(wishes[60].yaw), math.sin(wishes[60].yaw)], abs=1e-4)
 
 
 def test_letting_go_stops_and_the_dead_zone_is_rest():

@@ -23,9 +23,7 @@ def stage(database, scale: float = 1.0, **settings) -> MatcherStage:
 
 def play(matcher: MatcherStage, seconds: float, wished, start: float = 0.0, rate: float = RATE):
     """`wished(t)` → keyword arguments of `wish`."""
-    return [
-        matcher.step(wish(start + i / rate, **wished(i / rate))) for i in range(round(seconds * rate))
-    ]
+    return [matcher.step(wish(start + i / rate, **wished(i / rate))) for i in range(round(seconds * rate))]
 
 
 def standing(_t: float) -> dict:
@@ -59,9 +57,7 @@ def test_follows_a_start_and_a_stop_within_the_accuracy(database):
 
     matcher = stage(database, position_accuracy=0.3)
     results = play(matcher, 5, wished)
-    errors = [
-        np.hypot(p.root[0] - wished(i / RATE)["position"][0], p.root[1]) for i, (p, _) in enumerate(results)
-    ]
+    errors = [np.hypot(p.root[0] - wished(i / RATE)["position"][0], p.root[1]) for i, (p, _) in enumerate(results)]
     assert max(errors) <= 0.3 + 1e-9
     assert np.mean(errors) < 0.12
     speed = np.diff([p.root[0] for p, _ in results]) * RATE
@@ -199,7 +195,7 @@ def test_master_knobs_and_weights_change_the_columns(database):
     assert matcher.weights[layout.offsets["left_foot_position"]] == pytest.approx(6)
     assert matcher.weights[layout.offsets["trajectory_position"]] == pytest.approx(0.5)
     matcher.settings = MatcherSettings(responsiveness=4.0)
-    assert matcher.weights[layout.offsets["trajectory_direction"]] == pytest.approx(4)
+    assert matcher.weights[layout.offsets["trajectory_direction"]] == pytest.approx(16)  # the layout's own is 4
 
 
 def test_query_of_a_frames_own_future_is_that_frame(database):

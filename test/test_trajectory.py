@@ -7,7 +7,7 @@ from toys import CALIBRATION, trackers
 from mm_ros.core import rotations as rot
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
-from mm_ros.core.types import HEAD_ROLE, LOST, BodyOrientation
+from mm_ros.core.types import HEAD_ROLE, LOST, TRACKED, WAIST_ROLE, BodyOrientation
 
 RATE = 90
 
@@ -175,3 +175,15 @@ def test_half_a_second_without_samples_is_not_integrated():
     wish = predictor.step(frame, facing(frame, 2.0))
     assert np.linalg.norm(wish.velocity) < 1e-6
     assert wish.yaw == pytest.approx(2.0)
+
+
+def test_a_waist_tracker_wins_over_the_guess():
+    predictor = stage()
+    for i in range(90):
+        frame = trackers(i / RATE, (0.3, 0.0, 1.68))
+        frame.positions[WAIST_ROLE] = (0.05, 0.02, 1.0)
+        frame.state[WAIST_ROLE] = TRACKED if i < 60 else LOST
+        wish = predictor.step(frame, facing(frame))
+        if i == 59:
+            assert wish.position == pytest.approx([0.05, 0.02], abs=1e-6)
+    assert wish.position[0] > 0.12

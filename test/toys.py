@@ -17,9 +17,7 @@ SPEEDS = (0.0, 0.6, 1.2, 2.4)
 TURNS = (-1.0, 0.0, 1.0)  # rad/s
 
 
-def _clip(
-    speed: float, turn: float, seconds: float, crouch: float, phase: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _clip(speed: float, turn: float, seconds: float, crouch: float, phase: float) -> tuple[np.ndarray, np.ndarray]:
     """Positions and rotations (F, J, …): an even walk with feet that swing, facing where it goes."""
     t = np.arange(round(seconds * RATE)) / RATE
     skeleton = sk.default_skeleton()
@@ -50,9 +48,7 @@ def toy_database(seconds: float = 6.0) -> MotionDatabase:
             band,
             _clip(speed, turn, seconds, 0.5 * (band == "crouch"), i),
         )
-        for i, (band, speed, turn) in enumerate(
-            (b, s, t) for b in ("upright", "crouch") for s in SPEEDS for t in TURNS
-        )
+        for i, (band, speed, turn) in enumerate((b, s, t) for b in ("upright", "crouch") for s in SPEEDS for t in TURNS)
     ]
     tag_names = ("band_upright", "band_crouch", "fast")
     tags, features = [], []
@@ -79,10 +75,7 @@ def toy_database(seconds: float = 6.0) -> MotionDatabase:
     stops = np.cumsum(counts)
     arrays = {k: np.concatenate(v) for k, v in rows.items()}
     skeleton = sk.default_skeleton()
-    head = (
-        np.array([skeleton.head_height - 0.5 * (part[3] == "crouch") for part in parts])
-        / skeleton.head_height
-    )
+    head = np.array([skeleton.head_height - 0.5 * (part[3] == "crouch") for part in parts]) / skeleton.head_height
     return MotionDatabase(
         skeleton=skeleton,
         rate=RATE,

@@ -74,3 +74,4 @@ class Avatar:
         for trackers in sample_trackers():
             self.step(trackers)
         self.reset()
+        self.matcher.segment = 0

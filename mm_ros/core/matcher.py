@@ -33,9 +33,7 @@ class MatcherSettings(RootControlSettings):
     )
     search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
     quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
-    responsiveness: float = setting(
-        1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0
-    )
+    responsiveness: float = setting(1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0)
     weights: str = setting("", "weights by feature that differ from the layout's: 'name=value, name=value'")
     tags: str = setting("", "only frames that answer this query: '(walk|run)&!crouch'")
     margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
@@ -271,9 +269,7 @@ class MatcherStage:
         match.query, match.continue_cost, match.cost = query, cost, cost
         if self.explain:
             apart = round(self.settings.exclusion * self.database.rate)
-            frames, costs, _ = self.engine.k_best(
-                query, self.weights, 5, mask=mask, apart_frames=max(apart, 1)
-            )
+            frames, costs, _ = self.engine.k_best(query, self.weights, 5, mask=mask, apart_frames=max(apart, 1))
             match.runner_up_frames, match.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
         if frame >= 0:
             match.cost = float(found)

@@ -68,9 +68,7 @@ def _root_between(positions: Any, rotations: Any, row: int, fraction: float) -> 
 
 
 @njit
-def root_delta(
-    positions: Any, rotations: Any, from_row: int, from_fraction: float, row: int, fraction: float
-) -> Any:
+def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: float, row: int, fraction: float) -> Any:
     """Move (x, y) and turn of the root between two moments of a clip, in the root's own axes at the first."""
     x0, y0, yaw0 = _root_between(positions, rotations, from_row, from_fraction)
     x1, y1, yaw1 = _root_between(positions, rotations, row, fraction)

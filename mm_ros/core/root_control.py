@@ -16,9 +16,7 @@ WALL_RATE = 35.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well insi
 
 @dataclass(frozen=True)
 class RootControlSettings(Settings):
-    root_mode: str = setting(
-        "accuracy", "how the root is held to the wish", choices=("accuracy", "synchronization")
-    )
+    root_mode: str = setting("accuracy", "how the root is held to the wish", choices=("accuracy", "synchronization"))
     position_accuracy: float = setting(
         0.1,
         "the root is never farther from the wished position (alpha); 0.1 for oneself, 0.3 for others",
@@ -26,9 +24,7 @@ class RootControlSettings(Settings):
         0.0,
         10.0,
     )
-    facing_accuracy: float = setting(
-        0.6, "the root's facing is never farther from the wished one", "rad", 0.0, 3.2
-    )
+    facing_accuracy: float = setting(0.6, "the root's facing is never farther from the wished one", "rad", 0.0, 3.2)
     position_halflife: float = setting(0.2, "half-life of the pull to the wished position", "s", 0.01, 10.0)
     facing_halflife: float = setting(0.2, "half-life of the pull to the wished facing", "s", 0.01, 10.0)
     pull_share: float = setting(
@@ -41,8 +37,7 @@ class RootControlSettings(Settings):
     synchronization: float = setting(
         0.5, "mode synchronization (Karst 2023): share of the wished place mixed in each 1/60 s", "", 0.0, 1.0
     )
-    jump_halflife: float = setting(0.03, "a jump's change of root velocity decays with this half-life", "s", 0.0, 1.0
-    )
+    jump_halflife: float = setting(0.03, "a jump's change of root velocity decays with this half-life", "s", 0.0, 1.0)
 
 
 def wrap(angle: float) -> float:

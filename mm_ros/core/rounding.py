@@ -11,9 +11,7 @@ from mm_ros.core.types import AvatarPose, BodyOrientation, Trajectory
 
 
 def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
-    return BodyOrientation(
-        int(o.stamp_ns), int(o.epoch), float(o.yaw), float(o.yaw_rate), float(o.sigma), o.source
-    )
+    return BodyOrientation(int(o.stamp_ns), int(o.epoch), float(o.yaw), float(o.yaw_rate), float(o.sigma), o.source)
 
 
 def rounded_trajectory(t: Trajectory) -> Trajectory:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mm_ros.core import quat
 from mm_ros.core.calibration import head_joint_height
+from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.springs import damp, spring, spring_angle
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
@@ -16,6 +17,8 @@ from mm_ros.core.types import (
     F64,
     HEAD_ROLE,
     LOST,
+    ROLES,
+    WAIST_ROLE,
     BodyOrientation,
     Calibration,
     TrackerFrame,
@@ -30,6 +33,7 @@ LEAN_BENT = 0.19  # more, fully bent
 BENT_FROM, BENT_SCALE = 0.035, 0.06  # of the head's drop: where bending begins, and how soon it is full
 LEAN_HALFLIFE_S = 0.15  # a walking head bobs: that is no leaning
 ARC_STEPS = 6  # of the integral along the future way
+WAIST_HALFLIFE_S = 0.1
 LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
 
 
@@ -66,11 +70,14 @@ class TrajectoryStage:
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
         self.lean, self.height_ratio = 0.0, 1.0
+        self.worn = 0.0  # how much the waist tracker counts
+        self.waist = np.zeros(2)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
         """None for a sample that comes late or twice, or that has no head."""
         if trackers.state[HEAD_ROLE] == LOST:
             return None
+        _check(trackers, facing)
         verdict, dt = self.timeline.judge(trackers.stamp_ns, trackers.epoch, trackers.new_from_old)
         if verdict == DROP:
             return None
@@ -83,6 +90,7 @@ class TrajectoryStage:
         self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
         if verdict in (RESET, HOLD):
             self._start(velocity, facing.yaw)
+        velocity = self._with_waist(dt, trackers, velocity)
         self._follow(dt, velocity, facing)
         return self._wish(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
 
@@ -100,6 +108,15 @@ class TrajectoryStage:
         swing = quat.cross(quat.get3(trackers.angular_velocities, HEAD_ROLE), arm)
         velocity = trackers.velocities[HEAD_ROLE]
         return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
+
+    def _with_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
+        """A waist tracker knows where the hips are; it comes and goes softly."""
+        seen = trackers.state[WAIST_ROLE] != LOST
+        self.worn = damp(self.worn, float(seen), WAIST_HALFLIFE_S, dt) if dt > 0 else float(seen)
+        if seen:
+            self.waist = trackers.positions[WAIST_ROLE, :2].copy()
+            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - velocity)
+        return velocity
 
     def _travel(self, new_from_old: F64, dt: float) -> F64:
         """Velocity of stick locomotion: the play space moves, the trackers in it may not."""
@@ -125,9 +142,7 @@ class TrajectoryStage:
 
     def _follow(self, dt: float, velocity: F64, facing: BodyOrientation) -> None:
         s = self.settings
-        self.velocity, self.acceleration = spring(
-            self.velocity, self.acceleration, velocity, s.velocity_halflife, dt
-        )
+        self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
         # an uncertain facing follows more slowly: half a radian doubles the half-life
         halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
@@ -137,7 +152,8 @@ class TrajectoryStage:
 
     def _position(self) -> F64:
         """The hips on the floor, behind the head."""
-        return self.head - self.lean * np.array([math.cos(self.yaw), math.sin(self.yaw)])
+        guess = self.head - self.lean * np.array([math.cos(self.yaw), math.sin(self.yaw)])
+        return guess + self.worn * (self.waist - guess) if self.worn > 1e-3 else guess
 
     def _steady_velocity(self) -> F64:
         """The smoothed velocity with its delay made up for; none while the head only sways."""
@@ -164,11 +180,20 @@ class TrajectoryStage:
         turned = self.turn * s.turn_persistence * -np.expm1(-t / s.turn_persistence)
         fading = np.exp(-t / s.persistence)
         along, across = (fading * np.cos(turned)).mean(1), (fading * np.sin(turned)).mean(1)
-        ways = np.stack(
-            [along * velocity[0] - across * velocity[1], across * velocity[0] + along * velocity[1]], -1
-        )
+        ways = np.stack([along * velocity[0] - across * velocity[1], across * velocity[0] + along * velocity[1]], -1)
         ends = self.turn * s.turn_persistence * -np.expm1(-self.times / s.turn_persistence)
         return ways * self.times[:, None], np.asarray(ends, np.float64)
+
+
+def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
+    """One NaN would stay in the springs for good."""
+    for name in ("positions", "rotations", "velocities", "angular_velocities"):
+        for role in (HEAD_ROLE, WAIST_ROLE):
+            values = getattr(trackers, name)[role]
+            if trackers.state[role] != LOST and not math.isfinite(float(values.sum())):
+                raise MmRosError(f"tracker '{ROLES[role]}': {name} are not finite: {values.tolist()}")
+    if not math.isfinite(facing.yaw + facing.sigma):
+        raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")
 
 
 def _turn_of(pose: F64) -> tuple[float, float]:
@@ -181,5 +206,3 @@ def _ramp(x: float, low: float, high: float) -> float:
     """0 below `low`, 1 above `high`, smooth between."""
     u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
     return u * u * (3 - 2 * u)
-
-
