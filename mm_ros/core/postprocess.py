@@ -63,6 +63,15 @@ class PostStage:
         self._timeline = Timeline()
         self._forget()
 
+    def _forget(self) -> None:
+        """All of it: what is left of an earlier life would show in the first poses of the next."""
+        self._body, self._source, self._new = make_body(), make_source(), make_source()
+        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        self._last: AvatarPose | None = None
+        self._stretch = (0, 0)
+        self._ground: float | None = None
+        self._sitting: float | None = None  # height of the head joint of a user who sits
+
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
         if judged.verdict == DROP and self._last is not None:
@@ -84,15 +93,6 @@ class PostStage:
         )  # fmt: skip
         self._last = self._published(matched, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         return self._last
-
-    def _forget(self) -> None:
-        """All of it: what is left of an earlier life would show in the first poses of the next."""
-        self._body, self._source, self._new = make_body(), make_source(), make_source()
-        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
-        self._last: AvatarPose | None = None
-        self._stretch = (0, 0)
-        self._ground: float | None = None
-        self._sitting: float | None = None  # height of the head joint of a user who sits
 
     def _carry(self, new_from_old: F64) -> None:
         """Re-centred: everything that is known in the room moves along."""
