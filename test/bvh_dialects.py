@@ -52,8 +52,10 @@ def along_x() -> dict[str, np.ndarray]:
 
 LIMBS_LAFAN = ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}Toe")
 LIMBS_XSENS = ("{S}Collar", "{S}Shoulder", "{S}Elbow", "{S}Wrist", "{S}Hip", "{S}Knee", "{S}Ankle", "{S}Toe")
-LIMBS_UNREAL = tuple(f"{n}_{{l}}" for n in ["clavicle", "upperarm", "lowerarm", "hand", "thigh", "calf", "foot", "ball"])
-LIMBS_BANDAI = tuple(f"{n}_{{L}}" for n in ["Shoulder", "UpperArm", "LowerArm", "Hand", "UpperLeg", "LowerLeg", "Foot", "Toes"])
+UNREAL = ("clavicle", "upperarm", "lowerarm", "hand", "thigh", "calf", "foot", "ball")
+LIMBS_UNREAL = tuple(f"{n}_{{l}}" for n in UNREAL)
+BANDAI = ("Shoulder", "UpperArm", "LowerArm", "Hand", "UpperLeg", "LowerLeg", "Foot", "Toes")
+LIMBS_BANDAI = tuple(f"{n}_{{L}}" for n in BANDAI)
 LIMBS_FEW = ("", "{S}UpperArm", "{S}LowerArm", "{S}Hand", "{S}UpperLeg", "{S}LowerLeg", "{S}Foot", "")
 SPINE_UNREAL = dict(zip(SPINE_LAFAN, ("pelvis", "spine_01", "spine_02", "spine_03", "neck_01", "head"), strict=True))
 
