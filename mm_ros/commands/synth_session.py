@@ -1,0 +1,35 @@
+"""`mm_ros synth session`: the synthetic user as a session with its truth."""
+
+from __future__ import annotations
+
+import argparse
+
+from mm_ros.commands import session_options
+
+HELP = "a synthetic user's session: trackers, calibration and the true body"
+
+EXAMPLE = """examples:
+  mm_ros synth session -o user --seconds 120
+  mm_ros synth session -o tall --seed 7 --scale 1.1 --noise 0.001 --dropouts 3
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: %(default)s)")
+    parser.add_argument("--scale", type=float, default=1.0, help="1.1: a person of 1.93 m (default: %(default)s)")
+    session_options.add_output(parser)
+    session_options.add_devices(parser, noise_m=0.0003)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.core.errors import MmRosError
+    from mm_ros.io.session_making import session_of_clips
+    from mm_ros.trackers.synthetic import user_clip
+
+    if not 0.1 <= args.seconds <= 36000:
+        raise MmRosError(f"--seconds: expected 0.1 to 36000, came {args.seconds:g}")
+    if not 0.5 <= args.scale <= 1.5:
+        raise MmRosError(f"--scale: expected 0.5 to 1.5, came {args.scale:g}")
+    clip = user_clip(args.seconds, args.seed, args.scale)
+    return session_options.finish(session_of_clips([clip], session_options.simulation(args), args.output.name), args)
