@@ -19,6 +19,7 @@ from mm_ros.core.skeleton import (
     NAMES,
     PARENTS,
     RIGHT_FOOT,
+    RIGHT_LOWER_LEG,
     RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
     J,

@@ -121,7 +121,12 @@ def decide(
     dt: float,
 ) -> None:  # fmt: skip
     """Lock, hold or release."""
-    feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
+    if feet.stepping[side] > 0.0:
+        feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
+        if feet.stepping[side] == 0.0:  # arrived
+            quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
+            quat.put3(feet.rate, side, (0.0, 0.0, 0.0))
+            feet.turn[side, 0] = feet.turn[side, 1] = 0.0
     height = wish[2] - ground - feet.rest[side, 0]
     if feet.locked[side]:
         feet.over[side] = 0.0 if contact else feet.over[side] + dt
@@ -182,6 +187,8 @@ def release(
         quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
         quat.put3(feet.rate, side, (0.0, 0.0, 0.0))
     elif contact:
+        quat.put3(feet.rate, side, quat.shortened(quat.get3(feet.rate, side), 1.0))
+        feet.turn[side, 1] = min(max(feet.turn[side, 1], -3.0), 3.0)
         feet.stepping[side] = t.step_s
 
 
@@ -190,6 +197,8 @@ def _advance(
     feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, dt: float
 ) -> tuple[Vec, float]:
     """Where toe and heading are now: the goal plus what is left of the offset."""
+    if feet.stepping[side] > 0.0:
+        return _on_step(feet, t, side, wish, wish_yaw)
     halflife = t.lock_halflife if feet.locked[side] else t.release_halflife
     x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), halflife, dt)
     quat.put3(feet.offset, side, x)
@@ -199,10 +208,20 @@ def _advance(
     goal = quat.get3(feet.place, side) if feet.locked[side] else wish
     goal_yaw = feet.yaw[side] if feet.locked[side] else wish_yaw
     toe = quat.add(goal, x)
-    if feet.stepping[side] > 0.0:
-        phase = 1.0 - feet.stepping[side] / t.step_s
-        toe = (toe[0], toe[1], toe[2] + t.step_height * math.sin(math.pi * phase) ** 2)
     return (toe[0], toe[1], max(toe[2], ground + feet.rest[side, 0])), quat.wrap(goal_yaw + a)
+
+
+@njit
+def _on_step(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float) -> tuple[Vec, float]:
+    """A step of our own: the offset at its start goes to nothing by the smoothest way (least jerk), under an arch."""
+    time = t.step_s - feet.stepping[side]
+    u = time / t.step_s
+    left = 1.0 - u * u * u * (10.0 + u * (6.0 * u - 15.0))
+    x = quat.add(quat.get3(feet.offset, side), quat.scale(quat.get3(feet.rate, side), time))
+    toe = quat.add(wish, quat.scale(x, left))
+    arch = t.step_height * math.sin(math.pi * u) ** 2
+    turn = (feet.turn[side, 0] + feet.turn[side, 1] * time) * left
+    return (toe[0], toe[1], toe[2] + arch), quat.wrap(wish_yaw + turn)
 
 
 @njit

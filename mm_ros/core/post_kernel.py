@@ -96,12 +96,14 @@ def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: 
     q, w = with_offset(q_old, w_old, x, v)
     if j == HIPS:
         w = quat.add(w, (0.0, 0.0, lost_turn))
+        q = quat.mul(quat.from_yaw(lost_turn * dt), q)
     x, v = offset_between(q, w, quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j))
     start_offset(s.offsets, j, x, v, t.kind, t.blend_time)
     if j == HIPS:
         v_old = quat.get3(s.velocities, HIPS)
         x, v = decay_offset(s.offsets, J, t.kind, t.halflife, dt)
         p = quat.add(quat.add(quat.get3(s.positions, HIPS), quat.scale(v_old, dt)), x)
+        p = quat.rotate(quat.from_yaw(lost_turn * dt), quat.add(p, quat.scale(lost, dt)))
         x = quat.sub(p, quat.get3(new.positions, HIPS))
         v = quat.add(quat.sub(quat.add(v_old, v), quat.get3(new.velocities, HIPS)), lost)
         v = quat.add(v, quat.cross((0.0, 0.0, lost_turn), p))

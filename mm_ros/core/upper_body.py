@@ -142,10 +142,11 @@ def _twist_spine(body: Any, turn: Row) -> None:
 
 @njit
 def _height(body: Any) -> float:
-    """Of the head above the lowest joint that leans."""
-    return max(
-        quat.norm(quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, SPINE))), 1e-3
-    )
+    """How far the head moves for a radian of bending: its height above the three joints that share it."""
+    head, out = quat.get3(body.room_positions, HEAD), 0.0
+    for j in (SPINE, CHEST, UPPER_CHEST):
+        out += quat.norm(quat.sub(head, quat.get3(body.room_positions, j))) / 3.0
+    return max(out, 1e-3)
 
 
 @njit
@@ -155,7 +156,7 @@ def _leaned(body: Any, missing: Row, limit: float) -> Vec:
     beyond = LEAN_SHARE * max(quat.norm(flat) - COMFORTABLE_SHIFT, 0.0)
     if beyond <= 0.0 or limit <= 0.0:
         return (0.0, 0.0, 0.0)
-    most = 0.8 * _height(body) * limit
+    most = _height(body) * limit
     return quat.scale(quat.unit(flat, (1.0, 0.0, 0.0)), most * (1.0 - math.exp(-beyond / most)))
 
 

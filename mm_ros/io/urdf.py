@@ -124,7 +124,8 @@ def guess_map(robot: Robot, t_pose: dict[str, float] | None = None) -> RobotMap:
 
 
 def _canonical(name: str) -> str:
-    words = [w for w in re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()) if w]
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    words = [w for w in re.split(r"[^a-z]+", apart.lower()) if w]
     for word, joint in _WORDS:
         if not any(w.startswith(word) for w in words):
             continue

@@ -1,0 +1,158 @@
+"""Feet stand still, let go without a jump, and stay above the floor."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mm_ros.core import quat
+from mm_ros.core import rotations as rot
+from mm_ros.core.body import limb_lengths, make_body, update_room
+from mm_ros.core.feet import heading_of, make_feet, place_foot
+from mm_ros.core.metrics import knee_beyond_straight_deg
+from mm_ros.core.post_settings import PostSettings, Tuning, tuning
+from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_LOWER_LEG, LEFT_TOES, LEFT_UPPER_LEG, J, default_skeleton
+
+SKELETON = default_skeleton()
+REST = SKELETON.rest_positions().astype(np.float64)
+LENGTHS = limb_lengths(SKELETON)
+DT = 1 / 90
+
+
+class Leg:
+    """The left leg of a body whose hips hang at `hips`, asked to follow a toe."""
+
+    def __init__(self, settings: PostSettings | None = None) -> None:
+        self.body, self.feet = make_body(), make_feet(SKELETON)
+        self.body.positions[:] = SKELETON.offsets
+        self.tuning: Tuning = tuning(settings or PostSettings())
+        self.hips = (0.0, 0.0, 0.92)
+
+    def step(
+        self, toe: np.ndarray, contact: bool, yaw: float = 0.0, pitch: float = 0.0, ground: float = 0.0
+    ) -> np.ndarray:
+        self.body.positions[HIPS] = self.hips
+        self.body.rotations[1:] = (1.0, 0.0, 0.0, 0.0)
+        self.body.rotations[LEFT_LOWER_LEG] = rot.exp(np.array([0.0, 0.2, 0.0]))
+        update_room(self.body, 0, J)
+        q = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, pitch, 0.0])))
+        place_foot(
+            self.body, self.feet, LENGTHS, self.tuning, 0, tuple(toe), tuple(q), tuple(rot.from_yaw(yaw)), contact,
+            ground, DT,
+        )  # fmt: skip
+        self.feet.ready[0] = 1
+        return self.body.room_positions[LEFT_TOES].copy()
+
+    @property
+    def yaw(self) -> float:
+        return heading_of(tuple(self.body.room_rotations[LEFT_FOOT]), tuple(self.feet.ankle_to_toe[0]))
+
+
+def toe_at(x: float = 0.13, y: float = 0.09, z: float = 0.015) -> np.ndarray:
+    return np.array([x, y, z])
+
+
+def test_a_free_foot_is_where_the_motion_has_it() -> None:
+    leg = Leg()
+    wanted = toe_at(0.2, 0.12, 0.15)
+    assert leg.step(wanted, False, yaw=0.3) == pytest.approx(wanted, abs=1e-6)
+    assert leg.yaw == pytest.approx(0.3)
+
+
+def test_a_standing_foot_stays_while_the_motion_slides() -> None:
+    leg = Leg()
+    path = [leg.step(toe_at(0.13 + 0.001 * i), True, yaw=0.002 * i) for i in range(90)]
+    assert np.ptp(np.array(path)[:, :2], axis=0).max() < 0.005
+    assert leg.feet.locked[0] == 1 and abs(leg.yaw) < 0.02
+
+
+def test_the_motion_lets_go_and_the_way_back_is_smooth() -> None:
+    leg = Leg()
+    path, contact = [], True
+    for i in range(200):
+        contact = i < 90
+        lift = max(0.0, 0.1 * math.sin((i - 90) * DT * 4)) if i >= 90 else 0.0
+        path.append(leg.step(toe_at(0.13 + 0.001 * i, z=0.015 + lift), contact))
+    velocity = np.diff(path, axis=0) / DT
+    assert leg.feet.locked[0] == 0
+    assert np.linalg.norm(np.diff(velocity, axis=0), axis=1).max() / DT < 60  # m/s²
+    assert path[-1][:2] == pytest.approx(toe_at(0.13 + 0.199)[:2], abs=0.01)
+
+
+def test_far_from_the_motion_it_lets_go_and_steps() -> None:
+    leg = Leg()
+    leg.step(toe_at(), True)
+    heights = [leg.step(toe_at(0.13 + 0.25), True)[2] for _ in range(60)]
+    assert max(heights) > 0.04  # lifted, not dragged
+    assert leg.feet.locked[0] == 1  # and stands again
+    assert leg.feet.place[0, 0] == pytest.approx(0.38, abs=0.02)
+
+
+def test_turned_away_from_the_motion_it_lets_go() -> None:
+    leg = Leg()
+    leg.step(toe_at(), True)
+    for _ in range(60):
+        leg.step(toe_at(), True, yaw=math.radians(50))
+    assert leg.yaw == pytest.approx(math.radians(50), abs=0.05)
+
+
+def test_one_foot_waits_until_the_other_has_stepped() -> None:
+    leg = Leg()
+    leg.step(toe_at(), True)
+    leg.feet.stepping[1] = 0.2
+    leg.step(toe_at(0.13 + 0.25), True)
+    assert leg.feet.locked[0] == 1
+    leg.step(toe_at(0.13 + 0.35), True)
+    assert leg.feet.locked[0] == 0  # too far to wait
+
+
+def test_without_the_lock_it_slides() -> None:
+    leg = Leg(PostSettings(foot_lock=False))
+    for i in range(30):
+        toe = leg.step(toe_at(0.13 + 0.001 * i), True)
+    assert toe[0] == pytest.approx(0.159, abs=1e-6)
+
+
+@pytest.mark.parametrize("ground", [0.0, 0.1, -0.2])
+def test_nothing_of_the_foot_goes_through_the_floor(ground: float) -> None:
+    leg = Leg()
+    leg.hips = (0.0, 0.0, 0.85 + ground)
+    for z in np.linspace(0.1, -0.1, 40):
+        for pitch in (-0.6, 0.0, 0.8):
+            leg.step(toe_at(z=z), False, pitch=pitch, ground=ground)
+            toe, ankle = leg.body.room_positions[LEFT_TOES], leg.body.room_positions[LEFT_FOOT]
+            tip = toe + rot.rotate(leg.body.room_rotations[LEFT_TOES], np.array([0.07, 0.0, 0.0]))
+            assert toe[2] >= ground + 0.015 - 1e-4
+            assert ankle[2] > ground + 0.05
+            assert tip[2] > ground - 1e-6
+
+
+def test_a_high_hip_lifts_the_heel_and_never_straightens_the_knee_beyond() -> None:
+    leg = Leg()
+    leg.step(toe_at(), True)
+    slack = []
+    for z in np.linspace(0.90, 1.0, 60):
+        leg.hips = (0.0, 0.0, z)
+        toe = leg.step(toe_at(), True)
+        p, q = leg.body.room_positions[None], leg.body.room_rotations[None]
+        assert knee_beyond_straight_deg(p, q)[0] < 1e-3
+        slack.append(LENGTHS[0, 2:].sum() - np.linalg.norm(p[0, LEFT_FOOT] - p[0, LEFT_UPPER_LEG]))
+        if leg.feet.locked[0]:
+            assert toe == pytest.approx(toe_at(), abs=0.006)
+    assert leg.body.room_positions[LEFT_FOOT, 2] > REST[LEFT_FOOT, 2] + 0.02
+    assert np.abs(np.diff(slack, n=2)).max() < 2e-3  # the knee does not pop
+
+
+def test_a_teleport_takes_the_foot_along() -> None:
+    leg = Leg()
+    leg.step(toe_at(), True)
+    leg.hips = (5.0, 0.0, 0.92)
+    assert leg.step(toe_at(5.13), True) == pytest.approx(toe_at(5.13), abs=0.01)
+
+
+@pytest.mark.parametrize("yaw", [-3.0, 0.0, 1.0])
+def test_heading_survives_a_foot_that_points_straight_down_and_back(yaw: float) -> None:
+    bone = tuple(SKELETON.offsets[LEFT_TOES].astype(float))
+    for pitch in np.linspace(-1.0, 2.4, 60):
+        q = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, pitch, 0.0])))
+        assert abs(quat.wrap(heading_of(tuple(q), bone) - yaw)) < 1e-6
