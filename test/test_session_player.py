@@ -112,7 +112,7 @@ def test_each_run_has_epochs_of_its_own():
 
 def test_new_stamps_keep_their_distances():
     new_ns = 5_000_000_000_000
-    m = decode(Rewriter(MESSAGES, 2.0).rewritten(MESSAGES[7], 0, new_ns))
-    assert time_ns(m.header.stamp) == new_ns - 500_000  # 1 ms before the log time, at double speed
+    m = decode(Rewriter(MESSAGES, 2.0).rewritten(MESSAGES[7], 0, (T0, new_ns)))
+    assert time_ns(m.header.stamp) == new_ns + 34_500_000  # 69 ms after T0, at double speed
     assert time_ns(m.header.stamp) - time_ns(m.trackers[0].sampled) == 1_000_000
     assert m.trackers[0].twist.linear.x == 2.0  # twice as fast

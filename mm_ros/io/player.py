@@ -19,6 +19,8 @@ class Due:
     message: BagMessage
     at: float  # when it was due
     run: int  # one more at each loop and seek: state before it means nothing any more
+    origin: float  # when `from_ns` was, or would have been, played; moves with every pause
+    from_ns: int
 
 
 class Player:
@@ -111,7 +113,8 @@ class Player:
             self._set(self.first_ns, self._time_of(self.last_ns) + self.rest_s)
         message = self.messages[self._next]
         self._next += 1
-        return Due(message, self._time_of(message.logged_ns), self.run)
+        assert self._origin is not None
+        return Due(message, self._time_of(message.logged_ns), self.run, self._origin, self._from_ns)
 
 
 class Rewriter:
@@ -121,23 +124,26 @@ class Rewriter:
         self._rate = rate
         self._epochs = 1 + max((m.decode().epoch for m in messages if m.type.endswith("/TrackerArray")), default=0)
 
-    def rewritten(self, message: BagMessage, run: int, new_ns: int | None) -> bytes:
-        """`new_ns`: the present's time for the message's log time; None keeps the recorded stamps."""
-        if run == 0 and new_ns is None:
+    def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
+        """`present`: a time of the session and what it is now, ns; None keeps the recorded stamps.
+
+        In whole nanoseconds: messages that had the same stamp, trackers and truth, have the same one again.
+        """
+        if run == 0 and present is None:
             return message.data
         m: Any = message.decode()
         if hasattr(m, "epoch"):
             m.epoch += run * self._epochs
-        if new_ns is not None and hasattr(m, "header"):
-            self._restamp(m, message.logged_ns, new_ns)
+        if present is not None and hasattr(m, "header"):
+            self._restamp(m, *present)
         return bytes(typestore().serialize_cdr(m, message.type))
 
-    def _restamp(self, m: Any, logged_ns: int, new_ns: int) -> None:
+    def _restamp(self, m: Any, then_ns: int, now_ns: int) -> None:
         for stamp in [m.header.stamp, *(t.sampled for t in getattr(m, "trackers", []))]:
             ns = time_ns(stamp)
             if ns == 0:
                 continue
-            moved = new_ns + round((ns - logged_ns) / self._rate)
+            moved = now_ns + (ns - then_ns if self._rate == 1.0 else round((ns - then_ns) / self._rate))
             stamp.sec, stamp.nanosec = moved // 1_000_000_000, moved % 1_000_000_000
         if self._rate != 1.0:
             self._quicken(m)

@@ -51,6 +51,8 @@ class Replay(Node):
         self._changed = threading.Event()
         self._stop = threading.Event()
         self.errors_s: list[float] = []
+        self._anchored = (-1, 0.0)
+        self._anchor_ns = 0
         self._publishers_of = {
             topic: self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
             for topic, t in ((topic, graph.TOPICS[name]) for topic, name in self._names.items())
@@ -128,13 +130,19 @@ class Replay(Node):
     def _publish(self, due: Due) -> None:
         if self._clock_publisher is not None:
             self._tick(due.message.logged_ns)
-            new_ns = None
+            present = None
         else:
-            # The present, for the time at which it was due: how late this loop is does not show in the stamps.
-            new_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.at) * 1e9)
-        data = self._rewriter.rewritten(due.message, due.run, new_ns)
+            present = (due.from_ns, self._now_at(due))
+        data = self._rewriter.rewritten(due.message, due.run, present)
         self._publishers_of[due.message.topic].publish(data)
         self.errors_s.append(time.monotonic() - due.at)
+
+    def _now_at(self, due: Due) -> int:
+        """What the start of this run is in the present: asked once, so that no two messages disagree."""
+        if (due.run, due.origin) != self._anchored:
+            self._anchored = (due.run, due.origin)
+            self._anchor_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.origin) * 1e9)
+        return self._anchor_ns
 
     def _tick(self, at_ns: int | None = None) -> None:
         assert self._clock_publisher is not None
