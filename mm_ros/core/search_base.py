@@ -58,7 +58,8 @@ class Mask:
     def matches(self, tags: U64) -> NDArray[np.bool_]:
         all_of, any_of, none_of = (np.uint64(b) for b in (self.all_of, self.any_of, self.none_of))
         some = (tags & any_of) != 0 if self.any_of else np.ones(tags.shape, np.bool_)
-        return ((tags & all_of) == all_of) & some & ((tags & none_of) == 0)
+        out: NDArray[np.bool_] = ((tags & all_of) == all_of) & some & ((tags & none_of) == 0)
+        return out
 
 
 ANY_FRAME = Mask()
@@ -135,7 +136,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
     return BAD_BOUND if math.isnan(bound) else 0
 
 
-@njit(**LEAN)
+@njit(inline="always", **LEAN)
 def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
     """The one cost. Every engine has to agree with this line."""
     cost = np.float32(0)

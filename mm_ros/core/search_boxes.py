@@ -60,7 +60,7 @@ def _bounds(rows: F32, size: int) -> F32:
 def _box_cost(boxes: Any, box: Any, query: Any, weights: Any, limit: Any) -> Any:
     cost = np.float32(0)
     for c in range(query.shape[0]):
-        outside = max(max(boxes[box, 0, c] - query[c], query[c] - boxes[box, 1, c]), np.float32(0))
+        outside = max(boxes[box, 0, c] - query[c], query[c] - boxes[box, 1, c], np.float32(0))
         cost += (weights[c] * outside) * outside
         if not cost < limit:
             break

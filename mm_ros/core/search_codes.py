@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.jit import njit
-from mm_ros.core.simd import LEAN, BAD_NUMBER, BYTES, LANES, LAST_CODE, encode16
+from mm_ros.core.simd import BAD_NUMBER, BYTES, LANES, LAST_CODE, LEAN, encode16
 from mm_ros.core.types import F32
 
 U8 = NDArray[np.uint8]
@@ -68,7 +68,8 @@ def to_upper_half(values: F32, *, upwards: bool) -> U16:
     negative = (bits >> 31) == 1
     away_from_zero = ~negative if upwards else negative
     cut = (bits & 0xFFFF) != 0
-    return ((bits >> 16) + (away_from_zero & cut)).astype(np.uint16)
+    out: U16 = ((bits >> 16) + (away_from_zero & cut)).astype(np.uint16)
+    return out
 
 
 @njit(**LEAN)
@@ -76,14 +77,18 @@ def encode_query(
     base: Any, per_unit: Any, below: Any, above: Any, query: Any, weights: Any,
     codes: Any, code_weights: Any, groups: Any, scratch: Any,
 ) -> Any:  # fmt: skip
-    """A query (padded to whole 16s) in codes, and one weight a group. Gives trust, and what lies beyond the range costs."""
+    """A query (padded to whole 16s) in codes, and one weight a group.
+
+    Gives trust, and what lies beyond the range costs.
+    """
     found = 0
     columns = base.shape[0]
     for first in range(0, columns, LANES):
         found |= encode16(first, base, per_unit, query, weights, codes, code_weights, scratch, below, above)
     if found & BAD_NUMBER:
         return BAD, np.float32(0)
-    beyond, sane = np.float32(0), True
+    sane: Any = True
+    beyond = np.float32(0)
     for group in range(groups):
         weight = code_weights[group * BYTES]
         weight = weight if weight < np.float32(np.inf) else np.float32(0)  # no weight in the group

@@ -5,6 +5,7 @@ Compiled code gets one address, of a table of addresses and sizes: handing over 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,9 +26,12 @@ BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
-_TICK_SIGNATURE = "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
+_TICK_SIGNATURE = (
+    "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
+)
 _BATCH_SIGNATURE = (
-    "(int64, float32[:,::1], float32[:,::1], float32[::1], int64[::1], int64, int64, int64, int64, int64[::1], float32[::1])"
+    "(int64, float32[:,::1], float32[:,::1], float32[::1], int64[::1], int64, int64, int64, int64, "
+    "int64[::1], float32[::1])"
 )
 
 
@@ -45,7 +49,8 @@ def _corpus_at(table: Any) -> Any:
 
 @njit(**LEAN)
 def search_at(
-    address: Any, query: Any, weights: Any, bound: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any
+    address: Any, query: Any, weights: Any, bound: Any, current: Any, radius: Any,
+    all_of: Any, any_of: Any, none_of: Any
 ) -> Any:
     table = array_at(address, (TABLE_SIZE,), np.int64)
     corpus = _corpus_at(table)
@@ -89,7 +94,8 @@ def tick_at(
 
 @njit(nogil=True, **LEAN)
 def batch_at(
-    address: Any, queries: Any, weights: Any, bounds: Any, currents: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
+    address: Any, queries: Any, weights: Any, bounds: Any, currents: Any, radius: Any,
+    all_of: Any, any_of: Any, none_of: Any,
     frames: Any, costs: Any,
 ) -> Any:  # fmt: skip
     """Row by row; `weights` has one row for all queries or one for each. Returns the first row that is bad, or -1."""
@@ -123,7 +129,8 @@ class Engine:
         self.index = index
         self._space: tuple[Any, ...] = ()
         self._table = np.zeros(TABLE_SIZE, np.int64)
-        index_table = {"tree": tree_table, "boxes": boxes_table}.get(name, lambda _: [])(index)
+        tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
+        index_table = tables[name](index) if name in tables else []
         head = [KINDS[name], *corpus.features.shape, len(corpus.starts), *(a.ctypes.data for a in corpus)]
         self._table[: len(head)] = head
         self._table[INDEX_AT : INDEX_AT + len(index_table)] = index_table
@@ -132,7 +139,7 @@ class Engine:
 
     @property
     def columns(self) -> int:
-        return self.corpus.features.shape[1]
+        return int(self.corpus.features.shape[1])
 
     def search(
         self,
@@ -176,19 +183,23 @@ class Engine:
         if queries.ndim != 2 or queries.shape[1] != self.columns:
             raise MmRosError(f"queries must have the shape (Q, {self.columns}), came {queries.shape}")
         if rows.shape[1] != self.columns or len(rows) not in (1, len(queries)):
-            raise MmRosError(f"weights must have the shape ({self.columns},) or {queries.shape}, came {np.shape(weights)}")
+            shapes = f"({self.columns},) or {queries.shape}"
+            raise MmRosError(f"weights must have the shape {shapes}, came {np.shape(weights)}")
         count = len(queries)
         limits = np.full(count, np.inf, np.float32) if bounds is None else np.ascontiguousarray(bounds, np.float32)
         playing = np.full(count, -1, np.int64) if currents is None else np.ascontiguousarray(currents, np.int64)
         if limits.shape != (count,) or playing.shape != (count,):
-            raise MmRosError(f"bounds and currents must have one entry a query ({count}), came {limits.shape}, {playing.shape}")
+            came = f"{limits.shape}, {playing.shape}"
+            raise MmRosError(f"bounds and currents must have one entry a query ({count}), came {came}")
         frames, costs = np.empty(count, np.int64), np.empty(count, np.float32)
         bits = (mask or ANY_FRAME).signed
 
         def part(start: int, stop: int) -> None:
             s = slice(start, stop)
             w = rows if len(rows) == 1 else rows[s]
-            bad = batch_at(self._address, queries[s], w, limits[s], playing[s], exclude_radius, *bits, frames[s], costs[s])
+            bad = batch_at(
+                self._address, queries[s], w, limits[s], playing[s], exclude_radius, *bits, frames[s], costs[s]
+            )
             if bad >= 0:
                 self._explain(int(frames[s][bad]), queries[s][bad], w[min(bad, len(w) - 1)], None)
 
@@ -203,7 +214,10 @@ class Engine:
     def k_best(
         self, query_normalized: F32, weights: F32, k: int, *, mask: Mask | None = None, apart_frames: int = 1
     ) -> tuple[NDArray[np.int64], F32, F32]:
-        """The k cheapest frames, no two nearer than `apart_frames`: frames, costs, cost by feature (k, D). Not for the hot path."""
+        """The k cheapest frames, no two nearer than `apart_frames`: frames, costs, cost by feature (k, D).
+
+        Not for the hot path.
+        """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
         self.search(query, w, mask=mask)  # the same checks
         wanted = np.zeros(len(self.corpus.features), np.bool_)
@@ -238,7 +252,8 @@ class Engine:
         columns = np.ascontiguousarray(trajectory_columns, np.int64)
         mean, std = _floats("mean", mean), _floats("std", std)
         if mean.shape != (self.columns,) or std.shape != (self.columns,) or not (std > 0).all():
-            raise MmRosError(f"mean and std must have {self.columns} numbers, std above 0; came {mean.shape}, {std.shape}")
+            came = f"{mean.shape}, {std.shape}"
+            raise MmRosError(f"mean and std must have {self.columns} numbers, std above 0; came {came}")
         if columns.ndim != 1 or (columns < 0).any() or (columns >= self.columns).any():
             raise MmRosError(f"trajectory_columns must lie within 0 … {self.columns - 1}, came {columns.tolist()}")
         self._space = (columns, mean, std)  # keeps them alive
@@ -259,18 +274,20 @@ class Engine:
         """One compiled call a tick: assemble, normalize, search. Gives frame (-1: play on), cost, cost of continuing.
 
         `pose_features` is a normalized row of the database (its trajectory columns are not looked at),
-        `trajectory_features` the wish, raw, in root space, in the order of `trajectory_columns`; the normalized query is
+        `trajectory_features` the wish, raw, in root space, in the order of `trajectory_columns`; the normalized query
+        is
         left in `query_out`. With `can_continue` the cost of `current` is the first bound. An empty mask gives -1 here.
         """
         if not self._space:
-            raise MmRosError("tick needs the feature space: call set_feature_space(mean, std, trajectory_columns) first")
+            raise MmRosError("tick needs the feature space: set_feature_space(mean, std, trajectory_columns)")
         bits = ANY_FRAME.signed if mask is None else mask.signed
         try:
             frame, cost, continuing = tick_at(
-                self._address, pose_features, trajectory_features, weights, query_out, can_continue, current, exclude_radius, *bits
+                self._address, pose_features, trajectory_features, weights, query_out,
+                can_continue, current, exclude_radius, *bits,
             )
         except TypeError:
-            raise MmRosError("tick takes contiguous, writable float32 arrays: pose, trajectory, weights, query") from None
+            raise MmRosError("tick takes contiguous, writable float32 arrays: pose, wish, weights, query") from None
         if frame < NONE:
             self._explain(frame, query_out, weights, None)
         return frame, cost, continuing
@@ -295,7 +312,8 @@ class Engine:
     def _explain(self, code: int, query: Any, weights: Any, mask: Mask | None) -> None:
         query, weights = np.asarray(query), np.asarray(weights)
         if code == base.BAD_LENGTH:
-            raise MmRosError(f"query and weights must have {self.columns} numbers, came {query.shape} and {weights.shape}")
+            came = f"{query.shape} and {weights.shape}"
+            raise MmRosError(f"query and weights must have {self.columns} numbers, came {came}")
         if code == base.BAD_QUERY:
             column = int(np.flatnonzero(~np.isfinite(query))[0])
             raise MmRosError(f"query must be finite: column {column} is {query[column]}")
@@ -305,10 +323,12 @@ class Engine:
         if code == base.BAD_BOUND:
             raise MmRosError("bound must be a number, came nan")
         if code == base.BAD_CURRENT:
-            raise MmRosError(f"current frame is not in the database (-1 for none, or 0 … {len(self.corpus.features) - 1})")
+            last = len(self.corpus.features) - 1
+            raise MmRosError(f"current frame is not in the database (-1 for none, or 0 … {last})")
         if mask is not None and not mask.matches(self.corpus.tags).any():
             raise MmRosError(
-                f"mask is empty: no frame has all of {mask.all_of:#x}, one of {mask.any_of:#x} and none of {mask.none_of:#x}; "
+                f"mask is empty: no frame has all of {mask.all_of:#x}, one of {mask.any_of:#x} "
+                f"and none of {mask.none_of:#x}; "
                 f"tags that exist: {int(np.bitwise_or.reduce(self.corpus.tags)):#x}"
             )
 

@@ -27,6 +27,7 @@ from mm_ros.core.simd import (
     local_floats,
     local_ints,
     lowest_bit,
+    prefetch,
 )  # fmt: skip
 from mm_ros.core.types import F32
 
@@ -134,7 +135,7 @@ def search_tree(
             if trust != ROUGH:
                 alive = code_row_costs(index.row_codes, leaf, codes, code_weights, code_limit, costs)
             while alive:
-                frame = np.int64(index.frames[leaf, lowest_bit(alive)])
+                frame: Any = np.int64(index.frames[leaf, lowest_bit(alive)])
                 alive &= alive - 1
                 if frame < 0 or skip_from <= frame < skip_to:
                     continue
@@ -157,7 +158,12 @@ def search_tree(
                 any_tags, all_tags = index.any_tags[node, lane], index.all_tags[node, lane]
                 if not wanted(any_tags, all_bits, any_bits, np.uint64(0)) or (all_tags & none_bits) != 0:
                     continue
-            waiting[count], waiting_cost[count] = first_child + lane, costs[lane]
+            child = first_child + lane
+            if child < blocks:
+                prefetch(index.box_codes, child)
+            else:
+                prefetch(index.row_codes, child - blocks)
+            waiting[count], waiting_cost[count] = child, costs[lane]
             # The nearest on top: it is opened next and makes the bound small for the rest.
             if count > bottom and waiting_cost[count] > waiting_cost[count - 1]:
                 waiting[count], waiting[count - 1] = waiting[count - 1], waiting[count]

@@ -66,7 +66,8 @@ class _Level:
     def blocks(self) -> _Level:
         padding = (np.inf, -np.inf, np.uint64(0), ~np.uint64(0))
         values = (self.low, self.high, self.any_tags, self.all_tags)
-        return _Level(*(_sixteens(v, p) for v, p in zip(values, padding, strict=True)), self.count)
+        low, high, any_tags, all_tags = (_sixteens(v, p) for v, p in zip(values, padding, strict=True))
+        return _Level(low, high, any_tags, all_tags, self.count)
 
     def parents(self) -> _Level:
         any_tags, all_tags = np.bitwise_or.reduce(self.any_tags, axis=1), np.bitwise_and.reduce(self.all_tags, axis=1)

@@ -400,7 +400,8 @@ def encode16_plain(
         smallest[part] = least / (per * per)
         beyond[part] = (w * out) * out / (per * per)
         uneven = (keep & (w > f(2) * least)).any()
-    return BAD_NUMBER * bad + UNEVEN * int(uneven) + FAR * int(((twice > MAX_CODE_DISTANCE) | (outside - out > _LOST_CODES)).any())
+    far = ((twice > MAX_CODE_DISTANCE) | (outside - out > _LOST_CODES)).any()
+    return BAD_NUMBER * bad + UNEVEN * int(uneven) + FAR * int(far)
 
 
 # ---- small things ------------------------------------------------------------------------------------------------
@@ -412,6 +413,22 @@ def _lowest_bit(typing: Any, bits: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), codegen
+
+
+@intrinsic
+def _prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Asks for array[index], all its cache lines, and does not wait."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        size = cgutils.unpack_tuple(builder, made.strides)[0]
+        data = builder.gep(builder.bitcast(made.data, cgutils.voidptr_t), [builder.mul(arguments[1], size)])
+        flags = [ir.Constant(_I32, v) for v in (0, 3, 1)]  # read, keep in all caches, data
+        with cgutils.for_range_slice(builder, ir.Constant(_I64, 0), size, ir.Constant(_I64, 64)) as (offset, _):
+            _call(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(data, [offset]), *flags)
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), codegen
 
 
 def lowest_bit_plain(bits: int) -> int:
@@ -475,7 +492,7 @@ def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
 
 if COMPILED:
     box_costs, code_box_costs, code_row_costs = _box_costs, _code_box_costs, _code_row_costs
-    encode16, lowest_bit = _encode16, _lowest_bit
+    encode16, lowest_bit, prefetch = _encode16, _lowest_bit, _prefetch
     local_floats, local_bytes = _local_array(types.float32), _local_array(types.uint8)
     local_ints = _local_array(types.int64)
     array_at = _array_at
@@ -483,6 +500,9 @@ if COMPILED:
 else:
     box_costs, code_box_costs, code_row_costs = box_costs_plain, code_box_costs_plain, code_row_costs_plain
     encode16, lowest_bit, array_at = encode16_plain, lowest_bit_plain, array_at_plain
+
+    def prefetch(array: Any, index: int) -> None:
+        pass
 
     def local_floats() -> F32:
         return np.empty(SCRATCH, np.float32)
