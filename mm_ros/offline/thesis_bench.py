@@ -1,0 +1,95 @@
+"""The thesis' two experiments on one's own motion: how the size of the database and the position accuracy matter.
+
+Ponton 2022, figures 5.9 and 5.10: mean distance of avatar and user with 100 %, 25 % and 10 % of the database at
+α = 0.3 m (there 19, 22, 27 cm), and how many different poses are used at α = 0.3 and 0.1 m (there 6,932 and 5,715).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mm_ros.core.avatar import Avatar, AvatarSettings
+from mm_ros.core.calibration import from_skeleton
+from mm_ros.core.clip import Clip
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.simulated_trackers import simulate_clip
+from mm_ros.io.build import build_database
+from mm_ros.io.onnx_model import load_facing_model
+from mm_ros.offline.replay_chain import ChainResult, run_chain
+
+SHARES = (1.0, 0.25, 0.1)
+ACCURACIES = (0.3, 0.1)
+THESIS_CM = {1.0: 19.0, 0.25: 22.0, 0.1: 27.0}
+THESIS_POSES = {0.3: 6932, 0.1: 5715}
+
+
+def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
+    """Whole clips in a random order until `share` of all frames is there; smaller parts lie within larger ones."""
+    if not 0 < share <= 1:
+        raise MmRosError(f"share of the database: expected above 0, up to 1, came {share}")
+    wanted, out = share * sum(len(c) for c in clips), []
+    for i in np.random.default_rng(seed).permutation(len(clips)):
+        if out and sum(len(c) for c in out) >= wanted - 1:
+            break
+        out.append(clips[i])
+    return out
+
+
+def measure(
+    database_clips: Sequence[Clip],
+    users: Sequence[Clip],
+    settings: AvatarSettings | None = None,
+    seed: int = 0,
+    tell: Callable[[str, int, int], None] = lambda what, done, of: None,
+) -> dict[str, Any]:
+    """`users`: clips whose head and hands drive the avatar; their subjects should not be in `database_clips`."""
+    settings = settings or AvatarSettings()
+    rows = []
+    for n, share in enumerate(SHARES):
+        tell("building and replaying", n, len(SHARES))
+        database = build_database(part_of(database_clips, share, seed))
+        for accuracy in ACCURACIES if share == 1.0 else ACCURACIES[:1]:
+            results = [replay(database, user, settings, accuracy) for user in users]
+            errors = np.concatenate([r.target_error_m for r in results])
+            frames = np.concatenate([r.frame for r in results])
+            rows.append(
+                {
+                    "share": share,
+                    "frames": len(database),
+                    "position_accuracy_m": accuracy,
+                    "root_error_cm": round(100 * float(errors.mean()), 2),
+                    "poses": len(np.unique(frames)),
+                    "seconds": round(len(errors) / 90, 1),
+                }
+            )
+    tell("building and replaying", len(SHARES), len(SHARES))
+    return {"rows": rows, "thesis": {"root_error_cm": THESIS_CM, "poses": THESIS_POSES}}
+
+
+def replay(database: MotionDatabase, user: Clip, settings: AvatarSettings, accuracy: float) -> ChainResult:
+    matcher = settings.matcher.with_values(position_accuracy=accuracy)
+    avatar = Avatar(
+        database,
+        from_skeleton(user.skeleton),
+        replace(settings, matcher=matcher),
+        load_facing_model(settings.orientation),
+    )
+    return run_chain(simulate_clip(user), avatar)
+
+
+def lines(result: dict[str, Any]) -> list[str]:
+    """The table for people."""
+    out = ["database    frames   alpha   root error   poses   thesis"]
+    for r in result["rows"]:
+        share, accuracy = r["share"], r["position_accuracy_m"]
+        thesis = f"{THESIS_CM[share]:.0f} cm" if accuracy == 0.3 else ""
+        thesis += f"  {THESIS_POSES[accuracy]} poses" if share == 1.0 else ""
+        out.append(
+            f"{share:8.0%} {r['frames']:9d} {accuracy:6.1f} m {r['root_error_cm']:9.1f} cm {r['poses']:7d}   {thesis}"
+        )
+    return out
