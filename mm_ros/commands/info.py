@@ -1,0 +1,135 @@
+"""`mm_ros info`: what is in a BVH, an archive of them, a database, a session or a model."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.commands.progress import Progress
+from mm_ros.core.errors import MmRosError
+
+HELP = "show what is in a BVH, database, session or model"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "examples:\n  mm_ros info walks/\n  mm_ros info mine.mmdb --plot mine.png"
+    parser.add_argument("path", type=Path, help="BVH file, folder or archive of them, .mmdb, session folder or .onnx")
+    parser.add_argument("--plot", type=Path, metavar="PNG", help="also draw the velocities that are covered")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    kind = kind_of(args.path)
+    if args.plot is not None and kind not in ("database", "motion"):
+        raise MmRosError(f"--plot draws the velocities of motion files and databases; {args.path} is a {kind}")
+    result = {"database": _database, "session": _session, "model": _model, "motion": _motion}[kind](args)
+    write_json(args.json, {"kind": kind, **result})
+    return 0
+
+
+def kind_of(path: Path) -> str:
+    if not path.exists():
+        raise MmRosError(f"{path}: there is no such file or folder")
+    if path.suffix == ".onnx":
+        return "model"
+    if path.suffix in (".mcap", ".db3") or (path.is_dir() and (path / "metadata.yaml").is_file()):
+        return "session"
+    if path.is_file():
+        from mm_ros.io.database import MAGIC, SUFFIX
+
+        with path.open("rb") as handle:
+            if handle.read(len(MAGIC)) == MAGIC or path.suffix == SUFFIX:
+                return "database"
+    return "motion"
+
+
+def _show(title: str, rows: list[tuple[str, Any]]) -> dict[str, Any]:
+    print(table((title, ""), rows))
+    return {name: value for name, value in rows}  # noqa: C416
+
+
+def _motion(args: argparse.Namespace) -> dict[str, Any]:
+    from mm_ros.core.motion_summary import of_clips
+    from mm_ros.io.importing import import_files
+    from mm_ros.io.importing.report import short_report
+
+    progress = Progress()
+    found = import_files([args.path], progress=progress)
+    progress.end()
+    print(short_report(found))
+    print()
+    return _summary(args, of_clips(found.clips), [])
+
+
+def _database(args: argparse.Namespace) -> dict[str, Any]:
+    from mm_ros.core.motion_summary import of_database
+    from mm_ros.io.database import read_database
+
+    database = read_database(args.path)
+    feet = database.provenance.get("feet", {})
+    rows: list[tuple[str, Any]] = [
+        ("frames", len(database)), ("rate, Hz", database.rate), ("megabytes", args.path.stat().st_size / 1e6),
+        ("skeleton", f"{database.skeleton.hash:016x}"), ("leg, m", round(database.skeleton.leg_length, 3)),
+        ("head joint, m", round(database.skeleton.head_height, 3)), ("features", database.layout.size),
+        ("layout", database.layout.hash),
+    ]  # fmt: skip
+    rows += [(name.replace("_", " "), value) for name, value in feet.items()]
+    for name, low, high in database.provenance.get("bands", []):
+        rows.append((f"band {name}", f"{'' if low is None else low} … {'' if high is None else high}"))
+    if database.provenance.get("licence"):
+        rows.append(("licence", database.provenance["licence"]))
+    return _summary(args, of_database(database), rows)
+
+
+def _summary(args: argparse.Namespace, summary: Any, rows: list[tuple[str, Any]]) -> dict[str, Any]:
+    from mm_ros.core.motion_summary import heat_text
+    from mm_ros.core.motion_summary import rows as summary_rows
+
+    result = _show(str(args.path), [*summary_rows(summary), *rows])
+    print("\nVelocities covered, ahead upwards:")
+    print(heat_text(summary))
+    if args.plot is not None:
+        from mm_ros.offline.coverage_plot import plot_coverage
+
+        plot_coverage(summary, args.plot, args.path.name)
+        print(f"picture: {args.plot}")
+    return result
+
+
+def _session(args: argparse.Namespace) -> dict[str, Any]:
+    from mm_ros.core.types import LOST, ROLES
+    from mm_ros.io.session import read_session
+
+    session = read_session(args.path)
+    frames = session.frames
+    rows: list[tuple[str, Any]] = [("seconds", round(session.seconds, 2)), ("samples", len(frames))]
+    if session.seconds > 0:
+        rows.append(("rate, Hz", round((len(frames) - 1) / session.seconds, 1)))
+        gaps = [(b.stamp_ns - a.stamp_ns) * 1e-6 for a, b in pairwise(frames)]
+        rows.append(("longest gap, ms", round(max(gaps), 1)))
+        rows.append(("epochs", len({f.epoch for f in frames})))
+    for r, role in enumerate(ROLES):
+        share = sum(int(f.state[r]) != LOST for f in frames) / max(len(frames), 1)
+        if share:
+            rows.append((f"{role} there", f"{share:.1%}"))
+    if session.calibration is not None:
+        rows.append(("calibrated head height, m", round(session.calibration.head_height, 3)))
+    rows.append(("truth", f"{len(session.truth)} poses" if session.truth else "none"))
+    if session.damage:
+        rows.append(("damage", session.damage))
+    return _show(str(args.path), rows)
+
+
+def _model(args: argparse.Namespace) -> dict[str, Any]:
+    from mm_ros.io.onnx_model import session
+
+    model = session(args.path)
+    rows: list[tuple[str, Any]] = [("megabytes", round(args.path.stat().st_size / 1e6, 3))]
+    rows += [(f"input {i.name}", f"{i.type} {i.shape}") for i in model.get_inputs()]
+    rows += [(f"output {o.name}", f"{o.type} {o.shape}") for o in model.get_outputs()]
+    meta = model.get_modelmeta().custom_metadata_map
+    rows += [(name, text if len(text) < 100 else text[:97] + "…") for name, text in sorted(meta.items())]
+    return _show(str(args.path), rows)

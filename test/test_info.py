@@ -1,0 +1,74 @@
+"""`mm_ros import` and `mm_ros info`, as a user calls them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bvh_dialects import DIALECTS, walks
+
+from mm_ros.cli import main
+from mm_ros.core.motion_summary import heat, heat_text, of_clips
+from mm_ros.io.bvh import write_bvh
+from mm_ros.io.bvh_export import to_bvh
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for i, name in enumerate(("walk 1.3", "back 0.9", "side 0.5")):
+        write_bvh(to_bvh(walks()[name], DIALECTS["Xsens"]), tmp_path / f"m_{i:02}.bvh")
+    return tmp_path
+
+
+def test_import_then_info(folder: Path, capsys: pytest.CaptureFixture[str]):
+    database, report = folder / "mine.mmdb", folder / "mine.report.md"
+    assert main(["import", str(folder), "-o", str(database), "--jobs", "1", "--json", str(folder / "i.json")]) == 0
+    said = capsys.readouterr().out
+    assert "3 clips" in said and "stance drift" in said
+    assert "Xsens" in report.read_text() and (folder / "mine.report.svg").is_file()
+    assert json.loads((folder / "i.json").read_text())["clips"] == 3
+    assert main(["info", str(database), "--json", str(folder / "j.json")]) == 0
+    said = capsys.readouterr().out
+    assert "minutes walk" in said and "Velocities covered" in said
+    assert json.loads((folder / "j.json").read_text())["kind"] == "database"
+
+
+def test_nothing_is_overwritten_silently(folder: Path, capsys: pytest.CaptureFixture[str]):
+    (folder / "mine.mmdb").write_text("precious")
+    assert main(["import", str(folder), "-o", str(folder / "mine.mmdb")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (folder / "mine.mmdb").read_text() == "precious"
+
+
+def test_a_draft_of_a_joint_map_can_be_used_at_once(folder: Path, capsys: pytest.CaptureFixture[str]):
+    file, draft = str(folder / "m_00.bvh"), str(folder / "map.yaml")
+    assert main(["import", file, "--draft-map", draft]) == 0
+    text = Path(draft).read_text()
+    assert "hips: Hips" in text and "left_upper_arm: LeftShoulder" in text
+    assert main(["import", file, "--map", draft]) == 0
+    assert "given map" in capsys.readouterr().out
+
+
+def test_info_on_a_file_and_on_nothing(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["info", str(folder / "m_01.bvh")]) == 0
+    assert "minutes back" in capsys.readouterr().out
+    assert main(["info", str(folder / "nowhere")]) == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_the_heat_map_has_left_on_the_left():
+    summary = of_clips([walks()["side 0.5"]])
+    seconds, _, left = heat(summary)
+    assert seconds.sum() == pytest.approx(summary.seconds, rel=0.02)
+    goes_left = seconds[:, left[:-1] > 0.2].sum() > seconds[:, left[:-1] < -0.3].sum()
+    assert goes_left == (np.median(summary.velocities[:, 1]) > 0)
+    line = next(row for row in heat_text(summary).splitlines() if row.startswith("+0.00"))
+    inside = line[line.index("|") + 1 : -1]
+    half = len(inside) // 2
+    assert (len(inside[:half].split()) > 0) == goes_left
+
+
+def test_plot_writes_a_picture(folder: Path):
+    pytest.importorskip("matplotlib")
+    assert main(["info", str(folder / "m_00.bvh"), "--plot", str(folder / "p.png")]) == 0
+    assert (folder / "p.png").read_bytes()[:4] == b"\x89PNG"
