@@ -179,5 +179,5 @@ def test_a_gamepad_without_a_second_stick_stands_still_there():
 def test_a_path_in_another_frame_is_refused():
     path = Path(poses=[PoseStamped()])
     path.header.frame_id = "odom"
-    with pytest.raises(MmRosError, match="'map'.*'odom'"):
+    with pytest.raises(MmRosError, match=r"'map'.*'odom'"):
         c.path_from_ros(path)

@@ -39,7 +39,8 @@ def test_every_topic_has_a_message_class():
 @pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
 def test_publisher_and_subscriber_of_a_topic_are_compatible(topic):
     assert (
-        qos_check_compatible(publisher_qos(topic.qos), subscription_qos(topic.qos))[0].value == QoSCompatibility.OK.value
+        qos_check_compatible(publisher_qos(topic.qos), subscription_qos(topic.qos))[0].value
+        == QoSCompatibility.OK.value
     )
 
 

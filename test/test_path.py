@@ -17,7 +17,7 @@ def walked(points, speeds=None, yaws=None, more: float = 1.5, **settings):
 
 
 def test_goes_through_the_key_points_and_stops_at_the_end():
-    path, wishes = walked(SQUARE)
+    _, wishes = walked(SQUARE)
     places = np.array([w.position for w in wishes])
     for key in SQUARE:
         assert np.linalg.norm(places - key, axis=1).min() < 0.02
@@ -66,7 +66,7 @@ def test_the_smallest_paths():
 
 
 def test_reset_walks_again():
-    path, wishes = walked([(0, 0), (2, 0)])
+    path, _ = walked([(0, 0), (2, 0)])
     path.reset()
     assert path.step(10**12).position == pytest.approx([0, 0])
 

@@ -22,11 +22,13 @@ def test_engines_agree_with_brute_force(frames):
     tags = rng.integers(0, 16, frames).astype(np.uint64)
     engines = [make_engine(n, features, starts, stops, tags, 5 if frames > 61 else 0) for n in ENGINES]
     near = features[rng.integers(0, frames, 300)]
-    queries = near + rng.normal(size=near.shape).astype(np.float32) * rng.choice([0, 0.3, 3, 50], (300, 1)).astype(np.float32)
+    noise = rng.normal(size=near.shape).astype(np.float32)
+    queries = near + noise * rng.choice([0, 0.3, 3, 50], (300, 1)).astype(np.float32)
     weights = rng.random((300, 27)).astype(np.float32) * rng.integers(0, 2, (300, 27)).astype(np.float32)
     for mask in (None, Mask(all_of=3), Mask(any_of=5, none_of=2), Mask(none_of=1)):
         found = [
-            e.search_batch(queries, weights, currents=np.arange(300) % frames, exclude_radius=20, mask=mask) for e in engines
+            e.search_batch(queries, weights, currents=np.arange(300) % frames, exclude_radius=20, mask=mask)
+            for e in engines
         ]
         for frames_found, costs in found[:-1]:
             np.testing.assert_array_equal(frames_found, found[-1][0])

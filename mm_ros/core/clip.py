@@ -8,13 +8,13 @@ import numpy as np
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.skeleton import J, PARENTS, Skeleton
+from mm_ros.core.skeleton import PARENTS, J, Skeleton
 from mm_ros.core.types import F32
 
 
 @dataclass(frozen=True)
 class Clip:
-    """Local motion, joint 0 the virtual root in the clip's room (floor z = 0). `tags`: (name, first, stop) frame ranges."""
+    """Local motion, joint 0 the virtual root in the clip's room (floor z = 0). `tags`: (name, first, stop) frames."""
 
     name: str
     rate: float

@@ -97,6 +97,12 @@ def _check(wish: Trajectory) -> None:
 
 
 class MatcherStage:
+    mask: Mask
+    player: Player
+    queries: QueryBuilder
+    _due: str
+    _carried: F32 | None
+
     def __init__(self, settings: MatcherSettings, database: MotionDatabase, scale: float = 1.0, run: int = 0):
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
@@ -158,7 +164,7 @@ class MatcherStage:
         self.queries = QueryBuilder(database, self.scale)
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
-        self._carried: F32 | None = None  # features of a pose that is not of this database
+        self._carried = None  # features of a pose that is not of this database
         self.skeleton = database.skeleton.scaled(self.scale)
         self.skeleton_hash = self.skeleton.hash
 
@@ -179,6 +185,7 @@ class MatcherStage:
             return None
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*wish.position, wish.yaw]))
+            self.player.seek(int(self.database.range_starts[0]))  # where an earlier life stood must not matter
             self._due, self.band, self.tempo = "start", "", 1.0
         elif verdict == CARRY:
             self.control.carry(wish.new_from_old)

@@ -124,7 +124,8 @@ class Player:
         """Positions, rotations, velocities, angular velocities of the joints, new arrays in the user's scale."""
         joints = self.arrays[0].shape[1]
         out = tuple(np.empty((joints, n), np.float32) for n in (3, 4, 3, 3))
-        sample(*self.arrays, self.row, self.fraction, self.scale, out)
+        positions, rotations, velocities, angular = self.arrays
+        sample(positions, rotations, velocities, angular, self.row, self.fraction, self.scale, out)
         return out  # type: ignore[return-value]
 
     def root_velocity(self) -> F64:

@@ -91,7 +91,7 @@ class QueryBuilder:
         mine, theirs = self.database.layout, other.database.layout
         if mine.hash != theirs.hash:
             raise MmRosError(
-                f"the databases have different features ({mine.hash} and {theirs.hash}): {', '.join(mine.column_names)} "
+                f"the databases have different features ({mine.hash}, {theirs.hash}): {', '.join(mine.column_names)} "
                 f"and {', '.join(theirs.column_names)}"
             )
         return np.asarray((features * other.std + other.mean - self.mean) / self.std, np.float32)

@@ -83,7 +83,8 @@ DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
     ],
     np.float32,
 )
-# Where the last bone of a chain ends, in the leaf joint's own axes: crown, finger tips, toe tips. For drawing and heights.
+# Where the last bone of a chain ends, in the leaf joint's own axes: crown, finger tips, toe tips. For drawing and
+# heights.
 DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
     "head": (0.02, 0.0, 0.18),
     "left_hand": (0.0, 0.17, 0.0),
@@ -95,7 +96,7 @@ DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class Skeleton:
-    """`offsets` (J, 3): each joint in its parent's axes in the rest pose, metres; `offsets[HIPS]` is above the floor."""
+    """`offsets` (J, 3): each joint in its parent's axes at rest, metres; `offsets[HIPS]` is above the floor."""
 
     offsets: NDArray[np.float32]
     names: tuple[str, ...] = NAMES

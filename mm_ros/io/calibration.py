@@ -17,8 +17,8 @@ from mm_ros.io.files import write_whole
 
 VERSION = 1
 POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
-COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the device in
-# the axes of the joint that carries it. Delete the file to be measured anew.
+COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the
+# device in the axes of the joint that carries it. Delete the file to be measured anew.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mm_ros.core.settings import Settings, setting
@@ -26,7 +27,7 @@ class Visualizer(AvatarNode):
         self._newest: dict[str, Any] = {}
         self._fresh = True
         for topic in ("pose", "matched_pose", "trackers", "trajectory"):
-            self.listen(topic, lambda msg, topic=topic: self._newest.__setitem__(topic, msg))
+            self.listen(topic, partial(self._newest.__setitem__, topic))
         self.create_timer(1.0 / self.settings(VisualizerSettings).marker_rate, self._draw)
         self.start()
 

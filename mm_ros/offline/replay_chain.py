@@ -105,10 +105,6 @@ def run_chain(track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: boo
 
 def stack_poses(poses: Any) -> PoseTrack:
     poses = list[AvatarPose](poses)
-    return PoseTrack(
-        *(
-            np.stack([getattr(p, name) for p in poses])
-            for name in ("root", "positions", "rotations", "velocities", "angular_velocities", "contacts", "locked")
-        ),
-        segment=np.array([p.segment for p in poses]),
-    )
+    names = ("root", "positions", "rotations", "velocities", "angular_velocities", "contacts", "locked")
+    stacked = {name: np.stack([getattr(p, name) for p in poses]) for name in names}
+    return PoseTrack(**stacked, segment=np.array([p.segment for p in poses]))

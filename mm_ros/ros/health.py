@@ -101,4 +101,4 @@ class Health:
 
 
 def age_s(node: Node, stamp: object) -> float:
-    return (node.get_clock().now().nanoseconds - stamp_from_ros(stamp)) * 1e-9  # type: ignore[arg-type]
+    return (node.get_clock().now().nanoseconds - stamp_from_ros(stamp)) * 1e-9

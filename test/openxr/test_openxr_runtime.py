@@ -201,7 +201,7 @@ def test_controller_off_and_on(graph, injector):
 def test_source_gone_but_still_tracked(graph, injector):
     """Monado goes on to say the last pose, valid and tracked."""
     injector.moving = False
-    graph.until(lambda: (graph.frames[-1].state == LOST).all(), 5)
+    graph.until(lambda: bool((graph.frames[-1].state == LOST).all()), 5)
     held = graph.listen(0.5)
     assert not np.diff([f.positions for f in held], axis=0).any()
     assert not np.array([f.velocities for f in held]).any()
