@@ -55,10 +55,11 @@ class MotionMatcher(AvatarNode):
         if not self._follows(trajectory.source):
             return
         self._stage.explain = self._match.get_subscription_count() > 0
-        pose, match = self._stage.step(trajectory)
-        if pose.stamp_ns != trajectory.stamp_ns:
+        result = self._stage.step(trajectory)
+        if result is None:
             self.health.dropped += 1  # late or double
             return
+        pose, match = result
         self._pose.publish(avatar_pose_to_ros(pose))
         if self._stage.explain:
             self._match.publish(match_to_ros(match, pose, self._database.layout.column_names))
