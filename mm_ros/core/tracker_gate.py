@@ -113,6 +113,7 @@ class _Device:
     def __init__(self, role: int, refused: dict[str, int]) -> None:
         self.role, self.refused = role, refused
         self.known = False
+        self.bridged = 0  # samples since the last good one
         self.accepted = False
         self.state = LOST
         self.p, self.q, self.v, self.w = ZERO, IDENTITY, ZERO, ZERO  # the output
@@ -138,14 +139,18 @@ class _Device:
         self.accepted = not why
         if why:
             self.refused[why] += 1
+            if why == "jump" and before:
+                # The way there may have been a runaway's already: do not go on at full speed.
+                self.v = quat.shortened(self.v, 1.2 * s.blend_speed)
             self._bridge(s, now, dt)
+            self.bridged += 1
             return
         thawed = repeated >= 2 and self.repeats == 0
         if self.known and (not before or thawed):
             self._aim_over(s, dt, p, q, not before)
         else:
             self._walk_over(s, dt, p)
-        self.known, self.good_ns = True, now
+        self.known, self.good_ns, self.bridged = True, now, 0
         if sampled > self.sampled_ns:
             self.motion.push(sampled, p, q)
             self.sampled_ns = sampled
@@ -230,6 +235,11 @@ class _Device:
         self.off_q = quat.mul_inv(self.q, q)
         if self.off_q[0] < 0.0:
             self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
+        if (
+            self.bridged == 1
+            and quat.norm(self.off_p) <= quat.norm(self.motion.velocities(s.velocity_window_s)[0]) * dt
+        ):
+            self.off_p, self.off_q = ZERO, IDENTITY  # one bad sample in a movement: less than the movement itself
         if not lost and quat.norm(self.off_p) < s.jump_m:  # thawed: stillness, or a hiccup of the source
             self.off_p, self.off_q = ZERO, IDENTITY
         self._walk_over(s, dt, p)
@@ -239,7 +249,7 @@ class _Device:
         if self.off_p == ZERO and self.off_q == IDENTITY:
             return
         # Right after a loss the device's own speed is not known yet: take it to be high.
-        own = quat.norm(self.motion.velocities(s.velocity_window_s)[0]) if self.motion.held > 3 else math.inf
+        own = self._speed(s) if self.motion.held > 3 else math.inf
         left = 1.0 - damping_share(s.blend_halflife_s, dt)
         away = quat.norm(self.off_p)
         if away > 0.0:
@@ -250,6 +260,9 @@ class _Device:
         if angle > 0.0:
             keep = max(left, 1.0 - s.blend_turn_speed * dt / angle)
             self.off_q = quat.share(self.off_q, keep) if angle * keep > BLENDED_RAD else IDENTITY
+
+    def _speed(self, s: GateSettings) -> float:
+        return float(quat.norm(self.motion.velocities(s.velocity_window_s)[0]))
 
     def carry(self, moved_p: Vec, moved_q: Quat) -> None:
         if not self.known:
