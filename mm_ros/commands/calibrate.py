@@ -1,0 +1,66 @@
+"""`mm_ros calibrate`: the countdown, and the bridge's service."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from mm_ros.core.errors import MmRosError
+
+HELP = "measure the user who wears the headset: stand straight for three seconds"
+
+EXAMPLE = """example:
+  mm_ros calibrate                    measures, and keeps it in the user's file
+  mm_ros calibrate --avatar anna --in 5
+
+The name of the user is the bridge's parameter `user`. Without ROS's command line this is the same as
+  ros2 service call /avatar/calibrate std_srvs/srv/Trigger
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--avatar", default="avatar", help="namespace of the bridge (default: %(default)s)")
+    parser.add_argument("--in", dest="delay", type=float, default=3.0, metavar="S", help="count down so long first")
+    parser.add_argument("--timeout", type=float, default=10.0, help="how long to look for the bridge, s")
+
+
+def run(args: argparse.Namespace) -> int:
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    import rclpy
+    from std_srvs.srv import Trigger
+
+    rclpy.init(args=[])
+    try:
+        node = rclpy.create_node("calibrate", namespace=args.avatar.strip("/"))
+        client = node.create_client(Trigger, "calibrate")
+        if not client.wait_for_service(args.timeout):
+            raise MmRosError(
+                f"nobody offers {client.srv_name}: is the graph running (mm_ros up), and in this namespace (--avatar)?"
+            )
+        _count_down(args.delay)
+        future = client.call_async(Trigger.Request())
+        rclpy.spin_until_future_complete(node, future, timeout_sec=args.timeout)
+        answer = future.result()
+        if answer is None:
+            raise MmRosError(f"{client.srv_name} did not answer within {args.timeout:g} s")
+    finally:
+        rclpy.try_shutdown()
+    print(
+        answer.message if answer.success else f"not measured: {answer.message}",
+        file=None if answer.success else sys.stderr,
+    )
+    return 0 if answer.success else 1
+
+
+def _count_down(seconds: float) -> None:
+    """The bridge looks back over its last seconds, so standing still begins now."""
+    print("stand straight and still, look ahead …", flush=True)
+    end = time.monotonic() + seconds + 3.0
+    while (left := end - time.monotonic()) > 0:
+        print(f"\r{left:3.0f} ", end="", flush=True)
+        time.sleep(min(1.0, left))
+    print()
