@@ -235,10 +235,7 @@ class _Device:
         self.off_q = quat.mul_inv(self.q, q)
         if self.off_q[0] < 0.0:
             self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
-        if (
-            self.bridged == 1
-            and quat.norm(self.off_p) <= quat.norm(self.motion.velocities(s.velocity_window_s)[0]) * dt
-        ):
+        if self.bridged == 1 and quat.norm(self.off_p) <= 2.0 * dt * self._speed(s):
             self.off_p, self.off_q = ZERO, IDENTITY  # one bad sample in a movement: less than the movement itself
         if not lost and quat.norm(self.off_p) < s.jump_m:  # thawed: stillness, or a hiccup of the source
             self.off_p, self.off_q = ZERO, IDENTITY
