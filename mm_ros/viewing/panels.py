@@ -46,7 +46,7 @@ class Settings:
         if isinstance(value, bool):
             return self._gui.add_checkbox(label, value, hint=hint)
         if spec.choices:
-            return self._gui.add_dropdown(label, spec.choices, value, hint=hint)
+            return self._gui.add_dropdown(label, spec.choices, initial_value=value, hint=hint)
         if isinstance(value, float):
             low, high = slider_range(value, spec)
             return self._gui.add_slider(label, low, high, (high - low) / 200, value, hint=hint)
@@ -120,8 +120,8 @@ class Panel:
 
     def _add_view(self, gui: Any) -> None:
         self.status = gui.add_markdown("_Waiting for an avatar …_")
-        self.avatar = gui.add_dropdown("avatar", ("–",), "–", hint="whom camera, buttons and figures are about")
-        self.camera = gui.add_dropdown("camera", CAMERAS, "follow")
+        self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint="whom camera, buttons and figures are about")
+        self.camera = gui.add_dropdown("camera", CAMERAS, initial_value="follow")
         hints = {"calibrate": "stand upright first", "reset": "forget all state", "pause": "hold the trackers"}
         for name in ("calibrate", "reset", "pause", "resume"):
             gui.add_button(name, hint=hints.get(name)).on_click(lambda _event, name=name: self._do(name))

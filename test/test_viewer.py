@@ -1,0 +1,159 @@
+"""The viewer: meshes, scene and panel with the real viser; the page itself in a real headless Chromium."""
+
+import shutil
+import socket
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
+
+import viser
+
+from mm_ros.core.body_shape import bones
+from mm_ros.core.settings import Spec
+from mm_ros.core.skeleton import HEAD, J, default_skeleton
+from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
+from mm_ros.viewing import meshes
+from mm_ros.viewing.panels import Panel, slider_range
+from mm_ros.viewing.scene import AvatarScene
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+]  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture
+def server():
+    s = viser.ViserServer("127.0.0.1", free_port(), verbose=False)
+    yield s
+    s.stop()
+
+
+def test_a_capsule_is_closed_and_looks_outward():
+    vertices, faces = meshes.capsule(bones(default_skeleton())[0])
+    assert np.isfinite(vertices).all()
+    assert faces.max() < len(vertices)
+    middle = vertices.mean(0)
+    a, b, c = (vertices[faces[:, i]] for i in range(3))
+    normals = np.cross(b - a, c - a)
+    sized = np.linalg.norm(normals, axis=1) > 1e-9
+    outward = ((a - middle) * normals).sum(1)[sized]
+    assert (outward > 0).mean() > 0.95
+
+
+def test_every_joint_but_the_root_has_a_shape():
+    assert set(meshes.body(default_skeleton())) == set(range(1, J))
+
+
+def test_the_body_follows_the_pose(server):
+    scene, skeleton = AvatarScene(server, "a"), default_skeleton()
+    scene.skeleton("body", skeleton)
+    pose = rest_pose(skeleton)
+    pose.root[:2] = (2.0, 1.0)
+    scene.body("body", pose)
+    assert scene.head == pytest.approx(skeleton.rest_positions()[HEAD] + (2.0, 1.0, 0.0), abs=1e-5)
+
+
+def test_a_pose_of_another_skeleton_is_not_drawn(server):
+    scene, skeleton = AvatarScene(server, "a"), default_skeleton()
+    scene.skeleton("body", skeleton)
+    scene.body("body", rest_pose(skeleton.scaled(1.1)))
+    assert scene.root.tolist() == [0, 0, 0]
+
+
+def test_trackers_and_wish_are_drawn(server):
+    scene = AvatarScene(server, "a")
+    frame = TrackerFrame(0)
+    frame.state[0] = TRACKED
+    frame.positions[0] = (0, 0, 1.7)
+    scene.trackers(frame)
+    scene.wish(still_wish((0.3, 0.6, 1.0)))
+    assert [t.visible for t in scene._trackers] == [True] + [False] * 5
+
+
+def test_a_slider_keeps_to_the_settings_range():
+    assert slider_range(0.1, Spec("", low=0.0, high=10.0)) == (0.0, 0.5)
+    assert slider_range(2.0, Spec("", low=1.0, high=3.0)) == (1.0, 3.0)
+
+
+def test_the_panel_lists_the_avatars(server):
+    panel = Panel(server, lambda *_: None)
+    panel.avatars(("anna", "ben"))
+    assert tuple(panel.avatar.options) == ("anna", "ben")
+
+
+def leaves_the_machine(url: str) -> bool:
+    return url.startswith(("http", "ws")) and "127.0.0.1" not in url
+
+
+def canvas_pixels(page) -> np.ndarray:
+    from io import BytesIO
+
+    from PIL import Image
+
+    return np.asarray(Image.open(BytesIO(page.screenshot())).convert("L"), np.int16)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt install chromium")
+def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
+    scene, skeleton = AvatarScene(server, "a"), default_skeleton()
+    scene.skeleton("body", skeleton)
+    panel = Panel(server, lambda *action: actions.append(action))
+    actions: list = []
+    pose = rest_pose(skeleton)
+    scene.body("body", pose)
+    server.initial_camera.position, server.initial_camera.look_at = (2.6, -2.6, 1.7), (0.0, 0.0, 0.9)
+    with sync.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        outside: list[str] = []
+        page = browser.new_page(viewport={"width": 800, "height": 600})
+        page.on("request", lambda r: outside.append(r.url) if leaves_the_machine(r.url) else None)
+        page.goto(f"http://127.0.0.1:{server.get_port()}")
+        page.wait_for_selector("canvas", timeout=60_000)
+        empty = wait_for_change(page, canvas_pixels(page))
+        time.sleep(2)
+        before = canvas_pixels(page)
+        pose.root[:2] = (0.8, 0.4)
+        scene.body("body", pose)
+        assert (np.abs(wait_for_change(page, before) - before) > 20).sum() > 300
+        page.get_by_role("button", name="reset").click()
+        until = time.monotonic() + 10
+        while not actions and time.monotonic() < until:
+            page.wait_for_timeout(100)
+        assert ("reset",) in actions
+        late = browser.new_page(viewport={"width": 800, "height": 600})
+        late.goto(f"http://127.0.0.1:{server.get_port()}")
+        late.wait_for_selector("canvas", timeout=60_000)
+        late.wait_for_timeout(4000)
+        assert (np.abs(canvas_pixels(late) - 255) > 20).sum() > 300
+        page.close()
+        scene.body("body", pose)
+        late.close()
+        browser.close()
+        assert outside == []
+    assert empty.shape == before.shape
+    assert panel.camera.value == "follow"
+
+
+def wait_for_change(page, before: np.ndarray, seconds: float = 20.0) -> np.ndarray:
+    """The picture once it differs in at least 300 pixels, or the last one."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        now = canvas_pixels(page)
+        if (np.abs(now - before) > 20).sum() > 300:
+            return now
+        page.wait_for_timeout(250)
+    return canvas_pixels(page)
