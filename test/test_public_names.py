@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -193,3 +194,21 @@ def test_unknown_verb_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -
         main(["walk"])
     assert info.value.code == 2
     assert "doctor" in capsys.readouterr().err
+
+
+def test_bench_all_goes_on_after_one_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from mm_ros.cli import main
+    from mm_ros.commands import bench_all
+    from mm_ros.core.errors import MmRosError
+
+    def run_verb(words: tuple[str, ...], argv: list[str]) -> int:
+        if words[1] == "search":
+            raise MmRosError("no database")
+        Path(argv[1]).write_text('{"p99": 3.5}')
+        return 0
+
+    monkeypatch.setattr(bench_all, "available", lambda: {"bench": ("search", "graph", "all")})
+    monkeypatch.setattr(bench_all, "run_verb", run_verb)
+    report = tmp_path / "bench.json"
+    assert main(["bench", "all", "--json", str(report)]) == 1
+    assert json.loads(report.read_text()) == {"search": None, "graph": {"p99": 3.5}}
