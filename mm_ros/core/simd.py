@@ -233,7 +233,8 @@ def _emit_code_costs(of_rows: bool) -> Any:
             d = builder.and_(builder.or_(below, above), query_codes(KEEP, loop.index))
             d = builder.select(builder.icmp_unsigned("<", d, cap), d, cap)
             squares = _sum_of_four_products(builder, d, d)
-            crossed = _sum_of_four_products(builder, d, query_codes(TWICE_BEYOND, loop.index))
+            crossed = _sum_of_four_products(builder, d, query_codes(BEYOND_QUARTER, loop.index))
+            crossed = builder.shl(crossed, ir.Constant(_INTS, [3] * LANES))  # (a + d)² ≥ a² + 2 a d + d², a in quarters
             squares = builder.uitofp(builder.add(squares, crossed), _FLOATS)
             w = _splat(builder, builder.load(builder.gep(weights, [loop.index])))
             builder.store(builder.fadd(builder.load(total), builder.fmul(w, squares)), total)
@@ -244,7 +245,7 @@ def _emit_code_costs(of_rows: bool) -> Any:
 
 
 # rows of a query in codes
-FLOOR, CEILING, FLOOR_LESS_ONE, KEEP, TWICE_BEYOND = range(5)
+FLOOR, CEILING, FLOOR_LESS_ONE, KEEP, BEYOND_QUARTER = range(5)
 
 
 @intrinsic
@@ -258,7 +259,7 @@ def _code_row_costs(typing: Any, codes: Any, leaf: Any, query: Any, weights: Any
 
 
 def code_box_costs_plain(codes: Any, block: int, query: Any, weights: F32, limit: Any, costs: F32) -> int:
-    """Codes (blocks, groups, 2, 64); a query's rows FLOOR … TWICE_BEYOND; weights (groups,)."""
+    """Codes (blocks, groups, 2, 64); a query's rows FLOOR … BEYOND_QUARTER; weights (groups,)."""
     low, high = codes[block, :, 0], codes[block, :, 1]
     return _code_costs_plain(low, high, query, FLOOR, weights, limit, costs)
 
@@ -275,7 +276,7 @@ def _code_costs_plain(low: Any, high: Any, query: Any, floor: int, weights: F32,
     low, high = (v.reshape(groups, LANES, BYTES).astype(np.int32) for v in (low, high))
     d = np.maximum(np.maximum(low - codes[CEILING], codes[floor] - high), 0) & codes[KEEP]
     d = np.minimum(d, MAX_CODE_DISTANCE)
-    squares = (d * d + d * codes[TWICE_BEYOND]).sum(axis=2)
+    squares = (d * d + 8 * d * codes[BEYOND_QUARTER]).sum(axis=2)
     total = np.zeros(LANES, np.float32)
     for group in range(groups):
         total += weights[group] * squares[group].astype(np.float32)
@@ -330,11 +331,11 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     below, above = builder.fmul(below, closed_below), builder.fmul(above, closed_above)
     beyond = builder.fsub(_select(builder, ">", below, above), _constant(_BEYOND_MARGIN))
     beyond = _select(builder, ">", beyond, zero)
-    twice = builder.fmul(beyond, _constant(2))
-    capped = builder.fcmp_ordered(">", twice, _constant(MAX_CODE_DISTANCE))
+    quarter = builder.fmul(beyond, _constant(0.25))
+    capped = builder.fcmp_ordered(">", quarter, _constant(MAX_CODE_DISTANCE))
     lost = builder.fcmp_ordered(">", builder.fsub(outside, beyond), _constant(_LOST_CODES))
     far = anywhere(builder.or_(capped, lost))
-    put(TWICE_BEYOND, whole(_select(builder, "<", twice, _constant(MAX_CODE_DISTANCE))))
+    put(BEYOND_QUARTER, whole(_select(builder, "<", quarter, _constant(MAX_CODE_DISTANCE))))
     low = whole(_select(builder, ">", builder.fsub(inside, _constant(MARGIN)), zero))
     ones, lasts = ir.Constant(_INTS, [1] * LANES), ir.Constant(_INTS, [LAST_CODE] * LANES)
     none = ir.Constant(_INTS, [0] * LANES)
@@ -372,7 +373,7 @@ def encode16_plain(
     first: int, base: F32, per_unit: F32, query: F32, weights: F32, codes: Any,
     smallest: F32, beyond: F32, closed_below: F32, closed_above: F32,
 ) -> int:  # fmt: skip
-    """16 columns from `first`: rows FLOOR … TWICE_BEYOND of `codes`, the smallest weight of each
+    """16 columns from `first`: rows FLOOR … BEYOND_QUARTER of `codes`, the smallest weight of each
     group of four in units of codes, and what the part beyond the range costs at least; gives what is wrong, as bits.
 
     The part beyond counts only on a side that no frame lies beyond (`closed` is 1, else 0): there it is between the
@@ -388,10 +389,10 @@ def encode16_plain(
         outside = np.maximum(-code, code - f(LAST_CODE))
         out = np.fmax(-code * closed_below[part], (code - f(LAST_CODE)) * closed_above[part]) - f(_BEYOND_MARGIN)
         out = np.fmax(out, f(0))
-        twice = out * f(2)
+        quarter = out * f(0.25)
         low = np.maximum(inside - f(MARGIN), f(0)).astype(np.int32)
         high = np.minimum((inside + f(MARGIN)).astype(np.int32) + 1, LAST_CODE)
-        capped = np.minimum(twice, f(MAX_CODE_DISTANCE))
+        capped = np.minimum(quarter, f(MAX_CODE_DISTANCE))
         rows = (low, high, np.maximum(low - 1, 0), np.where(keep, LAST_CODE, 0), np.nan_to_num(capped))
         for row, values in enumerate(rows):
             at = row * MAX_COLUMNS + first
@@ -400,7 +401,7 @@ def encode16_plain(
         smallest[part] = least / (per * per)
         beyond[part] = (w * out) * out / (per * per)
         uneven = (keep & (w > f(2) * least)).any()
-    far = ((twice > MAX_CODE_DISTANCE) | (outside - out > _LOST_CODES)).any()
+    far = ((quarter > MAX_CODE_DISTANCE) | (outside - out > _LOST_CODES)).any()
     return BAD_NUMBER * bad + UNEVEN * int(uneven) + FAR * int(far)
 
 
