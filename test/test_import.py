@@ -266,3 +266,16 @@ def test_the_report_says_what_was_assumed_and_shows_the_skeleton(tmp_path: Path)
     write_report(found, tmp_path / "r.md")
     picture = (tmp_path / "r.svg").read_text()
     assert picture.startswith("<svg") and picture.count("<line") > 80 and "left side" in picture
+
+
+def test_a_known_lie_is_corrected_where_nobody_walks(tmp_path: Path):
+    names = {
+        **{c: n.removeprefix("mixamorig:") for c, n in DIALECTS["Mixamo"].names.items()},
+        "spine": "LowerBack", "chest": "Spine", "upper_chest": "Spine1",
+    }  # fmt: skip
+    bvh = slower_header(to_bvh(walks()["idle"], Dialect(names)), 2)
+    found = import_files([written(tmp_path, bvh, "143_09.bvh")])
+    assert assumed(found, "rate").value == "60 Hz" and "known for it" in assumed(found, "rate").why
+    assert "mocap.cs.cmu.edu" in found.licence
+    other = import_files([written(tmp_path, bvh, "stand.bvh")])
+    assert assumed(other, "rate").value == "120 Hz" and not other.licence

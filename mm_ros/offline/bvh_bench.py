@@ -9,6 +9,7 @@ Each reader is timed on what it needs to give global joint positions of all fram
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.commands.output import table, write_json
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.bvh import read_bvh
+from mm_ros.io.files import write_whole
 from mm_ros.io.importing import find_files
 
 _COMPARED_FRAMES = 4
@@ -109,22 +110,18 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
         "faster_than_pymotion_whole": total["pymotion_whole_s"] / total["ours_whole_s"],
         "apart": {k: max(r[f"{k}_apart"] for r in rows) for k in ("pymotion", "bvhio")},
     }
-    print(
-        table(
-            ("file", "frames", "ours", "pymotion", "bvhio", "apart from pymotion", "from bvhio"),
-            [
-                tuple(r[k] for k in ("file", "frames", "ours_whole_s", "pymotion_whole_s", "bvhio_read_s"))
-                + tuple(r[k] for k in ("pymotion_apart", "bvhio_apart"))
-                for r in rows
-            ],
-        )
-    )
+    print("seconds: ours, pymotion, bvhio (reads only); apart: from pymotion, from bvhio, in the files' units")
+    for r in rows:
+        seconds = "  ".join(f"{r[k]:8.4f}" for k in ("ours_whole_s", "pymotion_whole_s", "bvhio_read_s"))
+        apart = "  ".join(f"{r[k]:.1e}" for k in ("pymotion_apart", "bvhio_apart"))
+        print(f"{r['file']:<24} {r['frames']:6d} frames  {seconds}  {apart}")
     print(
         f"ours reads {out['faster_than_pymotion_read']:.1f}× as fast as pymotion, with global positions "
         f"{out['faster_than_pymotion_whole']:.1f}×; and {out['faster_than_bvhio']:.0f}× as fast as bvhio, "
         "which gives no positions yet in that time"
     )
-    write_json(json_file, out)
+    if json_file is not None:
+        write_whole(json_file, (json.dumps(out, indent=2) + "\n").encode())
     return out
 
 

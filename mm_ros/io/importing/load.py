@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -50,7 +51,8 @@ class Import:
 
     @property
     def licence(self) -> str:
-        lines = dict.fromkeys(licence_of(a.joints) for a in self.actors)
+        names = {f.actor: Path(f.path).name for f in self.files}
+        lines = dict.fromkeys(licence_of(a.joints, names.get(a.key, "")) for a in self.actors)
         return " ".join(line for line in lines if line)
 
 
@@ -60,8 +62,9 @@ CMU_CREDIT = (
 )
 
 
-def licence_of(joints: JointMap) -> str:
-    return CMU_CREDIT if joints.family.startswith("CMU") else ""
+def licence_of(joints: JointMap, file: str) -> str:
+    """CMU's files are told by skeleton and name ('69_01.bvh'): others use its skeleton too (PFNN)."""
+    return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
 
 
 @dataclass
