@@ -120,7 +120,8 @@ class Panel:
 
     def _add_view(self, gui: Any) -> None:
         self.status = gui.add_markdown("_Waiting for an avatar …_")
-        self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint="whom camera, buttons and figures are about")
+        hint = "whom camera, buttons and figures are about"
+        self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint=hint)
         self.camera = gui.add_dropdown("camera", CAMERAS, initial_value="follow")
         hints = {"calibrate": "stand upright first", "reset": "forget all state", "pause": "hold the trackers"}
         for name in ("calibrate", "reset", "pause", "resume"):
