@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from std_srvs.srv import Trigger
 
 from mm_ros import graph
 from mm_ros.core.calibration import from_skeleton
@@ -21,11 +22,12 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.procedural import make_clips
 from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
 from mm_ros.core.types import LOST, Calibration, TrackerFrame
-from mm_ros.ros.conversions import calibration_to_ros, trackers_to_ros
+from mm_ros.ros.conversions import calibration_to_ros, stamp_from_ros, trackers_to_ros
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
 CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
 START_S = 90.0
+ATTEMPTS = 4
 
 
 def node_command(name: str, avatar: str, **parameters: Any) -> list[str]:
@@ -85,13 +87,15 @@ class Client:
             self.node.create_subscription(
                 message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), subscription_qos(t.qos)
             )
-        self._last_ns = 0
+        self._last_ns = self.newest_pose_ns = 0
         self.trackers = self.publisher("trackers")
         self.calibration = self.publisher("calibration")
 
     def _keep(self, topic: str, msg: Any) -> None:
         self.received[topic].append(msg)
         self.arrived[topic].append(time.monotonic())
+        if topic == "pose":
+            self.newest_pose_ns = stamp_from_ros(msg.header.stamp)
 
     def publisher(self, topic: str) -> Any:
         t = graph.TOPICS[topic]
@@ -106,19 +110,23 @@ class Client:
     def send(self, frame: TrackerFrame) -> None:
         self.trackers.publish(trackers_to_ros(frame))
 
-    def play(self, frames: list[TrackerFrame], pace: float = 40.0) -> list[int]:
-        """Stamps 1/90 s apart from now on, sent at `pace` a second: slower than life, so that a busy machine loses
-        none. Losses at full rate are what `mm_ros bench graph` measures. Returns the stamps that were sent."""
-        start, first_ns, stamps = time.monotonic(), self.now_ns(), []
-        first_ns = max(first_ns, self._last_ns + 11_111_111)
-        for i, frame in enumerate(frames):
-            self.spin_until(lambda due=start + i / pace: time.monotonic() >= due, 1.0)
-            frame.stamp_ns = first_ns + i * 11_111_111
-            frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
-            stamps.append(frame.stamp_ns)
-            self.send(frame)
-        self._last_ns = stamps[-1] if stamps else self._last_ns
+    def play(self, frames: list[TrackerFrame], pace: float = 60.0, patience: float = 1.0) -> list[int]:
+        """Stamped with now and sent at `pace` a second at most: each waits for the pose of the one before, so that a
+        busy machine loses none. Losses at full rate are what `mm_ros bench graph` measures. Returns the stamps."""
+        stamps: list[int] = []
+        for frame in frames:
+            due = time.monotonic() + 1 / pace
+            stamps.append(self.send_now(frame))
+            self.spin_until(lambda stamp=stamps[-1]: self.newest_pose_ns >= stamp, patience)
+            self.spin_until(lambda due=due: time.monotonic() >= due, 1.0)
         return stamps
+
+    def send_now(self, frame: TrackerFrame) -> int:
+        """The stamp it was given: now, and always later than the last one."""
+        frame.stamp_ns = self._last_ns = max(self.now_ns(), self._last_ns + 1_000_000)
+        frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
+        self.send(frame)
+        return frame.stamp_ns
 
     def spin(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -155,6 +163,7 @@ class World:
         self.calibration = from_skeleton(self.clip.skeleton)
         self.client = Client(avatar, topics)
         self.client.calibrate(self.calibration)
+        subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)  # not four times at once
         self.nodes = {
             name: NodeProcess(name, avatar, folder / f"{name}.log", **parameters.get(name, {})) for name in CHAIN
         }
@@ -176,6 +185,35 @@ class World:
 
     def walk(self, seconds: float = 2.0, first: float = 0.0) -> list[int]:
         return self.client.play(self.frames(first, seconds))
+
+    def walk_without_loss(self, seconds: float = 2.0, epoch: int = 0) -> tuple[list[TrackerFrame], list[Any]]:
+        """Frames and their poses. On a machine that stands still for a while between, once more, in a new epoch."""
+        for attempt in range(ATTEMPTS):
+            self.reset_all()
+            self.forget()
+            frames = self.frames(0.0, seconds)
+            for frame in frames:
+                frame.epoch = epoch + attempt
+            sent = self.client.play(frames)
+            got = self.client.received["pose"]
+            if [stamp_from_ros(m.header.stamp) for m in got[: len(sent)]] == sent:
+                return frames, got[: len(sent)]
+        raise AssertionError(f"{ATTEMPTS} walks, and each lost samples: {len(got)} poses of {len(sent)}")
+
+    def reset_all(self) -> None:
+        for name in self.nodes:
+            self.client.call(Trigger, f"/{self.avatar}/{name}/reset", Trigger.Request())
+
+    def walks_on(self, seconds: float = 30.0, poses: int = 15) -> bool:
+        """Whether, within so long, so many samples in a row become poses, finite on TF; trackers are sent meanwhile."""
+        until, row = time.monotonic() + seconds, 0
+        frames = self.frames(0.0, 3.0)
+        while time.monotonic() < until and row < poses:
+            self.client.received["/tf"].clear()
+            stamp = self.client.play([frames[row % len(frames)]], patience=0.15)[0]
+            row = row + 1 if self.client.newest_pose_ns == stamp else 0
+            assert all(all_finite(tf) for tf in self.client.received["/tf"])
+        return row >= poses
 
     def settle(self, seconds: float = 0.3) -> None:
         self.client.spin(seconds)

@@ -27,14 +27,17 @@ def room_from_source(calibration: Calibration) -> F64:
 class Room:
     """Carries frames over. When the way there changes, everything behind is told to move along: a new epoch."""
 
-    def __init__(self) -> None:
-        self._now = identity_pose()
+    def __init__(self, place: tuple[float, ...] = (0.0, 0.0)) -> None:
+        """`place`: where the user's room lies in the world, x and y; users side by side have one each."""
+        self.place = identity_pose()
+        self.place[:2] = place
+        self._now = self.place.copy()
         self._moved = identity_pose()
         self._epochs = 0
-        self._plain = True
+        self._plain = not any(place)
 
     def calibrate(self, calibration: Calibration) -> None:
-        new = room_from_source(calibration)
+        new = compose(self.place, room_from_source(calibration))
         moved = compose(new, inverse(self._now))
         if np.allclose(moved, identity_pose(), atol=1e-9):
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ class MotionMatcher(AvatarNode):
     def _build(self, database: Any) -> None:
         self._database = database
         settings = self.settings(MatcherSettings)
-        self._stage = MatcherStage(settings, database, avatar_scale(self._calibration, database.skeleton))
+        scale = avatar_scale(self._calibration, database.skeleton)
+        # Of this life of the node: the postprocessor sees a restart as the jump that it is.
+        self._stage = MatcherStage(settings, database, scale, run=random.getrandbits(32))
         self._stage.step(
             still_wish(database.layout.trajectory_times)
         )  # compiles and touches what a frame needs

@@ -19,8 +19,8 @@ class OrientationPredictor(AvatarNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._orientation = self.publisher("body_orientation")
-        self._model = load_facing_model(self.settings(OrientationSettings))
-        self._calibrate(Calibration())
+        settings = self.settings(OrientationSettings)
+        self._stage = OrientationStage(settings, Calibration(), load_facing_model(settings))
         for frame in sample_trackers():
             self._stage.step(frame)
         self._stage.reset()
@@ -37,11 +37,10 @@ class OrientationPredictor(AvatarNode):
         self.health.step(orientation.stamp_ns)
 
     def _calibrate(self, calibration: Calibration) -> None:
-        self._stage = OrientationStage(self.settings(OrientationSettings), calibration, self._model)
+        self._stage.calibration = calibration
 
     def reset(self) -> None:
         self._stage.reset()
 
     def apply_settings(self) -> None:
-        self._model = load_facing_model(self.settings(OrientationSettings))
-        self._calibrate(self._stage.calibration)
+        self._stage.settings = self.settings(OrientationSettings)

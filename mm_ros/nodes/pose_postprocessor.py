@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from std_msgs.msg import String
+from tf2_msgs.msg import TFMessage
 
 from mm_ros.core.joining import Ring
 from mm_ros.core.postprocess import PostSettings, PostStage
 from mm_ros.core.settings import Settings, setting
+from mm_ros.core.skeleton import Skeleton as CoreSkeleton
 from mm_ros.core.skeleton import default_skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame, rest_pose
 from mm_ros.msg import AvatarPose as AvatarPoseMsg
@@ -23,12 +25,19 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.robot_description import capsules_urdf
 from mm_ros.ros.tf import PoseTf
+from mm_ros.ros.user_robot import UserRobot
+
+SKELETONS = 8
 
 
 @dataclass(frozen=True)
 class TfSettings(Settings):
     world_frame: str = setting("map", "parent of <avatar>/root on TF", live=False)
     tf_rate: float = setting(0.0, "TF at most this often; 0 is every pose", "Hz", 0.0, 1000.0)
+    urdf: str = setting("", "URDF of a humanoid robot: its joints on `joint_states`", live=False)
+    urdf_t_pose: str = setting(
+        "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'; others are 0", live=False
+    )
 
 
 class PosePostprocessor(AvatarNode):
@@ -39,12 +48,15 @@ class PosePostprocessor(AvatarNode):
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
-        self._frames = PoseTf(self.avatar, self.settings(TfSettings).world_frame)
+        tf = self.settings(TfSettings)
+        self._frames = PoseTf(self.avatar, tf.world_frame)
+        self._robot = UserRobot(tf.urdf, tf.urdf_t_pose, self.avatar, tf.world_frame) if tf.urdf else None
+        self._joint_states = self.publisher("joint_states") if self._robot else None
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
         self._stage: PostStage | None = None
-        self._skeleton_hash = 0
+        self._skeletons: dict[int, CoreSkeleton] = {}  # told of, oldest first; poses say which one they are of
         warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
@@ -58,9 +70,12 @@ class PosePostprocessor(AvatarNode):
 
     def _step(self, msg: AvatarPoseMsg) -> None:
         matched = avatar_pose_from_ros(msg)
-        if self._stage is None or matched.skeleton != self._skeleton_hash:
+        if not self._wear(matched.skeleton):
             self.health.unpaired += 1
+            self.health.warnings["skeleton"] = f"poses of skeleton {matched.skeleton:x}, which nobody has told of"
             return
+        assert self._stage is not None
+        self.health.warnings.pop("skeleton", None)
         trackers = self._trackers.get(matched.stamp_ns)
         if trackers is None and len(self._trackers) and not matched.stale:
             self.health.unpaired += 1
@@ -75,13 +90,36 @@ class PosePostprocessor(AvatarNode):
         if rate and 0 <= self._tf_due_ns - pose.stamp_ns < 1e9:
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
-        self._tf.publish(self._frames.message(pose))
+        message = self._frames.message(pose)
+        if self._robot is not None and self._joint_states is not None:
+            state, base = self._robot.step(pose)
+            self._joint_states.publish(state)
+            message = TFMessage(transforms=[*message.transforms, base])
+        self._tf.publish(message)
 
     def _on_skeleton(self, msg: Skeleton) -> None:
+        """Kept until poses come that are of it: a stranger's skeleton must not undress the avatar."""
         skeleton = skeleton_from_ros(msg)
-        self._skeleton_hash = skeleton.hash
+        self._skeletons.pop(skeleton.hash, None)
+        self._skeletons[skeleton.hash] = skeleton
+        while len(self._skeletons) > SKELETONS:
+            del self._skeletons[next(iter(self._skeletons))]
+        if self._stage is None:
+            self._wear(skeleton.hash)
+
+    def _wear(self, skeleton_hash: int) -> bool:
+        """Whether the stage is for this skeleton now."""
+        if self._stage is not None and self._stage.skeleton.hash == skeleton_hash:
+            return True
+        skeleton = self._skeletons.get(skeleton_hash)
+        if skeleton is None:
+            return False
         self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
-        self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
+        if self._robot is not None:
+            self._robot.wear(skeleton)
+        text = self._robot.text if self._robot is not None else capsules_urdf(skeleton, self.avatar)
+        self._description.publish(String(data=text))
+        return True
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._calibration = calibration

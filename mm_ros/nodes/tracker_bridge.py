@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import Trigger
 
 from mm_ros.core.calibration import CalibrationSettings, Calibrator
-from mm_ros.core.room import Room
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.room import Room, compose
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.core.tracker_gate import GateSettings, TrackerGate, warm_up
@@ -37,6 +38,9 @@ class BridgeSettings(Settings):
     path: str = setting("", "file of the source: BVH, session or table", live=False)
     rate: float = setting(90.0, "rate asked of the source", "Hz", 1.0, 1000.0, live=False)
     seed: int = setting(0, "of the synthetic user and of simulated noise", live=False)
+    place: tuple[float, ...] = setting(
+        (0.0, 0.0), "x and y of the user's room in the world, for several side by side [m]", live=False
+    )
     head_topic: str = setting("head_pose", "PoseStamped of the headset, source 'topics'", live=False)
     left_topic: str = setting("left_pose", "PoseStamped of the left controller", live=False)
     right_topic: str = setting("right_pose", "PoseStamped of the right controller", live=False)
@@ -61,7 +65,8 @@ class TrackerBridge(AvatarNode):
         self._truth_skeleton = self.publisher("truth_skeleton")
         self._tf = self.publisher("/tf")
         self._frames = TrackerTf(self.avatar)
-        self._room = Room()
+        self._room = Room(place_of(s))
+        self._paused = False
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), serials(s.steamvr_serials), s.topics_axes
         )
@@ -71,6 +76,8 @@ class TrackerBridge(AvatarNode):
         self._skeleton_hash = 0
         self._introduce()
         self.create_service(Trigger, "calibrate", self._on_calibrate)
+        self.create_service(Trigger, "pause", lambda _, response: self._pause(True, response))
+        self.create_service(Trigger, "resume", lambda _, response: self._pause(False, response))
         self.health.watch = self._watch
         self._listen_to_source(s)
         self.start()
@@ -123,7 +130,15 @@ class TrackerBridge(AvatarNode):
             gated = self._gate.step(raw)
             if gated is not None:
                 self._calibrate_from(gated)
-                self._publish(self._room.carry(gated))
+                frame = self._room.carry(gated)
+                if not self._paused:
+                    self._publish(frame)
+
+    def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
+        """The source runs on; what stops is what the others hear, and the avatar comes to a stand."""
+        self._paused = paused
+        response.success, response.message = True, "trackers are held" if paused else "trackers go on"
+        return response
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
         new = None if self._given else self._calibrator.step(frame)
@@ -140,6 +155,8 @@ class TrackerBridge(AvatarNode):
         if truth is not None:
             if truth.skeleton != self._skeleton_hash:
                 self._tell_skeleton(truth.skeleton)
+            if any(self._room.place[:2]):
+                truth = replace(truth, root=compose(self._room.place, truth.root))
             self._truth.publish(avatar_pose_to_ros(truth, "truth"))
         self._tf.publish(self._frames.message(frame))
         self.health.step(frame.stamp_ns)
@@ -165,7 +182,7 @@ class TrackerBridge(AvatarNode):
 
     def _watch(self) -> None:
         """Before each report of the node's health."""
-        trouble = self._source.status()
+        trouble = "paused: call the service `resume`" if self._paused else self._source.status()
         self.health.warnings.pop("source", None)
         if trouble:
             self.health.warnings["source"] = trouble
@@ -197,6 +214,12 @@ def simulation(s: BridgeSettings) -> Simulation:
         look_around_rad=s.look_around_rad,
         seed=s.seed,
     )
+
+
+def place_of(s: BridgeSettings) -> tuple[float, ...]:
+    if len(s.place) != 2:
+        raise MmRosError(f"place: expected x and y, came {len(s.place)} numbers")
+    return s.place
 
 
 def serials(pairs: tuple[str, ...]) -> dict[str, str]:

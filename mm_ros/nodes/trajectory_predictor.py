@@ -18,6 +18,7 @@ from mm_ros.ros.node import AvatarNode
 LATE_NS = 50_000_000
 SILENT_NS = 200_000_000
 STALE_PERIOD_S = 1 / 60
+STALE_TICKS = 3  # after a stall of this very process the timer comes before the trackers that are waiting
 
 
 class TrajectoryPredictor(AvatarNode):
@@ -27,11 +28,13 @@ class TrajectoryPredictor(AvatarNode):
         super().__init__(**kwargs)
         self._trajectory = self.publisher("trajectory")
         self._pairs: Pairs[TrackerFrame] = Pairs()
-        self._calibrate(Calibration())
+        self._stage = TrajectoryStage(self.settings(TrajectorySettings), Calibration(), HORIZON_S)
+        self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
+        self._heard_ns: int | None = None
+        self._ticks = 0  # of the timer since trackers were heard
         for frame in sample_trackers():
             self._stage.step(frame, self._fallback.step(frame))
         self.reset()
-        self._heard_ns: int | None = None
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
@@ -40,7 +43,7 @@ class TrajectoryPredictor(AvatarNode):
 
     def _on_trackers(self, msg: TrackerArray) -> None:
         frame = trackers_from_ros(msg)
-        self._heard_ns = self.get_clock().now().nanoseconds
+        self._heard_ns, self._ticks = self.get_clock().now().nanoseconds, 0
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
             self._step(late, self._guess(late))
         pair = self._pairs.put_first(frame.stamp_ns, frame)
@@ -69,7 +72,8 @@ class TrajectoryPredictor(AvatarNode):
 
     def _watch(self) -> None:
         now_ns = self.get_clock().now().nanoseconds
-        if self._heard_ns is None or now_ns - self._heard_ns < SILENT_NS:
+        self._ticks += 1
+        if self._heard_ns is None or now_ns - self._heard_ns < SILENT_NS or self._ticks < STALE_TICKS:
             return
         self.health.warnings["stale"] = "no trackers: the avatar stands where it is"
         trajectory = self._stage.stale(now_ns)
@@ -77,13 +81,14 @@ class TrajectoryPredictor(AvatarNode):
             self._trajectory.publish(trajectory_to_ros(trajectory))
 
     def _calibrate(self, calibration: Calibration) -> None:
-        self._stage = TrajectoryStage(self.settings(TrajectorySettings), calibration, HORIZON_S)
-        self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), calibration, None)
+        self._stage.set_calibration(calibration)
+        self._fallback.calibration = calibration
 
     def reset(self) -> None:
         self._stage.reset()
         self._fallback.reset()
         self._pairs.clear()
+        self._heard_ns = None  # nobody knows where the body is until trackers come again
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -71,6 +72,10 @@ class AvatarNode(Node):
                 callback(msg)
             except MmRosError as error:
                 self.health.refuse(f"{topic}: {error}")
+            except Exception as error:  # a fault of ours: told in full, and no reason for the avatar to vanish
+                self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
+                self.health.refuse(f"{topic}: internal fault, started anew: {error!r}")
+                self.reset()
 
         self.create_subscription(message_class(t.type), name or t.name, guarded, subscription_qos(t.qos))
 
