@@ -13,7 +13,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
 # What only an extra brings, by import name.
 OPTIONAL = {"viser", "xr", "openvr", "torch", "matplotlib", "onnx", "launch", "launch_ros", "scipy", "PIL", "imageio"}
-OPTIONAL |= {"bvhio", "pymotion", "ray", "faiss", "annoy", "hnswlib", "playwright", "ament_index_python", "mediapipe", "cv2"}
+OPTIONAL |= {"bvhio", "pymotion", "ray", "faiss", "annoy", "hnswlib", "playwright"}
+OPTIONAL |= {"ament_index_python", "mediapipe", "cv2"}
 # Import name → name of the distribution, where they differ.
 DISTRIBUTION = {
     "llvmlite": "numba",
