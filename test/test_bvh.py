@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bvh_dialects import DIALECTS, walk
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.bvh import format_bvh, rate_of, read_bvh, write_bvh
+from mm_ros.io.bvh_export import to_bvh
 from mm_ros.io.data import dataset
 
 TINY = """HIERARCHY
@@ -170,9 +172,16 @@ def real_file() -> Path:
         pytest.skip(str(error))
 
 
-def test_agrees_with_bvhio_on_cmu():
+def procedural_file(tmp_path: Path) -> Path:
+    path = tmp_path / "walk.bvh"
+    write_bvh(to_bvh(walk(), DIALECTS["Mixamo"]), path)
+    return path
+
+
+@pytest.mark.parametrize("source", ["cmu", "procedural"])
+def test_agrees_with_bvhio(source: str, tmp_path: Path):
     bvhio = pytest.importorskip("bvhio", reason="bvhio is not installed (extra bench)")
-    path = real_file()
+    path = real_file() if source == "cmu" else procedural_file(tmp_path)
     bvh = read_bvh(path)
     positions, _ = bvh.globals(bvh.motion[:40])
     root = bvhio.readAsHierarchy(str(path))
@@ -183,17 +192,17 @@ def test_agrees_with_bvhio_on_cmu():
             assert np.abs(theirs[name] - positions[f, j]).max() < 1e-4
 
 
-def test_agrees_with_pymotion_on_cmu():
+@pytest.mark.parametrize("source", ["cmu", "procedural"])
+def test_agrees_with_pymotion(source: str, tmp_path: Path):
     pymotion = pytest.importorskip("pymotion.io.bvh", reason="upc-pymotion is not installed (extra bench)")
     from pymotion.ops.skeleton import fk
 
-    path = real_file()
+    path = real_file() if source == "cmu" else procedural_file(tmp_path)
     bvh = read_bvh(path)
     theirs = pymotion.BVH()
     theirs.load(str(path))
-    quats, _, parents, _offsets, _, _ = theirs.get_data()
-    local, q, parents = theirs.data["positions"], quats, theirs.data["parents"]
-    positions, _ = fk(q, local[:, 0], theirs.data["offsets"], parents)
+    q, _, parents, offsets, _, _ = theirs.get_data()
+    positions, _ = fk(q, theirs.data["positions"][:, 0], offsets, parents)
     names = list(theirs.data["names"])
     ours, _ = bvh.globals()
     for j, name in enumerate(bvh.names):
