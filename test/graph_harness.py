@@ -26,7 +26,7 @@ from mm_ros.ros.conversions import calibration_to_ros, stamp_from_ros, trackers_
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
 CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
-START_S = 90.0
+START_S = 150.0
 ATTEMPTS = 4
 
 
@@ -204,16 +204,16 @@ class World:
         for name in self.nodes:
             self.client.call(Trigger, f"/{self.avatar}/{name}/reset", Trigger.Request())
 
-    def walks_on(self, seconds: float = 30.0, poses: int = 15) -> bool:
-        """Whether, within so long, so many samples in a row become poses, finite on TF; trackers are sent meanwhile."""
-        until, row = time.monotonic() + seconds, 0
+    def walks_on(self, seconds: float = 40.0, poses: int = 15) -> bool:
+        """Whether so many samples become poses within so long; trackers are sent meanwhile. All TF is finite."""
+        until, answered = time.monotonic() + seconds, 0
         frames = self.frames(0.0, 3.0)
-        while time.monotonic() < until and row < poses:
+        while time.monotonic() < until and answered < poses:
             self.client.received["/tf"].clear()
-            stamp = self.client.play([frames[row % len(frames)]], patience=0.15)[0]
-            row = row + 1 if self.client.newest_pose_ns == stamp else 0
+            stamp = self.client.play([frames[answered]], patience=0.15)[0]
+            answered += self.client.newest_pose_ns == stamp
             assert all(all_finite(tf) for tf in self.client.received["/tf"])
-        return row >= poses
+        return answered >= poses
 
     def settle(self, seconds: float = 0.3) -> None:
         self.client.spin(seconds)
