@@ -32,7 +32,8 @@ def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
     """Whole clips in a random order until `share` of all frames is there; smaller parts lie within larger ones."""
     if not 0 < share <= 1:
         raise MmRosError(f"share of the database: expected above 0, up to 1, came {share}")
-    wanted, out = share * sum(len(c) for c in clips), []
+    wanted = share * sum(len(c) for c in clips)
+    out: list[Clip] = []
     for i in np.random.default_rng(seed).permutation(len(clips)):
         if out and sum(len(c) for c in out) >= wanted - 1:
             break
