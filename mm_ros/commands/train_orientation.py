@@ -23,10 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", nargs="+", required=True, metavar="PATH", help="BVH files, folders, archives")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the ONNX file to write")
     parser.add_argument("--options", type=Path, metavar="YAML", help="what to assume of the files (see mm_ros import)")
-    parser.add_argument("--credit", default="", help="whom the data asks to be named; goes into the file")
+    parser.add_argument("--credit", default="", help="whom the data asks to be named; known for CMU")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same network (default 0)")
     parser.add_argument("--folds", type=int, default=3, help="groups of subjects left out in turn; 0: no validation")
-    parser.add_argument("--variants", type=int, default=16, help="times all motion is drawn anew (default 16)")
+    parser.add_argument("--variants", type=int, default=8, help="times all motion is drawn anew (default 8)")
     parser.add_argument("--epochs", type=int, default=6, help="times that all variants are seen (default 6)")
     parser.add_argument("--width", type=int, default=128, help="units in each of the two layers (default 128)")
     parser.add_argument("--members", type=int, default=2, help="networks averaged in one file (default 2)")
@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.offline.orientation.network import NetworkPlan
     from mm_ros.offline.orientation.train import TrainOptions, save, train
 
-    clips = _clips(args)
+    clips, licence = _clips(args)
     options = TrainOptions(
         seed=args.seed, variants=args.variants, epochs=args.epochs, folds=args.folds,
-        plan=NetworkPlan(args.width, 2, args.members), paper_steps=0 if args.no_paper else 3000,
+        plan=NetworkPlan(args.width, 2, args.members), paper_steps=0 if args.no_paper else TrainOptions.paper_steps,
     )  # fmt: skip
     tell = Progress()
     if args.tune:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     outcome = train(clips, options, tell)
     tell.close()
     print(report(outcome.figures))
-    for path in save(outcome, args.output, options, clips, args.credit):
+    for path in save(outcome, args.output, options, clips, args.credit or licence):
         print(f"wrote {path} ({path.stat().st_size / 1e3:.0f} kB)")
     write_json(args.json, outcome.figures)
     return 0
@@ -77,16 +77,17 @@ def _need_torch() -> None:
         raise MmRosError(f"training needs {' and '.join(missing)}: pip install 'mm_ros[train]'")
 
 
-def _clips(args: argparse.Namespace) -> list[Any]:
-    from mm_ros.io.importing import ImportOptions, load_clips, read_options
+def _clips(args: argparse.Namespace) -> tuple[list[Any], str]:
+    from mm_ros.io.importing import ImportOptions, import_files, read_options
 
     options = read_options(args.options) if args.options else ImportOptions()
     tell = Progress()
-    clips = load_clips(args.data, options, tell)
+    imported = import_files(args.data, options, tell)
+    clips = imported.clips
     tell.close()
     minutes = sum(c.seconds for c in clips) / 60
     print(f"{len(clips)} clips, {minutes:.1f} minutes, {len({c.subject for c in clips})} subjects")
-    return clips
+    return clips, imported.licence
 
 
 def report(figures: dict[str, Any]) -> str:

@@ -37,17 +37,17 @@ MAX_RATE = 12.0  # rad/s; faster bodies are mistakes of the capture
 @dataclass(frozen=True)
 class TrainOptions:
     seed: int = 0
-    variants: int = 16  # times that all motion is drawn anew
+    variants: int = 8  # times that all motion is drawn anew
     epochs: int = 6
     batch: int = 1024
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
-    jitter: float = 0.02
+    jitter: float = 0.05
     joined: int = 6  # clips that make one session, at most
     stride: int = 3  # frames between samples
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    paper_steps: int = 3000
+    paper_steps: int = 2000
     folds: int = 3
 
 
