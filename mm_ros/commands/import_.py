@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         "clips": len(found.clips),
         "refused": [s for _, s in found.refused],
         "actors": _actors(found),
+        "files": _files(found) if args.json is not None else [],
     }
     if args.output is not None:
         result["database"] = _build(args, found)
@@ -136,6 +137,38 @@ def _actors(found: Any) -> list[dict[str, Any]]:
         }
         for a in found.actors
     ]
+
+
+def _files(found: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "file": f.path,
+            "frames": f.frames,
+            "rate": f.rate,
+            "seconds": f.seconds,
+            "refused": f.refused,
+            "notes": [{"what": n.what, "value": n.value, "why": n.why, "doubtful": n.doubtful} for n in f.notes],
+            "clips": [_clip(c) for c in found.clips if c.source == f.path],
+        }
+        for f in found.files
+    ]
+
+
+def _clip(clip: Any) -> dict[str, Any]:
+    """With the angle between facing and way: a sign of what went wrong, for files that should walk ahead."""
+    import numpy as np
+
+    from mm_ros.core.kinds import root_motion
+
+    velocity, _ = root_motion(clip)
+    moves = np.linalg.norm(velocity, axis=1) > 0.4
+    angles = np.degrees(np.abs(np.arctan2(velocity[moves, 1], velocity[moves, 0])))
+    return {
+        "name": clip.name,
+        "seconds": clip.seconds,
+        "leg_m": clip.skeleton.leg_length,
+        "facing_to_way_deg": float(np.median(angles)) if len(angles) else None,
+    }
 
 
 def _build(args: argparse.Namespace, found: Any) -> dict[str, Any]:
