@@ -22,7 +22,7 @@ from mm_ros.core.types import F32
 
 LANES = 16
 BYTES = 4  # columns that share one 32-bit sum
-MAX_CODE_DISTANCE = 127  # the products of bytes are signed on one side
+MAX_CODE_DISTANCE = 127  # of one factor: the products of bytes are signed on one side
 MAX_COLUMNS = 128
 CODE_ROWS = 5  # of a query, each MAX_COLUMNS long
 SCRATCH = CODE_ROWS * MAX_COLUMNS  # entries of a local array
@@ -183,7 +183,7 @@ def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 def _sum_of_four_products(builder: Any, a: Any, b: Any) -> Any:
-    """Of each four neighbouring bytes (0 … 127)."""
+    """Of each four neighbouring bytes: 0 … 255 in a, 0 … 127 in b."""
     if "+avx512vnni" in _FEATURES:
         words = (builder.bitcast(a, _INTS), builder.bitcast(b, _INTS))
         return _call(builder, "llvm.x86.avx512.vpdpbusd.512", _INTS, ir.Constant(_INTS, [0] * LANES), *words)
@@ -198,13 +198,19 @@ def _sum_of_four_products(builder: Any, a: Any, b: Any) -> Any:
 
 
 def _sum_of_four_products_avx2(builder: Any, a: Any, b: Any) -> Any:
-    pairs, sums = ir.VectorType(_I16, 16), ir.VectorType(_I32, 8)
+    """Even and odd bytes apart: the sum of two such products would not fit the instruction's 16 bits."""
+    bytes_, pairs, sums = ir.VectorType(_I8, 32), ir.VectorType(_I16, 16), ir.VectorType(_I32, 8)
     parts = []
     for half in range(2):
         pick = ir.Constant(ir.VectorType(_I32, 32), list(range(32 * half, 32 * half + 32)))
-        halves = [builder.shuffle_vector(v, v, pick) for v in (a, b)]
-        products = _call(builder, "llvm.x86.avx2.pmadd.ub.sw", pairs, *halves)
-        parts.append(_call(builder, "llvm.x86.avx2.pmadd.wd", sums, products, ir.Constant(pairs, [1] * 16)))
+        left, right = (builder.shuffle_vector(v, v, pick) for v in (a, b))
+        part = ir.Constant(sums, [0] * 8)
+        for odd in range(2):
+            mask = ir.Constant(bytes_, [255 * (i % 2 == odd) for i in range(32)])
+            products = _call(builder, "llvm.x86.avx2.pmadd.ub.sw", pairs, builder.and_(left, mask), right)
+            ones = ir.Constant(pairs, [1] * 16)
+            part = builder.add(part, _call(builder, "llvm.x86.avx2.pmadd.wd", sums, products, ones))
+        parts.append(part)
     return builder.shuffle_vector(*parts, ir.Constant(_INTS, list(range(LANES))))
 
 
@@ -231,8 +237,8 @@ def _emit_code_costs(of_rows: bool) -> Any:
             floor = query_codes(FLOOR_LESS_ONE if of_rows else FLOOR, loop.index)
             above = _call(builder, "llvm.usub.sat.v64i8", _CODES, floor, high)
             d = builder.and_(builder.or_(below, above), query_codes(KEEP, loop.index))
-            d = builder.select(builder.icmp_unsigned("<", d, cap), d, cap)
-            squares = _sum_of_four_products(builder, d, d)
+            capped = builder.select(builder.icmp_unsigned("<", d, cap), d, cap)
+            squares = _sum_of_four_products(builder, d, capped)
             crossed = _sum_of_four_products(builder, d, query_codes(BEYOND_QUARTER, loop.index))
             crossed = builder.shl(crossed, ir.Constant(_INTS, [3] * LANES))  # (a + d)² ≥ a² + 2 a d + d², a in quarters
             squares = builder.uitofp(builder.add(squares, crossed), _FLOATS)
@@ -275,8 +281,7 @@ def _code_costs_plain(low: Any, high: Any, query: Any, floor: int, weights: F32,
     codes = rows.reshape(CODE_ROWS, groups, 1, BYTES).astype(np.int32)
     low, high = (v.reshape(groups, LANES, BYTES).astype(np.int32) for v in (low, high))
     d = np.maximum(np.maximum(low - codes[CEILING], codes[floor] - high), 0) & codes[KEEP]
-    d = np.minimum(d, MAX_CODE_DISTANCE)
-    squares = (d * d + 8 * d * codes[BEYOND_QUARTER]).sum(axis=2)
+    squares = (d * np.minimum(d, MAX_CODE_DISTANCE) + 8 * d * codes[BEYOND_QUARTER]).sum(axis=2)
     total = np.zeros(LANES, np.float32)
     for group in range(groups):
         total += weights[group] * squares[group].astype(np.float32)

@@ -140,7 +140,7 @@ def stick_wishes(frames: int, seed: int) -> F32:
     for frame in range(frames):
         if left == 0:
             left, direction = int(rng.uniform(0.5, 3) * RATE), rng.uniform(-np.pi, np.pi)
-            speed = rng.choice([0, 0.7, 1.2, 1.6, 2.5], p=[0.15, 0.2, 0.35, 0.2, 0.1])
+            speed = rng.choice([0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15])  # small and medium only walk
             goal = speed * np.array([np.cos(direction), np.sin(direction)])
             new = direction if rng.random() < 0.8 else rng.uniform(-np.pi, np.pi)
             facing = yaw + (new - yaw + np.pi) % (2 * np.pi) - np.pi if speed else facing
