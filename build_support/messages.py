@@ -124,12 +124,15 @@ def install_live(build: Path, prefix: Path) -> None:
     (packages / "mm_ros" / "__init__.py").unlink(missing_ok=True)
     (packages / "mm_ros_checkout.pth").write_text(f"{SOURCE}\n")
     for folder in ("launch", "config", "rviz"):
-        link = prefix / "share" / "mm_ros" / folder
-        if link.is_symlink():
-            link.unlink()
-        elif link.is_dir():
-            shutil.rmtree(link)
-        link.symlink_to(SOURCE / folder)
+        # A real folder of linked files: `ros2 launch` does not look into linked folders.
+        shared = prefix / "share" / "mm_ros" / folder
+        if shared.is_symlink():
+            shared.unlink()
+        elif shared.is_dir():
+            shutil.rmtree(shared)
+        shared.mkdir(parents=True)
+        for file in (f for f in (SOURCE / folder).iterdir() if f.is_file()):
+            (shared / file.name).symlink_to(file)
 
 
 def main() -> int:
