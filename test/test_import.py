@@ -98,6 +98,7 @@ def test_a_header_that_says_twice_the_rate_is_found_out(tmp_path: Path):
     note = assumed(found, "rate")
     assert note.doubtful and note.value == "60 Hz" and "the header says 120" in note.why
     assert len(found.clips[0]) == len(walk())
+    assert found.files[0].rate == 60
 
 
 def test_a_true_header_is_believed(tmp_path: Path):

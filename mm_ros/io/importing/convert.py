@@ -30,8 +30,7 @@ class Task:
 
     path: str
     model: ActorModel
-    header_over_true: float
-    rate: float  # given by the user; 0: the header's, corrected
+    rate: float  # true frames a second
     first: int
     stop: int
     cut_t_pose: bool
@@ -55,7 +54,7 @@ def subject_of(path: str, actor: int = 0) -> str:
 
 def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
     notes: list[Assumption] = []
-    rate = task.rate or bvh.rate / task.header_over_true
+    rate = task.rate
     if task.first:
         notes.append(Assumption("start", f"{task.first} frame(s) cut", "the posture jumps there: an added T-pose"))
     p, q = bvh.globals(bvh.motion[task.first : task.stop])

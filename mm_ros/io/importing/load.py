@@ -203,8 +203,7 @@ def _task(s: _Seen, actor: Actor, number: int, options: ImportOptions) -> Task:
     return Task(
         path=s.path,
         model=model,
-        header_over_true=actor.header_over_true,
-        rate=given.rate or 0.0,
+        rate=given.rate or (s.evidence.rate if s.evidence else 0.0) / actor.header_over_true,
         first=s.first,
         stop=s.frames - (given.skip_end or 0),
         cut_t_pose=given.skip_start is None and given.skip_end is None,
