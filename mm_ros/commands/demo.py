@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.commands.output import add_json, write_json
+from mm_ros.core.errors import MmRosError
 
 HELP = "a synthetic user walks; the avatar follows, in the browser"
 
@@ -77,10 +79,24 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
     print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
     processes.start(*graph)
     if not args.headless:
+        args.port = free_port(args.port)
         print(f"3/3 viewer at http://127.0.0.1:{args.port}", flush=True)
         processes.start("view", "--port", str(args.port))
     if args.session:
         processes.start("replay", str(args.session), "--avatar", "avatar", "--loop")
+
+
+def free_port(wanted: int) -> int:
+    """The wanted port, or the next one that nobody listens on."""
+    for port in range(wanted, wanted + 50):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise MmRosError(f"ports {wanted} to {wanted + 49} are all taken; give another one with --port")
 
 
 class Processes:

@@ -83,7 +83,7 @@ class Viewer(AvatarNode):
         scene = self._server.scene
         scene.set_up_direction("+z")
         scene.add_grid("/floor", 40.0, 40.0, cell_size=0.5, section_size=1.0, plane_opacity=0.0, shadow_opacity=0.25)
-        self._server.initial_camera.position = (2.6, -2.6, 1.7)
+        self._server.initial_camera.position = (2.1, -2.1, 1.5)
         self._server.initial_camera.look_at = (0.0, 0.0, 0.9)
 
     def _look_for_avatars(self) -> None:

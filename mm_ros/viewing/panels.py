@@ -27,13 +27,13 @@ PLOTS = {
 class Settings:
     """A slider, box or list for each setting that may change while running; `send(node, name, value)` on a change."""
 
-    def __init__(self, gui: Any, send: Callable[[str, str, Any], None]):
-        self._gui, self._send = gui, send
+    def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
+        self._gui, self._tab, self._send = gui, tab, send
         self._handles: dict[tuple[str, str], Any] = {}
         self._quiet = False
 
     def add(self, node: str, fields: dict[str, tuple[Any, Spec]]) -> None:
-        with self._gui.add_folder(node, expand_by_default=False):
+        with self._tab, self._gui.add_folder(node, expand_by_default=False):
             for name, (value, spec) in fields.items():
                 handle = self._control(name, value, spec)
                 if handle is not None:
@@ -111,8 +111,9 @@ class Panel:
         tabs = gui.add_tab_group()
         with tabs.add_tab("View"):
             self._add_view(gui)
-        with tabs.add_tab("Settings"):
-            self.settings = Settings(gui, lambda node, name, value: do("set", node, name, value))
+        tab = tabs.add_tab("Settings")
+        self.settings = Settings(gui, tab, lambda node, name, value: do("set", node, name, value))
+        with tab:
             self._settings_note = gui.add_markdown("_Waiting for the nodes …_")
         with tabs.add_tab("Figures"):
             self.figures = gui.add_markdown("")

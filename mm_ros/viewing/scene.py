@@ -12,8 +12,8 @@ from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_T
 from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
 from mm_ros.viewing import meshes
 
-PALETTE = ((88, 130, 200), (210, 120, 80), (110, 170, 110), (160, 110, 180), (200, 170, 80), (90, 170, 175))
-GHOST, MATCHED, DEVICE = (235, 205, 150), (150, 150, 160), (45, 48, 55)
+PALETTE = ((45, 85, 165), (170, 80, 45), (60, 125, 65), (120, 65, 140), (160, 125, 35), (40, 125, 130))
+GHOST, MATCHED, DEVICE = (215, 175, 105), (120, 120, 130), (25, 27, 32)
 WISHED, PLANTED, FEATURE, TRAIL = (40, 150, 255), (255, 120, 40), (190, 90, 230), (120, 120, 130)
 TRAIL_POINTS, TRAIL_STEP_M = 400, 0.03
 
