@@ -1,6 +1,6 @@
 """README's pictures, from the real thing: `make pictures`.
 
-docs/pictures/walk.gif is the demo's own film (the real graph over DDS); docs/pictures/viewer.png is the viewer's page in a
+docs/pictures/walk.gif is the demo's own film (the real graph over DDS); docs/pictures/viewer.png is the page in a
 headless Chromium, where there is one.
 """
 
