@@ -5,14 +5,14 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch import LaunchDescription
 from mm_ros.ros import launching
 
-FIXED = ("avatar", "trackers", "path", "seed", "control", "record")
+FIXED = ("avatar", "trackers", "path", "seed", "control", "record", "urdf", "urdf_t_pose")
 
 
 def start(context):
     given = {
         a.name: context.launch_configurations[a.name] for a in launching.ARGUMENTS if a.name not in FIXED
     }
-    return launching.many(int(context.launch_configurations["avatars"]), given)
+    return launching.many(context.launch_configurations["avatars"], given)
 
 
 def generate_launch_description() -> LaunchDescription:

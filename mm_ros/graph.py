@@ -121,7 +121,7 @@ NODES: tuple[Node, ...] = (
         "trajectory_predictor",
         ("trackers", "body_orientation", "calibration"),
         ("trajectory",),
-        ("mm_ros.core.trajectory:TrajectorySettings",),
+        ("mm_ros.core.trajectory:TrajectorySettings", "mm_ros.nodes.trajectory_predictor:StaleSettings"),
         "where the body is and where it goes",
         controls=("vr",),
     ),

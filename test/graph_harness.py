@@ -110,7 +110,7 @@ class Client:
     def send(self, frame: TrackerFrame) -> None:
         self.trackers.publish(trackers_to_ros(frame))
 
-    def play(self, frames: list[TrackerFrame], pace: float = 60.0, patience: float = 1.0) -> list[int]:
+    def play(self, frames: list[TrackerFrame], pace: float = 60.0, patience: float = 5.0) -> list[int]:
         """Stamped with now and sent at `pace` a second at most: each waits for the pose of the one before, so that a
         busy machine loses none. Losses at full rate are what `mm_ros bench graph` measures. Returns the stamps."""
         stamps: list[int] = []
@@ -198,7 +198,8 @@ class World:
             got = self.client.received["pose"]
             if [stamp_from_ros(m.header.stamp) for m in got[: len(sent)]] == sent:
                 return frames, got[: len(sent)]
-        raise AssertionError(f"{ATTEMPTS} walks, and each lost samples: {len(got)} poses of {len(sent)}")
+        stale = sum(m.stale for m in got)
+        raise AssertionError(f"{ATTEMPTS} walks lost samples: {len(got)} poses, {stale} stale, of {len(sent)}")
 
     def reset_all(self) -> None:
         for name in self.nodes:
@@ -210,7 +211,7 @@ class World:
         frames = self.frames(0.0, 3.0)
         while time.monotonic() < until and answered < poses:
             self.client.received["/tf"].clear()
-            stamp = self.client.play([frames[answered]], patience=0.15)[0]
+            stamp = self.client.play([frames[answered]], patience=0.5)[0]
             answered += self.client.newest_pose_ns == stamp
             assert all(all_finite(tf) for tf in self.client.received["/tf"])
         return answered >= poses

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
+from mm_ros.core.errors import MmRosError
+
 HELP = "start the graph: trackers → pose → TF, in one process"
 
 EXAMPLE = """example:
@@ -26,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
     )
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
+    parser.add_argument("--place", default="", help="x,y of the user's room in the world [m] (default: 0,0)")
+    parser.add_argument("--urdf", default="", help="a humanoid robot that follows on joint_states")
+    parser.add_argument(
+        "--urdf-t-pose", default="", help="its angles in T-pose: 'joint=1.57, joint=-1.57' (default: all 0)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the synthetic user (default: %(default)s)")
     parser.add_argument(
         "--world-frame", default="map", help="parent of <avatar>/root on TF (default: %(default)s)"
@@ -56,6 +63,9 @@ def ros_arguments(args: argparse.Namespace) -> list[str]:
         "tracker_bridge:source": args.trackers if args.trackers != "none" else "",
         "tracker_bridge:path": args.path,
         "tracker_bridge:seed": str(args.seed),
+        "tracker_bridge:place": _numbers(args.place),
+        "pose_postprocessor:urdf": args.urdf,
+        "pose_postprocessor:urdf_t_pose": args.urdf_t_pose,
         "motion_matcher:database": args.database,
         "pose_postprocessor:world_frame": args.world_frame,
         "visualizer:world_frame": args.world_frame,
@@ -65,3 +75,11 @@ def ros_arguments(args: argparse.Namespace) -> list[str]:
         if value:
             out += ["-p", f"{name}:={value}"]
     return out
+
+
+def _numbers(text: str) -> str:
+    """'0,4' → '[0.0, 4.0]', a list of doubles to ROS's parser."""
+    try:
+        return str([float(v) for v in text.split(",")]) if text else ""
+    except ValueError:
+        raise MmRosError(f"--place: expected x,y, came '{text}'") from None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.joining import Pairs
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
+from mm_ros.core.settings import Settings, setting
 from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
 from mm_ros.core.types import BodyOrientation as Facing
 from mm_ros.core.types import Calibration, TrackerFrame
@@ -16,9 +18,13 @@ from mm_ros.ros.conversions import orientation_from_ros, trackers_from_ros, traj
 from mm_ros.ros.node import AvatarNode
 
 LATE_NS = 50_000_000
-SILENT_NS = 200_000_000
 STALE_PERIOD_S = 1 / 60
 STALE_TICKS = 3  # after a stall of this very process the timer comes before the trackers that are waiting
+
+
+@dataclass(frozen=True)
+class StaleSettings(Settings):
+    silent_s: float = setting(0.2, "after so long without trackers the avatar comes to a stand", "s", 0.05, 60.0)
 
 
 class TrajectoryPredictor(AvatarNode):
@@ -30,6 +36,7 @@ class TrajectoryPredictor(AvatarNode):
         self._pairs: Pairs[TrackerFrame] = Pairs()
         self._stage = TrajectoryStage(self.settings(TrajectorySettings), Calibration(), HORIZON_S)
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
+        self._silent_ns = self.settings(StaleSettings).silent_s * 1e9
         self._heard_ns: int | None = None
         self._ticks = 0  # of the timer since trackers were heard
         for frame in sample_trackers():
@@ -73,7 +80,7 @@ class TrajectoryPredictor(AvatarNode):
     def _watch(self) -> None:
         now_ns = self.get_clock().now().nanoseconds
         self._ticks += 1
-        if self._heard_ns is None or now_ns - self._heard_ns < SILENT_NS or self._ticks < STALE_TICKS:
+        if self._heard_ns is None or now_ns - self._heard_ns < self._silent_ns or self._ticks < STALE_TICKS:
             return
         self.health.warnings["stale"] = "no trackers: the avatar stands where it is"
         trajectory = self._stage.stale(now_ns)
@@ -92,3 +99,4 @@ class TrajectoryPredictor(AvatarNode):
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)
+        self._silent_ns = self.settings(StaleSettings).silent_s * 1e9

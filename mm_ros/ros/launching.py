@@ -12,6 +12,7 @@ from typing import Any
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.share import share_folder
+from mm_ros.trackers import SOURCES
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,17 @@ class Argument:
 
 
 YES_NO = ("true", "false")
+ROOM_M = 5.0  # from one user's room to the next
 
 ARGUMENTS: tuple[Argument, ...] = (
     Argument("avatar", "avatar", "namespace and TF prefix of the avatar"),
-    Argument("trackers", "synthetic", "where trackers come from: synthetic, openxr, steamvr, mocap, poses"),
-    Argument("path", "", "file of the tracker source, for trackers:=mocap (BVH)"),
+    Argument(
+        "trackers",
+        "synthetic",
+        "where trackers come from; none: another machine or a replay publishes them",
+        (*SOURCES, "none"),
+    ),
+    Argument("path", "", "file of the tracker source: BVH for trackers:=mocap, folder for trackers:=session"),
     Argument("seed", "0", "of the synthetic user"),
     Argument("database", "", "pose database; empty is the procedural one, made once into the cache"),
     Argument("control", "vr", "who says where to go", ("vr", "joystick", "path")),
@@ -36,6 +43,8 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("viewer", "false", "serve the avatar to the browser", YES_NO),
     Argument("record", "", "record the inputs as a session into this folder"),
     Argument("composed", "false", "all nodes in one process instead of one each", YES_NO),
+    Argument("urdf", "", "URDF of a humanoid robot that follows the avatar on joint_states"),
+    Argument("urdf_t_pose", "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'"),
     Argument("world_frame", "map", "parent of <avatar>/root on TF"),
     Argument("use_sim_time", "false", "take time from /clock", YES_NO),
     Argument(
@@ -67,14 +76,23 @@ def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
     return [_reach(given), *_after(_warm(given["database"]), [*_nodes(given), *_others(given), *extra])]
 
 
-def many(avatars: int, given: dict[str, str]) -> list[Any]:
-    """Synthetic users side by side, two metres apart; one viewer and one RViz for all."""
-    if not 1 <= avatars <= 64:
-        raise MmRosError(f"avatars: expected 1 to 64, came {avatars}")
-    fixed = {"path": "", "control": "vr", "record": "", "trackers": "synthetic"}
+def many(avatars: str, given: dict[str, str]) -> list[Any]:
+    """Synthetic users side by side; one viewer and one RViz for all."""
+    count = _whole("avatars", avatars)
+    if not 1 <= count <= 64:
+        raise MmRosError(f"avatars: expected 1 to 64, came {count}")
+    names = ("path", "record", "urdf", "urdf_t_pose")
+    fixed = {**dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic"}
     each = [
-        {**given, **fixed, "avatar": f"avatar{i + 1}", "seed": str(i), "viewer": "false"}
-        for i in range(avatars)
+        {
+            **given,
+            **fixed,
+            "avatar": f"avatar{i + 1}",
+            "seed": str(i),
+            "viewer": "false",
+            "place": f"0.0,{ROOM_M * i}",
+        }
+        for i in range(count)
     ]
     check(each[0])
     nodes = [n for one in each for n in _nodes(one)]
@@ -98,7 +116,7 @@ def _nodes(given: dict[str, str]) -> list[Any]:
 
 def check(given: dict[str, str]) -> None:
     """A user's mistake is a sentence before anything starts."""
-    for name in ("database", "config", "path"):
+    for name in ("database", "config", "path", "urdf"):
         if given[name] and not Path(given[name]).exists():
             hint = " Make one with `mm_ros import PATH… -o DB`." if name == "database" else ""
             raise MmRosError(f"{name}:={given[name]} does not exist.{hint}")
@@ -112,12 +130,23 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
     """Launch arguments that are parameters of this node."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true"}
     if node == "tracker_bridge":
-        out |= {"source": given["trackers"], "path": given["path"], "seed": int(given["seed"])}
+        out |= {"source": given["trackers"], "path": given["path"], "seed": _whole("seed", given["seed"])}
+        if "place" in given:
+            out["place"] = [float(v) for v in given["place"].split(",")]
     if node == "motion_matcher":
         out["database"] = given["database"]
     if node in ("pose_postprocessor", "visualizer"):
         out["world_frame"] = given["world_frame"]
+    if node == "pose_postprocessor":
+        out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
     return out
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise MmRosError(f"{name}:={text} is not a whole number") from None
 
 
 def _processes(given: dict[str, str]) -> list[Any]:
@@ -153,8 +182,8 @@ def _one_process(given: dict[str, str]) -> list[Any]:
         given["trackers"],
     ]
     command += ["--control", given["control"], "--config", _parameters(given)[0], "--seed", given["seed"]]
-    for name in ("path", "database"):
-        command += [f"--{name}", given[name]] if given[name] else []
+    for name in ("path", "database", "place", "urdf", "urdf_t_pose"):
+        command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--visualizer"] if given["rviz"] == "true" else []
     command += ["--world-frame", given["world_frame"]]
     command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
