@@ -183,8 +183,8 @@ def test_what_goes_in_comes_out(graph, injector):
     truth = np.array([injector.before(f.stamp_ns) for f in frames])
     error = np.linalg.norm(p - truth[..., :3], axis=-1)
     turned = np.linalg.norm(rot.log(rot.multiply(q, rot.inverse(truth[..., 3:]))), axis=-1)
-    print(f"\n{len(frames)} frames, {rate:.2f} Hz; error of position median {np.median(error):.2e} m, "
-          f"p99 {np.percentile(error, 99):.2e} m; of rotation median {np.median(turned):.2e} rad; CPU {cpu:.1f} %")  # fmt: skip
+    print(f"\n{len(frames)} frames, {rate:.2f} Hz, {cpu:.1f} % of a core")
+    print(f"error of position median {np.median(error):.2e} m, p99 {np.percentile(error, 99):.2e} m")
     assert rate > 85 and len(frames) > 850
     assert np.median(error) < 1e-4
     assert np.median(turned) < 1e-4
