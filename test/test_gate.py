@@ -191,6 +191,15 @@ def test_a_fast_punch_passes():
         np.testing.assert_array_equal(out.positions[HAND], raw.positions[HAND])
 
 
+def test_a_stream_that_begins_in_the_middle_of_a_run_passes():
+    gate = TrackerGate()
+    for i in range(40):
+        raw = user(i)
+        raw.positions[:3, 0] += 4.5 * i / 90
+        np.testing.assert_array_equal(gate.step(raw).positions, raw.positions)
+    assert gate.refused["jump"] == 0
+
+
 def test_a_controller_left_behind_is_lost():
     gate = TrackerGate()
     for i in range(200):

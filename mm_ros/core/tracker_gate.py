@@ -204,7 +204,9 @@ class _Device:
         # Against both, going on and stopping dead: a fist that hits a table is no jump.
         off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
         top = s.head_speed if self.role == HEAD_ROLE else s.hand_speed
-        room = s.jump_m + min(speed * dt + 0.5 * acceleration * dt * dt, top * dt)
+        # Of the first few samples nobody knows how fast the device was already.
+        gained = 0.5 * acceleration * dt * dt if m.held > 2 else math.inf
+        room = s.jump_m + min(speed * dt + gained, top * dt)
         angle = quat.angle_of(quat.mul_inv(q, last_q))
         return off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt)
 
