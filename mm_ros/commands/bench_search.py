@@ -14,8 +14,12 @@ EPILOG = "example: mm_ros bench search --sizes small medium --json search.json -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--sizes", nargs="+", choices=("small", "medium", "large"), default=["small", "medium", "large"])
-    parser.add_argument("--stream", choices=("stick10", "clip10", "stick1"), default="stick10", help="the recorded queries")
+    parser.add_argument(
+        "--sizes", nargs="+", choices=("small", "medium", "large"), default=["small", "medium", "large"]
+    )
+    parser.add_argument(
+        "--stream", choices=("stick10", "clip10", "stick1"), default="stick10", help="the recorded queries"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="turns that all contenders take (default 5)")
     parser.add_argument("--only-ours", action="store_true", help="leave the libraries out")
     parser.add_argument("--no-growth", action="store_true", help="leave out 16 thousand to a million rows")

@@ -91,7 +91,11 @@ def search_boxes(
     wrong = bad_input(corpus.features.shape[1], query, weights, bound)
     if wrong:
         return wrong, np.float32(np.inf)
-    all_bits, any_bits, none_bits = np.uint64(all_of), np.uint64(any_of), np.uint64(none_of)
+    all_bits, any_bits, none_bits = (
+        np.uint64(np.int64(all_of)),
+        np.uint64(np.int64(any_of)),
+        np.uint64(np.int64(none_of)),
+    )
     skip_from, skip_to = skipped_frames(corpus.starts, corpus.stops, current, radius)
     best, best_cost = -1, min(np.float32(bound), LARGEST)
     for clip in range(corpus.starts.shape[0]):

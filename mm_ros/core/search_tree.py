@@ -103,7 +103,11 @@ def search_tree(
     if trust == BAD:
         return bad_input(columns, query, weights, bound), np.float32(np.inf)
     q, w, code_weights = q[:columns], w[:columns], code_weights[:groups]
-    all_bits, any_bits, none_bits = np.uint64(all_of), np.uint64(any_of), np.uint64(none_of)
+    all_bits, any_bits, none_bits = (
+        np.uint64(np.int64(all_of)),
+        np.uint64(np.int64(any_of)),
+        np.uint64(np.int64(none_of)),
+    )
     masked = all_of != 0 or any_of != 0 or none_of != 0
     skip_from, skip_to = skipped_frames(corpus.starts, corpus.stops, current, radius)
 

@@ -103,11 +103,13 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
 
 def _leaves(corpus: Corpus) -> I32:
     """Runs of 16 consecutive searchable frames; a clip's last run is padded."""
-    leaves = [np.zeros((0, LANES), np.int32)]
+    leaves = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):
         count = -(-(stop - start) // LANES)
         frames = np.arange(start, start + count * LANES, dtype=np.int32).reshape(count, LANES)
         leaves.append(np.where(frames < stop, frames, np.int32(NO_FRAME)))
+    if not any(len(leaf) for leaf in leaves):  # nothing to search: one leaf of padding
+        return np.full((1, LANES), NO_FRAME, np.int32)
     return np.concatenate(leaves)
 
 

@@ -106,8 +106,8 @@ def measure_growth(motion: dict[str, F32], stream: str, rounds: int, pace: float
         say(f"growth: {case.made_of}")
         figures = measure_ours(case, stream, rounds, pace)
         rows.append(len(case.features))
-        for name in median:
-            median[name].append(figures[name])
+        for name, so_far in median.items():
+            so_far.append(figures[name])
     exponent = {name: round(float(np.polyfit(np.log(rows), np.log(m), 1)[0]), 3) for name, m in median.items()}
     return {"rows": rows, "median_us": median, "exponent": exponent}
 
@@ -147,13 +147,17 @@ def plot(result: dict[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     sizes = [s for s in SIZES if s in result]
-    figure, axes = plt.subplots(1, len(sizes) + ("growth" in result), figsize=(5 * (len(sizes) + 1), 4.2), squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(sizes) + ("growth" in result), figsize=(5 * (len(sizes) + 1), 4.2), squeeze=False
+    )
     for axis, size in zip(axes[0], sizes, strict=False):
         rows = {n: f for n, f in result[size].items() if not n.startswith("_")}
         for name, figures in rows.items():
             axis.plot(figures["median_us"], figures["recall"], "o" if name.startswith("ours") else "s", label=name)
             axis.annotate(name, (figures["median_us"], figures["recall"]), fontsize=7, rotation=25)
-        axis.set(xscale="log", xlabel="median, µs", ylabel="recall", title=f"{size}: {result[size]['_data']['rows']:,} rows")
+        axis.set(
+            xscale="log", xlabel="median, µs", ylabel="recall", title=f"{size}: {result[size]['_data']['rows']:,} rows"
+        )
         axis.grid(alpha=0.3)
     if "growth" in result:
         growth = result["growth"]

@@ -42,7 +42,9 @@ def _cycles(typing: Any) -> Any:
 
 
 @njit(**LEAN)
-def _replay(address: Any, queries: Any, weights: Any, bounds: Any, currents: Any, which: Any, cycles: Any, frames: Any) -> None:
+def _replay(
+    address: Any, queries: Any, weights: Any, bounds: Any, currents: Any, which: Any, cycles: Any, frames: Any
+) -> None:
     for i in range(which.shape[0]):
         k = which[i]
         start = _cycles()

@@ -84,7 +84,9 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         if count < rows and len(motion[name]) > 2 * ENDS_EXCLUDED:
             parts.append(motion[name][: rows - count])
             count += len(parts[-1])
-    made_of = f"{count} frames of CMU" + (", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else "")
+    made_of = f"{count} frames of CMU" + (
+        ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
+    )
     slower = 1
     while count < rows:  # only beyond all of CMU: the same motion in other tempos
         slower += 1
