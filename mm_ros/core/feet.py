@@ -23,13 +23,14 @@ from mm_ros.core.types import F64
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
 STRETCH_ZONE = 0.03  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
-SHORTEST_ZONE = 0.004  # m of it also where the motion stretches the leg
+SHORTEST_ZONE = 0.012  # m of it also where the motion stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
 TOE_TIP = 0.07  # m ahead of the toe joint
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all
 UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets go
-LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.5, 0.15  # m, m/s, s: when a foot that let go has left
+LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: when a foot that let go has left
+SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: what stands although nothing says so
 LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
 HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
 TELEPORT = 1.0  # m: nobody steps that far at once; the foot is simply there
@@ -128,31 +129,45 @@ def decide(
             quat.put3(feet.rate, side, (0.0, 0.0, 0.0))
             feet.turn[side, 0] = feet.turn[side, 1] = 0.0
     height = wish[2] - ground - feet.rest[side, 0]
+    moving = height > LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > LIFT_SPEED
     if feet.locked[side]:
-        feet.over[side] = 0.0 if contact else feet.over[side] + dt
-        away = quat.sub(wish, quat.get3(feet.place, side))
-        distance = math.hypot(away[0], away[1])
-        turned = abs(quat.wrap(wish_yaw - feet.yaw[side]))
-        other_stands = feet.stepping[1 - side] <= 0.0
-        too_far = distance > t.release_m or turned > t.release_angle
-        much_too_far = distance > 1.5 * t.release_m or turned > 1.5 * t.release_angle
-        if lifted(feet, side, height, pace) or (too_far and other_stands) or much_too_far:
+        alone = feet.locked[1 - side] == 0
+        feet.over[side] = 0.0 if contact or alone else feet.over[side] + dt
+        # The motion has let go, and its toe has really left: before that, a foot that lets go would only slide.
+        left = not contact and (moving or feet.over[side] > LONGEST_HOLD_S)
+        if left or _too_far(feet, t, side, wish, wish_yaw):
             release(feet, t, side, wish, wish_yaw, pace, turn, contact)
         return
-    if not contact or t.lock_on == 0 or feet.stepping[side] > 0.0:
+    if t.lock_on == 0 or feet.stepping[side] > 0.0:
         return
     toe_rate = quat.get3(feet.toe_rate, side)
     speed = math.hypot(toe_rate[0], toe_rate[1])
-    if speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT:
+    stands = contact and speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT
+    if stands or (_supports(feet, side, height, pace) and speed < t.lock_speed):
         lock(feet, t, side, wish, wish_yaw, ground)
 
 
 @njit
-def lifted(feet: Any, side: int, height: float, pace: Row) -> bool:
-    """The motion has let go, and its toe has really left: before that, a foot that lets go would only slide."""
-    if feet.over[side] <= 0.0:
-        return False
-    return height > LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > LIFT_SPEED or feet.over[side] > LONGEST_HOLD_S
+def _supports(feet: Any, side: int, height: float, pace: Row) -> bool:
+    """Nothing stands, and this toe is down and slow: it does, whatever the data says (short stances of a run)."""
+    return (
+        feet.locked[1 - side] == 0
+        and feet.ready[0] != 0
+        and height < SUPPORT_HEIGHT
+        and height + feet.offset[side, 2] < LIFT_HEIGHT
+        and math.hypot(pace[0], pace[1]) < SUPPORT_SPEED
+        and abs(pace[2]) < SUPPORT_SPEED
+    )
+
+
+@njit
+def _too_far(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float) -> bool:
+    """One foot steps at a time, unless it is much too far."""
+    away = quat.sub(wish, quat.get3(feet.place, side))
+    distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
+    turned = abs(quat.wrap(wish_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
+    far = max(distance, turned)
+    return bool(far > 1.5 or (far > 1.0 and feet.stepping[1 - side] <= 0.0))
 
 
 @njit
@@ -252,13 +267,14 @@ def pose_leg(
     own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))  # how far the motion stretches the leg
     zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
     foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
+    unraised = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     raised = _raise_heel(foot, bone, toe, hip, longest, zone)
     toes = quat.mul(quat.mul_inv(raised, foot), toes)
     foot = raised
     ankle = quat.sub(toe, quat.rotate(foot, bone))
     line = quat.sub(ankle, hip)
     d = quat.norm(line)
-    reach = min(d, longest)
+    reach = min(d, soft_reach(unraised, longest, zone))
     reach = max(reach, bend_limits(lengths[side, 2], lengths[side, 3], SHARPEST_KNEE))
     end = quat.add(hip, quat.scale(quat.unit(line, (0.0, 0.0, -1.0)), reach))
     hinge = quat.rotate(quat.get4(body.room_rotations, leg), KNEE_AXIS)

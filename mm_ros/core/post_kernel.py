@@ -12,10 +12,11 @@ from mm_ros.core.feet import place_foot
 from mm_ros.core.inertialize import Offsets, decay_offset, make_offsets, offset_between, start_offset, with_offset
 from mm_ros.core.jit import njit
 from mm_ros.core.quat import Quat, Row, Vec
-from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
+from mm_ros.core.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
 from mm_ros.core.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, WAIST_ROLE, R
 from mm_ros.core.upper_body import move_hips, place_hand, place_head, torso_axis
 
+FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s that a blend goes on with
 WORN_LEAN_LIMIT = 0.7  # rad: with a tracker on the hips the lean is measured, not guessed
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker that comes back
 
@@ -90,7 +91,8 @@ def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
 @njit
 def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
     """Where joint j would be by now had nothing happened, as an offset on the new motion."""
-    w_old = quat.get3(s.angular_velocities, j)
+    # A glitch in the data must not be thrown far by its own velocity.
+    w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
     x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
     q, w = with_offset(q_old, w_old, x, v)

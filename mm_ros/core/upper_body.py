@@ -34,6 +34,7 @@ UPPER_STOP = LEFT_HAND + ARM_STRIDE + 1  # and the arms up to here
 NECK_SHARE = 0.4  # of a turn of the head
 COMFORTABLE_TURN = 0.9  # rad of head against chest; beyond it the spine twists along
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
+BACKWARD = 0.9  # rad from straight back
 COMFORTABLE_SHIFT = 0.08  # m; people lean rather than push the hips farther than this
 LEAN_SHARE = 0.5  # of what is beyond
 
@@ -135,7 +136,9 @@ def _bend_spine(body: Any, whole: Row) -> None:
 def _twist_spine(body: Any, turn: Row) -> None:
     axis = torso_axis(body)
     asked = quat.twist(turn, axis)
-    beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0)
+    # A head that looks straight back could turn either way: toward there the spine's part fades out.
+    known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
+    beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
         _bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
 
