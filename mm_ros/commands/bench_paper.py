@@ -1,0 +1,47 @@
+"""The papers' tables, made again."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from mm_ros.commands.output import add_json, write_json
+
+HELP = "the tables of Ponton 2022 and Karst 2023 on the motion that is there"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros bench paper --data cmu/69 --test cmu/16 cmu/35 --json paper.json"
+    parser.add_argument("--data", nargs="+", type=Path, help="BVH that becomes the database (default: CMU subject 69)")
+    parser.add_argument("--test", nargs="+", type=Path, help="BVH of other people (default: CMU 16 and 136, some)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.commands.evaluate import finite
+    from mm_ros.commands.progress import Progress
+    from mm_ros.io.importing import load_clips
+    from mm_ros.offline import paper_bench
+    from mm_ros.offline.evaluation import table
+
+    tell = Progress()
+    data, test = args.data or _cmu("69_*.bvh"), args.test or _cmu("16_1*.bvh", "136_0[1-3].bvh")
+    training = load_clips(data, progress=tell)
+    held_out = [c for c in load_clips(test, progress=tell) if c.seconds > 1]
+    with tempfile.TemporaryDirectory() as folder:
+        lines = paper_bench.run(training, held_out, Path(folder), args.jobs, tell)
+    tell.end()
+    print(table.text(paper_bench.rows(lines)))
+    for line in {x.table: x for x in lines}.values():
+        print(f"{line.table}: {line.differs}")
+    write_json(args.json, finite({"lines": [vars(x) for x in lines]}))
+    return 0
+
+
+def _cmu(*patterns: str) -> list[Path]:
+    from mm_ros.io.data import dataset
+
+    folder = dataset("cmu_locomotion")
+    return sorted(p for pattern in patterns for p in folder.rglob(pattern))
