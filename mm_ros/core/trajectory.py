@@ -41,9 +41,9 @@ LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
 class TrajectorySettings(Settings):
     velocity_halflife: float = setting(0.06, "half-life of the smoothed velocity", "s", 0.001, 2.0)
     facing_halflife: float = setting(0.05, "half-life of a certain facing", "s", 0.001, 2.0)
-    lead: float = setting(1.4, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
-    persistence: float = setting(10.0, "how long a velocity lasts: it fades with this time constant", "s", 0.1, 100.0)
-    turn_persistence: float = setting(0.8, "the same for a turn", "s", 0.01, 100.0)
+    lead: float = setting(1.0, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
+    persistence: float = setting(8.0, "how long a velocity lasts: it fades with this time constant", "s", 0.1, 100.0)
+    turn_persistence: float = setting(0.3, "the same for a turn", "s", 0.01, 100.0)
     turn_halflife: float = setting(0.15, "half-life of the turn rate that bends the way", "s", 0.001, 2.0)
     still_speed: float = setting(0.15, "slower is standing …", "m/s", 0.0, 1.0)
     moving_speed: float = setting(0.4, "… faster is moving", "m/s", 0.01, 3.0)
