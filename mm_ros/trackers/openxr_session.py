@@ -42,8 +42,10 @@ PROFILES = {
 }
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
-_VALID = xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT
-_TRACKED = _VALID | xr.SpaceLocationFlags.POSITION_TRACKED_BIT | xr.SpaceLocationFlags.ORIENTATION_TRACKED_BIT
+# Plain numbers: enum's flags cost more than the call that they describe.
+_VALID = int(xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT)
+_TRACKED = _VALID | int(xr.SpaceLocationFlags.POSITION_TRACKED_BIT | xr.SpaceLocationFlags.ORIENTATION_TRACKED_BIT)
+CLOCKS_EVERY_NS = 1_000_000_000
 
 
 class Ended(Exception):
@@ -63,6 +65,7 @@ class OpenXrSession:
         self._running = False
         self._recentred: list[Recentred] = []
         self.epoch_moves = 0
+        self._clocks_ns, self._xr_minus_monotonic = -CLOCKS_EVERY_NS, 0
         try:
             self._create()
         except BaseException:
@@ -172,7 +175,7 @@ class OpenXrSession:
         for role, space in self._spaces.items():
             if role == HEAD_ROLE or focused:
                 self._locate(out, role, space, at)
-        self._tell_recentring(out, int(at.value) if hasattr(at, "value") else int(at))
+        self._tell_recentring(out, at)
         return out
 
     def _sync(self) -> bool:
@@ -183,15 +186,19 @@ class OpenXrSession:
             return False
         return True
 
-    def _xr_time(self, monotonic_ns: int) -> Any:
-        # The extension takes any clock's numbers without a word; only those of CLOCK_MONOTONIC mean something.
-        return convert_timespec_time_to_time_khr(
-            self.instance, timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
-        )
+    def _xr_time(self, monotonic_ns: int) -> int:
+        """The runtime's clock may be another one: their difference is asked for once a second."""
+        if monotonic_ns - self._clocks_ns > CLOCKS_EVERY_NS:
+            # The extension takes any clock's numbers without a word; only those of CLOCK_MONOTONIC mean something.
+            given = timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
+            at = convert_timespec_time_to_time_khr(self.instance, given)
+            self._clocks_ns = monotonic_ns
+            self._xr_minus_monotonic = int(getattr(at, "value", at)) - monotonic_ns
+        return monotonic_ns + self._xr_minus_monotonic
 
     def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
         location = xr.locate_space(space, self._base, at)
-        flags = xr.SpaceLocationFlags(location.location_flags)
+        flags = int(location._location_flags)
         if flags & _VALID != _VALID:
             out.state[role] = LOST
             return

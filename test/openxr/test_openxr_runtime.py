@@ -220,8 +220,10 @@ def test_source_gone_but_still_tracked(graph, injector):
     injector.moving = True
     before = len(graph.frames)
     graph.until(graph.all_tracked, 8)
-    steps = np.linalg.norm(np.diff([f.positions[:3] for f in graph.frames[before:]], axis=0), axis=-1)
-    assert steps.max() < 0.03
+    back = graph.frames[before:]
+    steps = np.linalg.norm(np.diff([f.positions[:3] for f in back], axis=0), axis=-1)
+    took_s = np.diff([f.stamp_ns for f in back])[:, None] * 1e-9
+    assert (steps < 0.02 + 1.2 * took_s).all()  # the user's 0.3 m/s and the gate's 0.7
 
 
 def test_service_killed_and_restarted(graph, service):
