@@ -1,3 +1,4 @@
+import itertools
 import math
 from dataclasses import replace
 
@@ -84,7 +85,7 @@ def test_continues_unless_another_place_is_really_cheaper(database):
 
 def test_a_jump_is_not_to_a_neighbour(database):
     results = play(stage(database, margin=0.0), 4, lambda t: walking(t) | {"yaw": 0.4 * math.sin(3 * t)})
-    for (_, a), (_, b) in zip(results, results[1:], strict=False):
+    for (_, a), (_, b) in itertools.pairwise(results):
         if b.clip == a.clip and b.frame != a.frame:
             assert abs(b.frame - a.frame) < 3 or abs(b.frame - a.frame) >= 0.3 * database.rate - 1
 
@@ -115,7 +116,7 @@ def test_the_end_of_a_clip_leads_somewhere(database):
     matcher = stage(database, responsiveness=0.0)
     results = play(matcher, 12, standing)
     assert np.isfinite([p.root for p, _ in results]).all()
-    assert all(p.segment == q.segment or m.searched for (p, _), (q, m) in zip(results, results[1:], strict=False))
+    assert all(p.segment == q.segment or m.searched for (p, _), (q, m) in itertools.pairwise(results))
 
 
 def test_late_and_double_wishes_give_nothing(database):
