@@ -41,7 +41,7 @@ class Room:
         moved = compose(new, inverse(self._now))
         if np.allclose(moved, identity_pose(), atol=1e-9):
             return
-        self._moved = compose(moved, self._moved)
+        self._moved, self._has_moved = compose(moved, self._moved), True
         self._now = new
         self._epochs += 1
         self._plain = bool(np.allclose(new, identity_pose(), atol=1e-12))
@@ -49,6 +49,8 @@ class Room:
     def carry(self, frame: TrackerFrame) -> TrackerFrame:
         """In place, and returned."""
         frame.epoch += self._epochs
+        if self._plain and not self._has_moved:
+            return frame
         # Source's own move happens in the source's axes: ours is it, seen from here.
         inside = frame.new_from_old
         if not self._plain:
@@ -58,6 +60,7 @@ class Room:
             frame.rotations[:] = rot.multiply(np.broadcast_to(turn, frame.rotations.shape), frame.rotations)
             frame.velocities[:] = rot.rotate(turn, frame.velocities)
             frame.angular_velocities[:] = rot.rotate(turn, frame.angular_velocities)
-        frame.new_from_old = compose(frame.new_from_old, self._moved)
-        self._moved = identity_pose()
+        if self._has_moved:
+            frame.new_from_old = compose(frame.new_from_old, self._moved)
+            self._moved, self._has_moved = identity_pose(), False
         return frame
