@@ -32,7 +32,7 @@ class Room:
         self.place = identity_pose()
         self.place[:2] = place
         self._now = self.place.copy()
-        self._moved = identity_pose()
+        self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
 
