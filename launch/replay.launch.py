@@ -22,6 +22,7 @@ def start(context):
         )
     command = [sys.executable, "-m", "mm_ros", "replay", session, "--clock", "--avatar", given["avatar"]]
     command += ["--rate", context.launch_configurations["rate"]]
+    command += ["--wait-for", "3"]  # orientation_predictor, trajectory_predictor, pose_postprocessor
     command += ["--loop"] if context.launch_configurations["loop"] == "true" else []
     player = ExecuteProcess(cmd=command, output="screen", name="mm_ros_replay")
     return launching.avatar_actions(**given, **FIXED, extra=[player])

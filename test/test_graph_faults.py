@@ -180,7 +180,7 @@ def test_a_tracker_that_is_not_a_number_is_refused_and_said(world):
         msg.trackers[0].pose.position.x = math.nan
         publish(msg)
         world.client.spin(0.01)
-    assert hears(world, "trajectory_predictor", "not finite")
+    assert hears(world, "trajectory_predictor", "NaN")
     assert world.walks_on()
 
 
@@ -214,7 +214,8 @@ def test_a_message_with_too_few_numbers_is_refused(world):
 def test_a_strangers_skeleton_and_pose_do_not_disturb(world):
     stranger = default_skeleton().scaled(1.7)
     skeletons, poses = world.client.publisher("skeleton"), world.client.publisher("matched_pose")
-    assert world.client.spin_until(lambda: skeletons.get_subscription_count() > 0, 10.0)
+    for publisher in (skeletons, poses):
+        assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, 10.0)
     skeletons.publish(skeleton_to_ros(stranger, world.client.now_ns(), "stranger"))
     unknown = replace(rest_pose(stranger), skeleton=12345, stamp_ns=world.client.now_ns())
     poses.publish(avatar_pose_to_ros(unknown))

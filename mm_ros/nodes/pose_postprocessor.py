@@ -72,10 +72,9 @@ class PosePostprocessor(AvatarNode):
         matched = avatar_pose_from_ros(msg)
         if not self._wear(matched.skeleton):
             self.health.unpaired += 1
-            self.health.warnings["skeleton"] = f"poses of skeleton {matched.skeleton:x}, which nobody has told of"
+            self.health.passing["skeleton"] = f"poses of skeleton {matched.skeleton:x}, which nobody has told of"
             return
         assert self._stage is not None
-        self.health.warnings.pop("skeleton", None)
         trackers = self._trackers.get(matched.stamp_ns)
         if trackers is None and len(self._trackers) and not matched.stale:
             self.health.unpaired += 1

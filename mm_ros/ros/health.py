@@ -29,6 +29,7 @@ class Health:
     latencies_s: list[float] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
+    passing: dict[str, str] = field(default_factory=dict)  # warnings of the last second, told once
     errors: dict[str, str] = field(default_factory=dict)
     watch: Callable[[], None] | None = None  # called before each report, to fill values and warnings
     _last_ns: int = 0
@@ -83,7 +84,7 @@ class Health:
             errors.append(f"latency p99 {p99_s * 1e3:.0f} ms")
         if errors:
             return ERROR, "; ".join(errors)
-        warnings = list(self.warnings.values())
+        warnings = [*self.warnings.values(), *self.passing.values()]
         if self.done == 0 and self.expects_input:
             warnings.append("no input")
         if p99_s > LATENCY_WARN_S:
@@ -98,6 +99,7 @@ class Health:
         self.done = self.dropped = self.unpaired = self.refused = 0
         self.latencies_s.clear()
         self.errors.clear()
+        self.passing.clear()
 
 
 def age_s(node: Node, stamp: object) -> float:
