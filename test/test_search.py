@@ -271,7 +271,7 @@ def test_contradictory_masks_are_refused():
 
 def test_bad_databases_are_refused():
     features = smooth_motion(30)
-    with pytest.raises(MmRosError, match="engine 'kd' does not exist. Engines: tree"):
+    with pytest.raises(MmRosError, match=r"engine 'kd' does not exist\. Engines: tree"):
         make_engine("kd", features, [0], [30])
     with pytest.raises(MmRosError, match="float32"):
         make_engine("tree", features.astype(np.float64), [0], [30])

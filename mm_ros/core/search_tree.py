@@ -28,6 +28,7 @@ from mm_ros.core.simd import (
     local_ints,
     lowest_bit,
     prefetch,
+    tag_lanes,
 )  # fmt: skip
 from mm_ros.core.types import F32
 
@@ -136,8 +137,11 @@ def search_tree(
         if node >= blocks:
             leaf = node - blocks
             alive = (1 << LANES) - 1
-            if trust != ROUGH:
-                alive = code_row_costs(index.row_codes, leaf, codes, code_weights, code_limit, costs)
+            first = np.int64(index.frames[leaf, 0])
+            if masked and first >= 0 and np.int64(index.frames[leaf, LANES - 1]) == first + LANES - 1:
+                alive = tag_lanes(corpus.tags, first, all_bits, any_bits, none_bits)  # a whole run of frames
+            if trust != ROUGH and alive:
+                alive &= code_row_costs(index.row_codes, leaf, codes, code_weights, code_limit, costs)
             while alive:
                 frame: Any = np.int64(index.frames[leaf, lowest_bit(alive)])
                 alive &= alive - 1

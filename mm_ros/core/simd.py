@@ -414,6 +414,32 @@ def encode16_plain(
 
 
 @intrinsic
+def _tag_lanes(typing: Any, tags: Any, first: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
+    words = ir.VectorType(_I64, LANES)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        loaded = _load(builder, builder.gep(data, [arguments[1]]), words)
+        all_of, any_of, none_of = (_splat(builder, bits) for bits in arguments[2:])
+        zero = ir.Constant(words, [0] * LANES)
+        every = builder.icmp_unsigned("==", builder.and_(loaded, all_of), all_of)
+        free = builder.icmp_unsigned("==", builder.and_(loaded, none_of), zero)
+        some = builder.icmp_unsigned("!=", builder.and_(loaded, any_of), zero)
+        some = builder.or_(some, builder.icmp_unsigned("==", any_of, zero))
+        lanes = builder.and_(builder.and_(every, free), some)
+        return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), _I64)
+
+    return types.int64(tags, types.int64, types.uint64, types.uint64, types.uint64), codegen
+
+
+def tag_lanes_plain(tags: Any, first: int, all_of: Any, any_of: Any, none_of: Any) -> int:
+    """Which of 16 frames from `first` have all bits of the one, some of the other (0: no matter), none of the third."""
+    here = tags[first : first + LANES]
+    wanted = ((here & all_of) == all_of) & ((here & none_of) == 0) & (((here & any_of) != 0) | (any_of == 0))
+    return int((wanted * (1 << np.arange(LANES))).sum())
+
+
+@intrinsic
 def _lowest_bit(typing: Any, bits: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -498,7 +524,7 @@ def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
 
 if COMPILED:
     box_costs, code_box_costs, code_row_costs = _box_costs, _code_box_costs, _code_row_costs
-    encode16, lowest_bit, prefetch = _encode16, _lowest_bit, _prefetch
+    encode16, lowest_bit, prefetch, tag_lanes = _encode16, _lowest_bit, _prefetch, _tag_lanes
     local_floats, local_bytes = _local_array(types.float32), _local_array(types.uint8)
     local_ints = _local_array(types.int64)
     array_at = _array_at
@@ -506,6 +532,8 @@ if COMPILED:
 else:
     box_costs, code_box_costs, code_row_costs = box_costs_plain, code_box_costs_plain, code_row_costs_plain
     encode16, lowest_bit, array_at = encode16_plain, lowest_bit_plain, array_at_plain
+
+    tag_lanes = tag_lanes_plain
 
     def prefetch(array: Any, index: int) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Databases and queries of the search benchmark: real motion in three sizes, wishes of a stick and of held-out clips."""
+"""Databases and queries of the search benchmark: real motion, wishes of a stick and of clips that were held out."""
 
 from __future__ import annotations
 
