@@ -35,8 +35,8 @@ VERBS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "warm": (),
     "clean": (),
-    "train": ("orientation", "learned"),
-    "bench": ("search", "graph", "trackers", "engines", "paper", "all"),
+    "train": ("orientation",),
+    "bench": ("search", "graph", "trackers", "paper", "all"),
 }
 
 GROUP_HELP = {
