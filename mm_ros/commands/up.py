@@ -37,12 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--world-frame", default="map", help="parent of <avatar>/root on TF (default: %(default)s)"
     )
+    parser.add_argument(
+        "--discovery",
+        default="LOCALHOST",
+        choices=("LOCALHOST", "SUBNET", "OFF", "SYSTEM_DEFAULT"),
+        help="how far DDS looks for others (default: %(default)s, this machine; SUBNET: several machines); "
+        "ROS_AUTOMATIC_DISCOVERY_RANGE, where set, wins",
+    )
     parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
     parser.add_argument("--config", default="", help="YAML with parameters of the nodes")
 
 
 def run(args: argparse.Namespace) -> int:
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", args.discovery)
     from mm_ros import graph
     from mm_ros.ros.node import run_all
 

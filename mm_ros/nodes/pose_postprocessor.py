@@ -80,8 +80,8 @@ class PosePostprocessor(AvatarNode):
             self.health.unpaired += 1
             return
         pose = self._stage.step(matched, trackers)
+        self._publish_tf(pose)  # first: what is drawn waits for it
         self._pose.publish(avatar_pose_to_ros(pose))
-        self._publish_tf(pose)
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:
