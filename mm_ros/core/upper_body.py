@@ -196,7 +196,7 @@ def place_hand(
     old_lower, old_hand = quat.get4(body.rotations, lower), quat.get4(body.rotations, hand)
     held = quat.add(target, quat.rotate(rotation, grip))
     wrist = target
-    for _ in range(3):
+    for _ in range(8):
         quat.put4(body.rotations, clavicle, old_clavicle)
         update_room(body, clavicle, hand + 1)
         _reach_with_shoulder(body, clavicle, upper, wrist, lengths[side, 0] + lengths[side, 1])
@@ -204,7 +204,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        wrist = wrist_again
+        wrist = quat.mix(wrist, wrist_again, 0.6)  # the whole way would swing back and forth at a limit
     if weight < 1.0:
         quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
         quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
