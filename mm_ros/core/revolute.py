@@ -39,6 +39,13 @@ class RobotJoint:
     lower: float
     upper: float
 
+    def moved(self, parent: F64, angle: float) -> F64:
+        """Pose of the child link."""
+        q = rot.multiply(parent[3:], self.origin[3:])
+        if self.kind in MOVING:
+            q = rot.multiply(q, rot.exp(self.axis * angle))
+        return np.concatenate([parent[:3] + rot.rotate(parent[3:], self.origin[:3]), q])
+
 
 @dataclass(frozen=True)
 class Robot:
@@ -61,11 +68,7 @@ class Robot:
         """Pose of each link (x y z qw qx qy qz), with the base at `base`."""
         out = {self.base: np.array(base if base is not None else [0, 0, 0, 1.0, 0, 0, 0], np.float64)}
         for j in self.joints:
-            at = out[j.parent]
-            q = rot.multiply(at[3:], j.origin[3:])
-            if j.kind in MOVING:
-                q = rot.multiply(q, rot.exp(j.axis * angles.get(j.name, 0.0)))
-            out[j.child] = np.concatenate([at[:3] + rot.rotate(at[3:], j.origin[:3]), q])
+            out[j.child] = j.moved(out[j.parent], angles.get(j.name, 0.0))
         return out
 
 
@@ -93,6 +96,8 @@ class RevoluteRetargeter:
         self._angles = {n: float(np.clip(0.0, self._of(n).lower, self._of(n).upper)) for n in robot.moving}
         self._rest = robot.links(mapping.t_pose)
         self._order = sorted(mapping.chains, key=NAMES.index)
+        self._by_child = {j.child: j for j in robot.joints}
+        self._chains = {c: self._chain(names) for c, names in mapping.chains.items() if names}
         rest = source.rest_positions().astype(np.float64)
         self._rest_feet = rest[[LEFT_FOOT, RIGHT_FOOT], 2]
         if all(mapping.feet):
@@ -132,39 +137,47 @@ class RevoluteRetargeter:
         base_q = rot.multiply(q[1], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}
+        links = {self.robot.base: base}  # grows outward: what a chain hangs on has its angles already
         for canonical in self._order:
-            errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], base)
+            errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], links)
         base[:3] = self._standing(p, base)
         return RobotPose(base, dict(self._angles), errors)
 
-    def _turn(self, canonical: str, wanted_source: F64, base: F64) -> float:
+    def _turn(self, canonical: str, wanted_source: F64, links: dict[str, F64]) -> float:
         """Eq. 3.23 for the link that the chain carries, then the chain's angles, given how its root really stands."""
-        chain = [self._of(n) for n in self.map.chains[canonical]]
-        if not chain:
+        if canonical not in self._chains:
             return 0.0
-        links = self.robot.links(self._angles, base)
+        chain, before, axes, limits = self._chains[canonical]
         wanted = rot.multiply(wanted_source, self._rest[chain[-1].child][3:])
-        before, axes = self._between(chain)
         angles = np.array([self._angles[j.name] for j in chain])
-        limits = np.array([[j.lower, j.upper] for j in chain])
-        target = rot.multiply(rot.inverse(links[chain[0].parent][3:]), wanted)
+        target = rot.multiply(rot.inverse(self._link(chain[0].parent, links)[3:]), wanted)
         left = solve_chain(before, axes, limits, tuple(target), angles)
         for j, a in zip(chain, angles, strict=True):
             self._angles[j.name] = float(a)
         return float(left)
 
+    def _link(self, name: str, links: dict[str, F64]) -> F64:
+        """Pose of a link, remembered in `links`."""
+        if name not in links:
+            j = self._by_child[name]
+            links[name] = j.moved(self._link(j.parent, links), self._angles.get(j.name, 0.0))
+        return links[name]
+
+    def _chain(self, names: tuple[str, ...]) -> tuple[list[RobotJoint], F64, F64, F64]:
+        chain = [self._of(n) for n in names]
+        return chain, *self._between(chain), np.array([[j.lower, j.upper] for j in chain])
+
     def _between(self, chain: list[RobotJoint]) -> tuple[F64, F64]:
         """Fixed rotation before each joint of the chain (from the one before, over fixed joints), and the axes."""
-        by_child = {j.child: j for j in self.robot.joints}
         before = []
         for i, j in enumerate(chain):
             q, link = j.origin[3:], j.parent
             stop = chain[i - 1].child if i else chain[0].parent
             while link != stop:
-                if link not in by_child:
+                if link not in self._by_child:
                     a, robot = chain[max(i - 1, 0)].name, self.robot.name
                     raise MmRosError(f"joints '{a}' and '{j.name}' are not on one chain of robot '{robot}'")
-                q, link = rot.multiply(by_child[link].origin[3:], q), by_child[link].parent
+                q, link = rot.multiply(self._by_child[link].origin[3:], q), self._by_child[link].parent
             before.append(q)
         return np.array(before), np.array([j.axis for j in chain])
 
@@ -173,8 +186,8 @@ class RevoluteRetargeter:
         out = p[1] * self.scale
         if not all(self.map.feet):
             return np.asarray(out)
-        links = self.robot.links(self._angles, base)
-        below = [links[f][2] - base[2] for f in self.map.feet]
+        links = {self.robot.base: base}
+        below = [self._link(f, links)[2] - base[2] for f in self.map.feet]
         rest = np.mean([self._rest[f][2] for f in self.map.feet])
         height = self.scale * (p[1, 2] - self.source.rest_positions()[1, 2]) - rest
         clearance = (p[[LEFT_FOOT, RIGHT_FOOT], 2] - self._rest_feet).min() * self.scale

@@ -89,12 +89,11 @@ class PosePostprocessor(AvatarNode):
         if rate and 0 <= self._tf_due_ns - pose.stamp_ns < 1e9:
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
-        message = self._frames.message(pose)
+        self._tf.publish(self._frames.message(pose))
         if self._robot is not None and self._joint_states is not None:
             state, base = self._robot.step(pose)
             self._joint_states.publish(state)
-            message = TFMessage(transforms=[*message.transforms, base])
-        self._tf.publish(message)
+            self._tf.publish(TFMessage(transforms=[base]))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Kept until poses come that are of it: a stranger's skeleton must not undress the avatar."""
