@@ -118,10 +118,11 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
     return out
 
 
-def _built(make: Callable[[], Any]) -> tuple[Any, float, float]:
+def _built(make: Callable[[], Any], rows: F32) -> tuple[Any, float, float]:
+    """Memory is what the process grew by; at least the rows, of which each of these keeps a copy."""
     before, start = _resident_mb(), time.perf_counter()
     made = make()
-    return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, 0.0)
+    return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, rows.nbytes / 1e6)
 
 
 def _resident_mb() -> float:
@@ -130,7 +131,7 @@ def _resident_mb() -> float:
 
 
 def _numpy(rows: F32, frames: I64, scale: F32) -> list[Contender]:
-    squares, build_ms, _ = _built(lambda: (rows * rows).sum(axis=1))
+    squares, build_ms, _ = _built(lambda: (rows * rows).sum(axis=1), rows)
 
     def ask(query: F32, bound: float) -> int:
         return int(frames[int(np.argmin(squares - 2 * (rows @ (query * scale))))])
@@ -140,7 +141,7 @@ def _numpy(rows: F32, frames: I64, scale: F32) -> list[Contender]:
 
 def _scipy(rows: F32, frames: I64, scale: F32) -> list[Contender]:
     spatial = importlib.import_module("scipy.spatial")
-    tree, build_ms, memory = _built(lambda: spatial.cKDTree(rows))
+    tree, build_ms, memory = _built(lambda: spatial.cKDTree(rows), rows)
 
     def ask(query: F32, bound: float) -> int:
         at = tree.query(query * scale, distance_upper_bound=np.sqrt(bound))[1]
@@ -153,8 +154,8 @@ def _faiss(rows: F32, frames: I64, scale: F32) -> list[Contender]:
     faiss = importlib.import_module("faiss")
     faiss.omp_set_num_threads(1)
     out = []
-    flat, build_ms, memory = _built(lambda: _filled(faiss.IndexFlatL2(rows.shape[1]), rows))
-    hnsw, hnsw_ms, hnsw_memory = _built(lambda: _filled(faiss.IndexHNSWFlat(rows.shape[1], 32), rows))
+    flat, build_ms, memory = _built(lambda: _filled(faiss.IndexFlatL2(rows.shape[1]), rows), rows)
+    hnsw, hnsw_ms, hnsw_memory = _built(lambda: _filled(faiss.IndexHNSWFlat(rows.shape[1], 32), rows), rows)
     choices = (("faiss_flat", flat, build_ms, memory, 0), ("faiss_hnsw_ef16", hnsw, hnsw_ms, hnsw_memory, 16))
     for name, index, ms, mb, ef in choices:
         if ef:
@@ -182,7 +183,7 @@ def _hnswlib(rows: F32, frames: I64, scale: F32) -> list[Contender]:
         index.add_items(rows)
         return index
 
-    index, build_ms, memory = _built(make)
+    index, build_ms, memory = _built(make, rows)
     out = []
     for ef in (16, 64):
 
@@ -207,7 +208,7 @@ def _annoy(rows: F32, frames: I64, scale: F32) -> list[Contender]:
             index.build(trees, n_jobs=1)
             return index
 
-        index, build_ms, memory = _built(make)
+        index, build_ms, memory = _built(make, rows)
 
         def ask(query: F32, bound: float, index: Any = index) -> int:
             return int(frames[index.get_nns_by_vector(query * scale, 1)[0]])
