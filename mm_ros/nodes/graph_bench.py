@@ -105,9 +105,9 @@ def running(commands: list[list[str]], folder: Path) -> Iterator[list[int]]:
         started = [subprocess.Popen(c, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL) for c in commands]
     try:
         yield [p.pid for p in started]
-        for p in started:
+        for p, words in zip(started, commands, strict=True):
             if p.poll() is not None:
-                raise MmRosError(f"{' '.join(p.args[1:4])} ended by itself:\n{log.read_text()[-2000:]}")
+                raise MmRosError(f"{' '.join(words[1:4])} ended by itself:\n{log.read_text()[-2000:]}")
     finally:
         for p in started:
             if p.poll() is None:

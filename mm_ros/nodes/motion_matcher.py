@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from mm_ros.io.default_database import default_database_path
 from mm_ros.msg import Trajectory
 from mm_ros.ros.conversions import avatar_pose_to_ros, match_to_ros, skeleton_to_ros, trajectory_from_ros
 from mm_ros.ros.node import AvatarNode
+
+SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class MotionMatcher(AvatarNode):
         self._path = self.settings(DatabaseSettings).database
         self._calibration = Calibration()
         self._source = ""
+        self._search_s = 0.0  # longest since the last report
+        self.health.watch = self._watch
         self._build(read_database(Path(self._path or default_database_path())))
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trajectory", self._step)
@@ -58,16 +63,27 @@ class MotionMatcher(AvatarNode):
         if not self._follows(trajectory.source):
             return
         self._stage.explain = self._match.get_subscription_count() > 0
+        began_s = time.perf_counter()
         result = self._stage.step(trajectory)
         if result is None:
             self.health.dropped += 1  # late or double
             return
         pose, match = result
+        if match.searched:
+            self._search_s = max(self._search_s, time.perf_counter() - began_s)
         self._pose.publish(avatar_pose_to_ros(pose))
         if self._stage.explain:
             self._match.publish(match_to_ros(match, pose, self._database.layout.column_names))
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band
+
+    def _watch(self) -> None:
+        """Before each report of the node's health."""
+        self.health.values["search_ms"] = f"{self._search_s * 1e3:.2f}"
+        if self._search_s > SEARCH_WARN_S:
+            told = self.health.errors if self._search_s > SEARCH_ERROR_S else self.health.passing
+            told["search"] = f"a step with a search took {self._search_s * 1e3:.0f} ms"
+        self._search_s = 0.0
 
     def _follows(self, source: str) -> bool:
         self._source = self._source or self.settings(DatabaseSettings).follow or source

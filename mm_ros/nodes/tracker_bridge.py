@@ -14,7 +14,17 @@ from mm_ros.core.room import Room, compose
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.core.tracker_gate import GateSettings, TrackerGate, warm_up
-from mm_ros.core.types import HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, Calibration, TrackerFrame
+from mm_ros.core.types import (
+    EXTRAPOLATED,
+    HEAD_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    RIGHT_HAND_ROLE,
+    ROLES,
+    TRACKED,
+    Calibration,
+    TrackerFrame,
+)
 from mm_ros.io.calibration import read_calibration, write_calibration
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
@@ -29,6 +39,7 @@ from mm_ros.ros.tf import TrackerTf
 from mm_ros.trackers import SOURCES, make_source
 from mm_ros.trackers.topics import AXES, TopicsSource
 
+STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
 POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_topic": RIGHT_HAND_ROLE}
 
 
@@ -67,6 +78,7 @@ class TrackerBridge(AvatarNode):
         self._frames = TrackerTf(self.avatar)
         self._room = Room(place_of(s))
         self._paused = False
+        self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), serials(s.steamvr_serials), s.topics_axes
         )
@@ -159,6 +171,7 @@ class TrackerBridge(AvatarNode):
                 truth = replace(truth, root=compose(self._room.place, truth.root))
             self._truth.publish(avatar_pose_to_ros(truth, "truth"))
         self._tf.publish(self._frames.message(frame))
+        self._states = frame.state
         self.health.step(frame.stamp_ns)
 
     def _tell_skeleton(self, now: int) -> None:
@@ -191,6 +204,11 @@ class TrackerBridge(AvatarNode):
             self.health.warnings["calibration"] = "user not measured: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
+        for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
+            told = STATES[int(state)] if self.health.done else "silent"
+            self.health.values[role] = told
+            if told != STATES[TRACKED]:
+                self.health.passing[role] = f"{role} is {told}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
 
     def apply_settings(self) -> None:
