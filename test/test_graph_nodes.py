@@ -116,7 +116,7 @@ def test_each_node_of_the_chain_reports_its_health(world):
     names = {s.name.split("/")[-1]: s for m in world.client.received["/diagnostics"] for s in m.status}
     assert set(names) >= set(world.nodes)
     keys = {v.key for v in names["motion_matcher"].values}
-    assert {"rate_hz", "latency_p99_ms", "dropped", "refused"} <= keys
+    assert {"rate_hz", "latency_p99_ms", "dropped", "refused", "search_ms", "height_band"} <= keys
 
 
 @pytest.mark.parametrize("name", ["tracker_bridge", "joystick_control", "path_control", "visualizer"])
