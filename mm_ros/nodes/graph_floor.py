@@ -58,14 +58,16 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._rate, self._done = rate, -1
-        self._start_ns = self.get_clock().now().nanoseconds
+        self._start_ns = 0  # with the first tick, so that stamps and ticks are in step
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
         self.create_timer(1 / rate, self._poll)
 
     def _poll(self) -> None:
-        due = int((self.get_clock().now().nanoseconds + EARLY_NS - self._start_ns) * 1e-9 * self._rate)
+        now_ns = self.get_clock().now().nanoseconds
+        self._start_ns = self._start_ns or now_ns
+        due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self._rate)
         for i in range(max(self._done + 1, due - 5), due + 1):
             self._frame.stamp_ns = self._start_ns + round(i * 1e9 / self._rate)
             self._out.publish(trackers_to_ros(self._frame))
