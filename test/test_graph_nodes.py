@@ -1,5 +1,7 @@
 """The real nodes, each in its own process, over real DDS."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
-from graph_harness import NodeProcess, World, all_finite
+from geometry_msgs.msg import Twist, Vector3
+from graph_harness import Client, NodeProcess, World, all_finite
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
+from sensor_msgs.msg import Joy
 
 from mm_ros import graph
 from mm_ros.core.avatar import Avatar
@@ -124,6 +128,33 @@ def test_a_node_starts_alone_and_ends_cleanly(name, tmp_path):
     process = NodeProcess(name, "alone", tmp_path / "log")
     process.wait_ready()
     assert process.stop() == 0, process.said()
+
+
+def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
+    process = NodeProcess("joystick_control", "stick", tmp_path / "log")
+    client = Client("stick", ("trajectory", "/diagnostics"))
+    try:
+        process.wait_ready()
+        commands, sticks = client.publisher("cmd_vel"), client.publisher("joy")
+        for _ in range(200):
+            commands.publish(Twist(linear=Vector3(x=1.0)))
+            client.spin(0.05)
+            if client.received["trajectory"] and client.received["trajectory"][-1].velocity[0] > 0.5:
+                break
+        assert client.received["trajectory"][-1].velocity[0] > 0.5
+        for _ in range(200):
+            sticks.publish(Joy(axes=[math.nan] * 6))
+            client.spin(0.05)
+            if any("NaN" in s.message for m in client.received["/diagnostics"] for s in m.status):
+                break
+        else:
+            raise AssertionError("nobody said so")
+        last = client.received["trajectory"][-1]
+        assert np.isfinite([*last.position, *last.velocity]).all()
+        assert process.stop() == 0, process.said()
+    finally:
+        process.kill()
+        client.close()
 
 
 def test_a_node_with_a_wrong_start_value_says_so_and_ends(tmp_path):

@@ -9,7 +9,7 @@ from sensor_msgs.msg import Joy
 
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.joystick import JoystickSettings, JoystickStage
-from mm_ros.ros.conversions import joy_from_ros, trajectory_to_ros
+from mm_ros.ros.conversions import joy_from_ros, trajectory_to_ros, twist_from_ros
 from mm_ros.ros.node import AvatarNode
 
 PERIOD_S = 1 / 60
@@ -23,26 +23,26 @@ class JoystickControl(AvatarNode):
         super().__init__(**kwargs)
         self._trajectory = self.publisher("trajectory")
         self._stage = JoystickStage(self.settings(JoystickSettings), HORIZON_S)
-        self._joy: tuple[int, Joy] | None = None
-        self._twist: tuple[int, Twist] | None = None
+        self._joy: tuple[int, dict[str, Any]] | None = None
+        self._twist: tuple[int, tuple[float, float, float]] | None = None
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
-        self.create_timer(PERIOD_S, self._step)
+        self.every(PERIOD_S, self._step)
         self.start()
 
     def _on_joy(self, msg: Joy) -> None:
-        self._joy, self._twist = (self._now_ns(), msg), None
+        self._joy, self._twist = (self._now_ns(), joy_from_ros(msg)), None
 
     def _on_twist(self, msg: Twist) -> None:
-        self._twist, self._joy = (self._now_ns(), msg), None
+        self._twist, self._joy = (self._now_ns(), twist_from_ros(msg)), None
 
     def _step(self) -> None:
         now_ns = self._now_ns()
         if self._joy and now_ns - self._joy[0] < SILENT_NS:
-            wish = self._stage.step(now_ns, **joy_from_ros(self._joy[1]))
+            wish = self._stage.step(now_ns, **self._joy[1])
         elif self._twist and now_ns - self._twist[0] < SILENT_NS:
-            t = self._twist[1]
-            wish = self._stage.step_twist(now_ns, (t.linear.x, t.linear.y), t.angular.z)
+            forward, left, turn = self._twist[1]
+            wish = self._stage.step_twist(now_ns, (forward, left), turn)
         else:
             wish = self._stage.step(now_ns, (0.0, 0.0))
         if wish is not None:

@@ -22,7 +22,7 @@ class PathControl(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._stage = PathStage(self.settings(PathSettings), HORIZON_S)
         self.listen("path", self._walk)
-        self.create_timer(PERIOD_S, self._step)
+        self.every(PERIOD_S, self._step)
         self.start()
 
     def _walk(self, msg: Path) -> None:

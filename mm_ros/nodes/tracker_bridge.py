@@ -123,10 +123,10 @@ class TrackerBridge(AvatarNode):
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
         elif self._source.own_clock:
-            self._awake = self.create_guard_condition(self._poll)
+            self._awake = self.create_guard_condition(self.guarded("source", self._poll))
             self._source.wake = self._awake.trigger
         else:
-            self.create_timer(1.0 / self._source.rate, self._poll)
+            self.every(1.0 / self._source.rate, self._poll)
 
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:

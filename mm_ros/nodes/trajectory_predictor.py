@@ -45,7 +45,7 @@ class TrajectoryPredictor(AvatarNode):
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
-        self.create_timer(STALE_PERIOD_S, self._watch)
+        self.every(STALE_PERIOD_S, self._watch)
         self.start()
 
     def _on_trackers(self, msg: TrackerArray) -> None:

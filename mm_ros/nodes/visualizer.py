@@ -28,7 +28,7 @@ class Visualizer(AvatarNode):
         self._fresh = True
         for topic in ("pose", "matched_pose", "trackers", "trajectory"):
             self.listen(topic, partial(self._newest.__setitem__, topic))
-        self.create_timer(1.0 / self.settings(VisualizerSettings).marker_rate, self._draw)
+        self.every(1.0 / self.settings(VisualizerSettings).marker_rate, self._draw)
         self.start()
 
     def _draw(self) -> None:

@@ -382,6 +382,7 @@ def joy_from_ros(msg: Joy) -> dict[str, Any]:
     def pressed(i: int) -> bool:
         return i < len(msg.buttons) and bool(msg.buttons[i])
 
+    _finite("joy axes", np.array(msg.axes, np.float64))
     gait = "sprint" if pressed(_SPRINT_BUTTON) else "jog" if pressed(_JOG_BUTTON) else "walk"
     return {
         "move": (axis(_MOVE_AXES[0]), axis(_MOVE_AXES[1])),
@@ -389,6 +390,12 @@ def joy_from_ros(msg: Joy) -> dict[str, Any]:
         "gait": gait,
         "strafe": pressed(_STRAFE_BUTTON),
     }
+
+
+def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
+    """Forward and left (m/s), turn (rad/s)."""
+    x, y, turn = _finite("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z])).tolist()
+    return x, y, turn
 
 
 def path_from_ros(msg: Path) -> NDArray[np.float64]:

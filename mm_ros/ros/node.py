@@ -66,18 +66,26 @@ class AvatarNode(Node):
         `name`: another name for the topic, given by a parameter.
         """
         t = graph.TOPICS[topic]
+        heard = self.guarded(topic, callback)
+        self.create_subscription(message_class(t.type), name or t.name, heard, subscription_qos(t.qos))
 
-        def guarded(msg: Any) -> None:
+    def every(self, period_s: float, callback: Callable[[], None]) -> None:
+        self.create_timer(period_s, self.guarded("timer", callback))
+
+    def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
+        """Nothing that a callback raises ends the node."""
+
+        def safe(*arguments: Any) -> None:
             try:
-                callback(msg)
+                callback(*arguments)
             except MmRosError as error:
-                self.health.refuse(f"{topic}: {error}")
+                self.health.refuse(f"{what}: {error}")
             except Exception as error:  # a fault of ours: told in full, and no reason for the avatar to vanish
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
-                self.health.refuse(f"{topic}: internal fault, started anew: {error!r}")
+                self.health.refuse(f"{what}: internal fault, started anew: {error!r}")
                 self.reset()
 
-        self.create_subscription(message_class(t.type), name or t.name, guarded, subscription_qos(t.qos))
+        return safe
 
     def listen_calibrated(self, topic: str, callback: Callable[[Any], None]) -> None:
         """As `listen`, for input that means nothing before the user's measures are known.
