@@ -150,7 +150,8 @@ def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
 
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
     rclpy.init(args=args)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):  # shells start what runs behind with Ctrl-C ignored; launch needs it
+        signal.signal(number, signal.default_int_handler)
     nodes: list[Node] = []
     executor = SingleThreadedExecutor()
     try:
