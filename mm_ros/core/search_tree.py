@@ -23,16 +23,19 @@ from mm_ros.core.simd import (
     box_costs,
     code_box_costs,
     code_row_costs,
+    lanes_within_limit,
     local_bytes,
     local_floats,
     local_ints,
     lowest_bit,
+    nearest,
     prefetch,
     tag_lanes,
 )  # fmt: skip
 from mm_ros.core.types import F32
 
 NO_FRAME = -1  # a padding lane
+CACHED_BLOCKS = 500  # more than that (about 0.5 MB) are not at hand in the nearer caches: fetched ahead
 
 
 class TreeIndex(NamedTuple):
@@ -83,6 +86,51 @@ def _guard(index: Any, node: Any) -> None:
         raise IndexError("tree: node out of range")
 
 
+@njit(inline="always", **LEAN)
+def _open(
+    index: Any, block: Any, trust: Any, codes: Any, code_weights: Any, q: Any, w: Any, limit: Any, costs: Any
+) -> Any:
+    """Lower bounds of a block's 16 children, and which of them are real and within the limit."""
+    if trust == BOXES:
+        alive = code_box_costs(index.box_codes, block, codes, code_weights, limit, costs)
+    else:
+        alive = box_costs(index.boxes, block, q, w, limit, costs)
+    return alive & np.int64(index.children[block, 1])
+
+
+@njit(inline="always", **LEAN)
+def _put(
+    index: Any, first_child: Any, lanes: Any, costs: Any, at: Any, waiting: Any, waiting_cost: Any, count: Any
+) -> Any:
+    """Puts children on the stack, the nearest on top: it is opened next and makes the bound small for the rest."""
+    bottom, blocks = count, index.boxes.shape[0]
+    ahead = blocks > CACHED_BLOCKS
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - 1
+        child = first_child + lane
+        if ahead and child < blocks:
+            prefetch(index.box_codes, child)
+        elif ahead:
+            prefetch(index.row_codes, child - blocks)
+        waiting[count], waiting_cost[count] = child, costs[at + lane]
+        if count > bottom and waiting_cost[count] > waiting_cost[count - 1]:
+            waiting[count], waiting[count - 1] = waiting[count - 1], waiting[count]
+            waiting_cost[count], waiting_cost[count - 1] = waiting_cost[count - 1], waiting_cost[count]
+        count += 1
+    return count
+
+
+@njit(inline="always", **LEAN)
+def _allowed(index: Any, block: Any, alive: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
+    """Those children that may hold a wanted frame, by the bits of all frames in them."""
+    for lane in range(LANES):
+        any_tags, all_tags = index.any_tags[block, lane], index.all_tags[block, lane]
+        if not wanted(any_tags, all_of, any_of, np.uint64(0)) or (all_tags & none_of) != 0:
+            alive &= ~(np.int64(1) << lane)
+    return alive
+
+
 @njit(**LEAN)
 def search_tree(
     corpus: Any, index: Any, query: Any, weights: Any, bound: Any,
@@ -116,65 +164,72 @@ def search_tree(
     # Sums of codes are rounded in another order than the cost: their limit is a little wider.
     slack, tiny = np.float32(1 + (columns + 16) * 2.0**-22), np.float32(1e-30)
     beyond -= beyond * (slack - np.float32(1))
-    costs, waiting, waiting_cost = local_floats(), local_ints(), local_floats()
+    costs, row_costs, alive = local_floats(), local_floats(), local_ints()
+    waiting, waiting_cost = local_ints(), local_floats()
     blocks = index.boxes.shape[0]
-    block, top_stop = np.int64(index.top[0]), np.int64(index.top[1])
-    count = bottom = 0
+    top, top_blocks = np.int64(index.top[0]), np.int64(index.top[1]) - np.int64(index.top[0])
+    least, nearest_at = np.float32(np.inf), np.int64(-1)
+    for block in range(top_blocks):
+        limit = (best_cost * slack + tiny - beyond) if trust == BOXES else best_cost
+        at = block * LANES
+        alive[block] = _open(index, top + block, trust, codes, code_weights, q, w, limit, costs[at:])
+        if masked:
+            alive[block] = _allowed(index, top + block, alive[block], all_bits, any_bits, none_bits)
+        lane = nearest(costs, at, alive[block], limit)
+        if lane >= 0 and costs[at + lane] < least:
+            least, nearest_at = costs[at + lane], at + lane
+    if nearest_at < 0:
+        return best, best_cost
+    # What is below the nearest box of the top level first: of the others, few are then still within the bound.
+    block, count = np.int64(0), np.int64(1)
+    waiting[0], waiting_cost[0] = np.int64(index.children[top, 0]) + nearest_at, least
+    alive[nearest_at // LANES] ^= np.int64(1) << (nearest_at % LANES)
     while True:
         code_limit = best_cost * slack + tiny - beyond
-        if block < top_stop:  # all blocks of the top level first
-            node = block
+        limit = code_limit if trust == BOXES else best_cost
+        if count == 0:
+            if block == top_blocks:
+                break
+            lanes = alive[block] & lanes_within_limit(costs, block * LANES, limit)
+            first_child = np.int64(index.children[top + block, 0])
+            count = _put(index, first_child, lanes, costs, block * LANES, waiting, waiting_cost, count)
             block += 1
-        elif count == 0:
-            break
-        else:
-            count -= 1
-            node = waiting[count]
-            if not waiting_cost[count] <= (code_limit if trust == BOXES else best_cost):
-                continue
-            bottom = count
-        _guard(index, node)
-        if node >= blocks:
-            leaf = node - blocks
-            alive = (1 << LANES) - 1
-            first = np.int64(index.frames[leaf, 0])
-            if masked and first >= 0 and np.int64(index.frames[leaf, LANES - 1]) == first + LANES - 1:
-                alive = tag_lanes(corpus.tags, first, all_bits, any_bits, none_bits)  # a whole run of frames
-            if trust != ROUGH and alive:
-                alive &= code_row_costs(index.row_codes, leaf, codes, code_weights, code_limit, costs)
-            while alive:
-                frame: Any = np.int64(index.frames[leaf, lowest_bit(alive)])
-                alive &= alive - 1
-                if frame < 0 or skip_from <= frame < skip_to:
-                    continue
-                if masked and not wanted(corpus.tags[frame], all_bits, any_bits, none_bits):
-                    continue
-                cost = frame_cost(corpus.features, q, w, frame)
-                if cost < best_cost or (cost == best_cost and frame < best):
-                    best, best_cost = frame, cost
             continue
-        if trust == BOXES:
-            alive = code_box_costs(index.box_codes, node, codes, code_weights, code_limit, costs)
-        else:
-            alive = box_costs(index.boxes, node, q, w, best_cost, costs)
-        alive &= np.int64(index.children[node, 1])
-        first_child = np.int64(index.children[node, 0])
-        while alive:
-            lane = lowest_bit(alive)
-            alive &= alive - 1
+        count -= 1
+        child = waiting[count]
+        if not waiting_cost[count] <= limit:
+            continue
+        _guard(index, child)
+        if child < blocks:
+            # row_costs serve here too: a block's costs are done with once its children wait
+            lanes = _open(index, child, trust, codes, code_weights, q, w, limit, row_costs)
             if masked:
-                any_tags, all_tags = index.any_tags[node, lane], index.all_tags[node, lane]
-                if not wanted(any_tags, all_bits, any_bits, np.uint64(0)) or (all_tags & none_bits) != 0:
-                    continue
-            child = first_child + lane
-            if child < blocks:
-                prefetch(index.box_codes, child)
-            else:
-                prefetch(index.row_codes, child - blocks)
-            waiting[count], waiting_cost[count] = child, costs[lane]
-            # The nearest on top: it is opened next and makes the bound small for the rest.
-            if count > bottom and waiting_cost[count] > waiting_cost[count - 1]:
-                waiting[count], waiting[count - 1] = waiting[count - 1], waiting[count]
-                waiting_cost[count], waiting_cost[count - 1] = waiting_cost[count - 1], waiting_cost[count]
-            count += 1
+                lanes = _allowed(index, child, lanes, all_bits, any_bits, none_bits)
+            first_child = np.int64(index.children[child, 0])
+            count = _put(index, first_child, lanes, row_costs, 0, waiting, waiting_cost, count)
+            continue
+        leaf = child - blocks
+        rows = np.int64((1 << LANES) - 1)
+        first = np.int64(index.frames[leaf, 0])
+        if masked and first >= 0 and np.int64(index.frames[leaf, LANES - 1]) == first + LANES - 1:
+            rows = tag_lanes(corpus.tags, first, all_bits, any_bits, none_bits)  # a whole run of frames
+        if trust == ROUGH:
+            for i in range(LANES):
+                row_costs[i] = 0
+        elif rows:
+            rows &= code_row_costs(index.row_codes, leaf, codes, code_weights, code_limit, row_costs)
+        while True:
+            code_limit = (best_cost * slack + tiny - beyond) if trust != ROUGH else LARGEST
+            lane = nearest(row_costs, 0, rows, code_limit)
+            if lane < 0:
+                break
+            rows ^= np.int64(1) << lane
+            frame: Any = np.int64(index.frames[leaf, lane])
+            if frame < 0 or skip_from <= frame < skip_to:
+                continue
+            if masked and not wanted(corpus.tags[frame], all_bits, any_bits, none_bits):
+                continue
+            cost = frame_cost(corpus.features, q, w, frame)
+            if cost < best_cost or (cost == best_cost and frame < best):
+                best, best_cost = frame, cost
     return best, best_cost

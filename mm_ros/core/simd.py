@@ -447,6 +447,10 @@ def _lowest_bit(typing: Any, bits: Any) -> Any:
     return types.int64(types.int64), codegen
 
 
+def lowest_bit_plain(bits: int) -> int:
+    return int(bits & -bits).bit_length() - 1
+
+
 @intrinsic
 def _prefetch(typing: Any, array: Any, index: Any) -> Any:
     """Asks for array[index], all its cache lines, and does not wait."""
@@ -463,8 +467,42 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
     return types.none(array, types.int64), codegen
 
 
-def lowest_bit_plain(bits: int) -> int:
-    return int(bits & -bits).bit_length() - 1
+@intrinsic
+def _lanes_within_limit(typing: Any, costs: Any, at: Any, limit: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return _lanes_within(builder, _load(builder, builder.gep(data, [arguments[1]]), _FLOATS), arguments[2])
+
+    return types.int64(costs, types.int64, types.float32), codegen
+
+
+def lanes_within_limit_plain(costs: F32, at: int, limit: Any) -> int:
+    return _mask_plain(costs[at : at + LANES], limit)
+
+
+@intrinsic
+def _nearest(typing: Any, costs: Any, at: Any, alive: Any, limit: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        # Floats that are not negative are in the order of their bits.
+        loaded = _load(builder, builder.gep(data, [arguments[1]]), _INTS)
+        lanes = builder.bitcast(builder.trunc(arguments[2], ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES))
+        loaded = builder.select(lanes, loaded, ir.Constant(_INTS, [0x7FFFFFFF] * LANES))
+        least = _call(builder, "llvm.vector.reduce.umin.v16i32", _I32, loaded)
+        equal = builder.bitcast(builder.icmp_unsigned("==", loaded, _splat(builder, least)), ir.IntType(LANES))
+        lane = builder.cttz(builder.zext(equal, _I64), ir.Constant(ir.IntType(1), 1))
+        within = builder.fcmp_ordered("<=", builder.bitcast(least, _F), arguments[3])
+        return builder.select(within, lane, ir.Constant(_I64, -1))
+
+    return types.int64(costs, types.int64, types.int64, types.float32), codegen
+
+
+def nearest_plain(costs: F32, at: int, alive: int, limit: Any) -> int:
+    """The lane of least cost among the 16 from `at` that are alive; -1 when none is within the limit."""
+    lanes = (int(alive) >> np.arange(LANES)) & 1
+    here = np.where(lanes == 1, costs[at : at + LANES], np.float32(np.inf))
+    lane = int(np.argmin(here))
+    return lane if alive and here[lane] <= limit else -1
 
 
 def _make_array(context: Any, builder: Any, array: Any, pointer: Any, lengths: Any) -> Any:
@@ -524,14 +562,16 @@ def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
 
 if COMPILED:
     box_costs, code_box_costs, code_row_costs = _box_costs, _code_box_costs, _code_row_costs
-    encode16, lowest_bit, prefetch, tag_lanes = _encode16, _lowest_bit, _prefetch, _tag_lanes
+    encode16, lowest_bit, nearest, prefetch, tag_lanes = _encode16, _lowest_bit, _nearest, _prefetch, _tag_lanes
+    lanes_within_limit = _lanes_within_limit
     local_floats, local_bytes = _local_array(types.float32), _local_array(types.uint8)
     local_ints = _local_array(types.int64)
     array_at = _array_at
 
 else:
     box_costs, code_box_costs, code_row_costs = box_costs_plain, code_box_costs_plain, code_row_costs_plain
-    encode16, lowest_bit, array_at = encode16_plain, lowest_bit_plain, array_at_plain
+    encode16, nearest, array_at = encode16_plain, nearest_plain, array_at_plain
+    lowest_bit, lanes_within_limit = lowest_bit_plain, lanes_within_limit_plain
 
     tag_lanes = tag_lanes_plain
 
