@@ -122,8 +122,9 @@ def running(commands: list[list[str]], folder: Path) -> Iterator[list[int]]:
 def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Path) -> dict[str, Any]:
     listener = Listener()
     try:
+        started_ns = time.time_ns()
         with running(commands, folder) as pids:
-            _wait_for_all(listener, avatars, folder)
+            start_s = (_wait_for_all(listener, avatars, folder) - started_ns) * 1e-9
             listener.spin(SETTLE_S)
             listener.came.clear()
             began, cpu = time.monotonic(), _cpu_s(pids)
@@ -135,16 +136,20 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
         listener.executor.shutdown()
         listener.node.destroy_node()
     out = _latencies(listener, ended_ns)
-    return {**out, "cpu_percent": 100 * used, "memory_mb": memory, "threads": threads}
+    return {**out, "start_s": start_s, "cpu_percent": 100 * used, "memory_mb": memory, "threads": threads}
 
 
-def _wait_for_all(listener: Listener, avatars: int, folder: Path) -> None:
+def _wait_for_all(listener: Listener, avatars: int, folder: Path) -> int:
+    """When the last avatar's first pose came."""
     until = time.monotonic() + START_S
+    first: dict[str, int] = {}
     while time.monotonic() < until:
         listener.came.clear()
         listener.spin(1.0)
-        if len(listener.stamps()[1]) == avatars:
-            return
+        for avatar, poses in listener.stamps()[1].items():
+            first.setdefault(avatar, min(poses.values()))
+        if len(first) == avatars:
+            return max(first.values())
     log = (folder / "log").read_text(errors="replace")[-2000:]
     raise MmRosError(f"after {START_S:g} s not all avatars had poses:\n{log}")
 
@@ -191,7 +196,7 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "latency_ms": {k: round(float(np.median([r["latency_ms"][k] for r in rounds])), 2) for k in keys}
     }
     out |= {k: sum(r[k] for r in rounds) for k in ("lost", "samples")}
-    costs = ("cpu_percent", "memory_mb", "threads")
+    costs = ("start_s", "cpu_percent", "memory_mb", "threads")
     return out | {k: round(float(np.median([r[k] for r in rounds])), 1) for k in costs}
 
 
@@ -239,5 +244,5 @@ def _words(f: dict[str, Any]) -> str:
     late = "  ".join(f"{k} {v:6.2f}" for k, v in f["latency_ms"].items())
     return (
         f"{late} ms   lost {f['lost']} of {f['samples']}   CPU {f['cpu_percent']:5.1f} %   "
-        f"memory {f['memory_mb']:6.0f} MB   threads {f['threads']:.0f}"
+        f"memory {f['memory_mb']:6.0f} MB   threads {f['threads']:.0f}   first pose after {f['start_s']:.1f} s"
     )

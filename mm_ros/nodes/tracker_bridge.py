@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
+from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
 from mm_ros.core.calibration import CalibrationSettings, Calibrator
@@ -39,6 +40,7 @@ from mm_ros.ros.tf import TrackerTf
 from mm_ros.trackers import SOURCES, make_source
 from mm_ros.trackers.topics import AXES, TopicsSource
 
+TICK_AFTER_NS, STEP_GAIN = 200_000, 0.05
 STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
 POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_topic": RIGHT_HAND_ROLE}
 
@@ -78,6 +80,7 @@ class TrackerBridge(AvatarNode):
         self._frames = TrackerTf(self.avatar)
         self._room = Room(place_of(s))
         self._paused = False
+        self._ticks: Timer | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), serials(s.steamvr_serials), s.topics_axes
@@ -126,7 +129,7 @@ class TrackerBridge(AvatarNode):
             self._awake = self.create_guard_condition(self.guarded("source", self._poll))
             self._source.wake = self._awake.trigger
         else:
-            self.every(1.0 / self._source.rate, self._poll)
+            self._ticks = self.every(1.0 / self._source.rate, self._poll)
 
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:
@@ -139,6 +142,7 @@ class TrackerBridge(AvatarNode):
 
     def _poll(self) -> None:
         while (raw := self._source.poll(self._now_ns())) is not None:
+            self._keep_step(raw.stamp_ns)
             gated = self._gate.step(raw)
             if gated is not None:
                 self._calibrate_from(gated)
@@ -151,6 +155,15 @@ class TrackerBridge(AvatarNode):
         self._paused = paused
         response.success, response.message = True, "trackers are held" if paused else "trackers go on"
         return response
+
+    def _keep_step(self, stamp_ns: int) -> None:
+        """Ticks come when samples are due; else each sample waits, by the chance of the start, for up to a period."""
+        if self._ticks is None or not self._source.trusted:
+            return
+        period_ns = 1e9 / self._source.rate
+        late_ns = self._now_ns() - stamp_ns - TICK_AFTER_NS
+        if abs(late_ns) < period_ns:
+            self._ticks.timer_period_ns = round(period_ns - STEP_GAIN * late_ns)
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
         new = None if self._given else self._calibrator.step(frame)

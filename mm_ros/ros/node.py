@@ -13,6 +13,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
 from mm_ros import graph
@@ -69,8 +70,8 @@ class AvatarNode(Node):
         heard = self.guarded(topic, callback)
         self.create_subscription(message_class(t.type), name or t.name, heard, subscription_qos(t.qos))
 
-    def every(self, period_s: float, callback: Callable[[], None]) -> None:
-        self.create_timer(period_s, self.guarded("timer", callback))
+    def every(self, period_s: float, callback: Callable[[], None]) -> Timer:
+        return self.create_timer(period_s, self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
         """Nothing that a callback raises ends the node."""
