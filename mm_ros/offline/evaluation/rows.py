@@ -25,7 +25,7 @@ class Row:
 CHAIN_ROWS: tuple[Row, ...] = (
     Row("ours", "the chain as it is"),
     Row("hmd_forward", "facing = headset forward", (("orientation", "predictor", "hmd_forward"),)),
-    Row("drag", "no matching: a standing pose dragged along with IK", drag=True),
+    Row("drag", "no matching: a standing pose dragged along with IK", (("post", "foot_lock", False),), drag=True),
     Row("no_foot_lock", "matching without foot lock", (("post", "foot_lock", False),)),
     Row("brute", "search by brute force; must equal ours", (("matcher", "engine", "brute"),)),
 )
