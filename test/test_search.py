@@ -87,6 +87,18 @@ def test_engines_agree_on_small_databases(frames, columns):
             assert_same(engines[name].search_batch(queries, weights, **asked), reference)
 
 
+@pytest.mark.parametrize(
+    "usual", [[1.0] * 27, [6.0] * 6 + [4.0] * 6 + [1.0] * 15, [1e-6] * 13 + [1e6] * 14, [0.0] * 27]
+)
+def test_usual_weights_change_nothing_but_the_pace(usual):
+    rng = np.random.default_rng(8)
+    world = make_world(3000, seed=2)
+    queries, weights = adversarial_queries(world[0], 900, rng), random_weights(900, 27, rng)
+    weights[:300] = usual
+    tree = make_engine("tree", *world, usual_weights=np.array(usual, np.float32))
+    assert_same(tree.search_batch(queries, weights), make_engine("brute", *world).search_batch(queries, weights))
+
+
 @pytest.mark.parametrize("mask", MASKS)
 def test_engines_agree_on_adversarial_queries(mask):
     rng = np.random.default_rng(3)

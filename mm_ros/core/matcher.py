@@ -159,6 +159,7 @@ class MatcherStage:
         self.engine: Engine = make_engine(
             self._settings.engine, np.asarray(database.features), database.range_starts, database.range_stops,
             np.asarray(database.tags), ends_excluded_frames=round(self._settings.end_margin * database.rate),
+            usual_weights=weights,
         )  # fmt: skip
         self.player = Player(database, self.scale)
         self.queries = QueryBuilder(database, self.scale)

@@ -25,7 +25,11 @@ __all__ = ["ANY_FRAME", "DEFAULT", "ENGINES", "NONE", "Engine", "Mask", "SearchE
 
 ENGINES = ("tree", "boxes", "brute")
 DEFAULT = "tree"
-_BUILD: dict[str, Any] = {"tree": build_tree, "boxes": build_boxes, "brute": lambda corpus: None}
+_BUILD: dict[str, Any] = {
+    "tree": build_tree,
+    "boxes": lambda corpus, usual_weights: build_boxes(corpus),
+    "brute": lambda corpus, usual_weights: None,
+}
 _INDEX: dict[str, Any] = {"tree": TreeIndex, "boxes": BoxesIndex, "brute": None}
 
 
@@ -55,18 +59,22 @@ def make_engine(
     ends_excluded_frames: int = 0,
     *,
     arrays: dict[str, Any] | None = None,
+    usual_weights: F32 | None = None,
 ) -> Engine:
     """An engine over (N, D) normalized features, which may be memory-mapped; clips are [start, stop).
 
     `arrays` is what `to_arrays` of such an engine gave for the same data; without it the index is built here.
+    `usual_weights` decide which frames are kept together: any weights are answered, those the fastest.
     """
     if name not in ENGINES:
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")
     if tags is None:
         tags = np.zeros(len(features_normalized), np.uint64)
     corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames)
+    if usual_weights is not None and np.shape(usual_weights) != (features_normalized.shape[1],):
+        raise MmRosError(f"usual_weights must be one a column, came {np.shape(usual_weights)}")
     if arrays is None or _INDEX[name] is None:
-        return Engine(name, corpus, _BUILD[name](corpus))
+        return Engine(name, corpus, _BUILD[name](corpus, usual_weights))
     missing = set(_INDEX[name]._fields) - set(arrays)
     if missing:
         raise MmRosError(f"stored index is not one of '{name}': it lacks {', '.join(sorted(missing))}")

@@ -1,7 +1,7 @@
 """Features in one byte a column: where the codes lie, and a query in codes.
 
-Four neighbouring columns form a group with one step between codes, so that one instruction sums their squares. A
-group's sum is scaled by the smallest weight in it (columns without weight are masked out): never too large.
+Four neighbouring columns form a group: one instruction sums their squares. A group's sum is scaled by the smallest
+weight in it, per code (columns without weight are masked out): never too large.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ BAD, ROUGH, ROWS, BOXES = -1, 0, 1, 2
 
 class CodeSpace(NamedTuple):
     base: F32  # where code 0 is, a column; padded to whole 16s
-    per_unit: F32  # codes a unit, a column; equal within a group
+    per_unit: F32  # codes a unit, a column
     closed_below: F32  # 1 where no frame lies below code 0, else 0
     closed_above: F32  # 1 where no frame lies above the last code
 
 
-def make_code_space(features: F32) -> CodeSpace:
+def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpace:
+    """Steps such that a difference of one code costs the same in all columns of a group, under the usual weights."""
     columns = features.shape[1]
     padded = -(-columns // LANES) * LANES
     sample = features[:: max(1, len(features) // 20000)].astype(np.float64)
@@ -42,7 +43,10 @@ def make_code_space(features: F32) -> CodeSpace:
     middle, width = np.zeros(padded), np.zeros(padded)
     bottom, top = np.maximum(low, usual[0] - reach), np.minimum(high, usual[1] + reach)
     middle[:columns], width[:columns] = (bottom + top) / 2, (top - bottom) * 1.001
-    step = width.reshape(-1, BYTES).max(axis=1).repeat(BYTES) / LAST_CODE
+    root = np.ones(padded)
+    if usual_weights is not None and (usual_weights > 0).all():
+        root[:columns] = np.sqrt(usual_weights)
+    step = (width * root).reshape(-1, BYTES).max(axis=1).repeat(BYTES) / root / LAST_CODE
     step[step < 1e-9] = 1.0  # padding, or columns that never vary
     base = (middle - LAST_CODE / 2 * step).astype(np.float32)
     per_unit = (1 / step).astype(np.float32)

@@ -18,13 +18,16 @@ TOP_BLOCKS = 16  # a level more when the top one has more blocks than this
 _SAMPLE = 1024  # leaves that say in which direction a large set is longest
 
 
-def build_tree(corpus: Corpus) -> TreeIndex:
+def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
     columns = corpus.features.shape[1]
     if columns > MAX_COLUMNS:
         raise MmRosError(f"the tree takes up to {MAX_COLUMNS} columns, came {columns}; use the engine 'boxes'")
-    space = make_code_space(corpus.features)
+    space = make_code_space(corpus.features, usual_weights)
     frames = _leaves(corpus)
-    frames = np.ascontiguousarray(frames[_close_together(_leaf_centers(corpus, frames))])
+    centers = _leaf_centers(corpus, frames)
+    if usual_weights is not None:
+        centers *= np.sqrt(usual_weights)
+    frames = np.ascontiguousarray(frames[_close_together(centers)])
     real = frames != NO_FRAME
     rows = corpus.features[np.where(real, frames, 0)]
     tags = corpus.tags[frames]

@@ -350,12 +350,13 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     less = builder.sub(low, ones)
     put(FLOOR_LESS_ONE, builder.select(builder.icmp_signed(">", less, none), less, none))
     put(KEEP, builder.select(keep, lasts, none))
-    smallest = builder.select(keep, w, _constant(np.inf))
+    scale = builder.fmul(per_unit, per_unit)
+    in_codes = builder.fdiv(w, scale)
+    smallest = builder.select(keep, in_codes, _constant(np.inf))
     smallest = _select(builder, "<", smallest, shifted(smallest, 1))
     smallest = _select(builder, "<", smallest, shifted(smallest, 2))
-    uneven = anywhere(builder.and_(keep, builder.fcmp_ordered(">", w, builder.fmul(_constant(2), smallest))))
-    scale = builder.fmul(per_unit, per_unit)
-    _store(builder, builder.fdiv(smallest, scale), builder.gep(arrays.data(6), [first]))
+    uneven = anywhere(builder.and_(keep, builder.fcmp_ordered(">", in_codes, builder.fmul(_constant(2), smallest))))
+    _store(builder, smallest, builder.gep(arrays.data(6), [first]))
     beyond_cost = builder.fdiv(builder.fmul(builder.fmul(w, beyond), beyond), scale)
     _store(builder, beyond_cost, builder.gep(arrays.data(7), [first]))
     found = ir.Constant(_I64, 0)
@@ -402,10 +403,11 @@ def encode16_plain(
         for row, values in enumerate(rows):
             at = row * MAX_COLUMNS + first
             codes[at : at + LANES] = values.astype(np.uint8)
-        least = np.where(keep, w, f(np.inf)).reshape(-1, BYTES).min(axis=1).repeat(BYTES)
-        smallest[part] = least / (per * per)
+        in_codes = w / (per * per)
+        least = np.where(keep, in_codes, f(np.inf)).reshape(-1, BYTES).min(axis=1).repeat(BYTES)
+        smallest[part] = least
         beyond[part] = (w * out) * out / (per * per)
-        uneven = (keep & (w > f(2) * least)).any()
+        uneven = (keep & (in_codes > f(2) * least)).any()
     far = ((quarter > MAX_CODE_DISTANCE) | (outside - out > _LOST_CODES)).any()
     return BAD_NUMBER * bad + UNEVEN * int(uneven) + FAR * int(far)
 

@@ -124,7 +124,9 @@ def _assemble(
     bands = find_bands(np.concatenate([smooth_ratios(p.ratio, options.rate) for p in pieces]))
     names, tags = _tags(pieces, bands, options)
     excluded = round(options.ends_excluded_s * options.rate)
-    index = make_engine(DEFAULT, features, starts, stops, tags, ends_excluded_frames=excluded).to_arrays()
+    index = make_engine(
+        DEFAULT, features, starts, stops, tags, ends_excluded_frames=excluded, usual_weights=layout.column_weights()
+    ).to_arrays()
     provenance = {
         "bands": bands_to_plain(bands),
         "clips": [{"source": _file_name(p.clip.source), "subject": p.clip.subject} for p in pieces],

@@ -48,7 +48,9 @@ class Case:
     streams: dict[str, Stream] = field(default_factory=dict)
 
     def engine(self, name: str) -> Engine:
-        return make_engine(name, self.features, self.starts, self.stops, None, ENDS_EXCLUDED)
+        return make_engine(
+            name, self.features, self.starts, self.stops, None, ENDS_EXCLUDED, usual_weights=self.weights
+        )
 
 
 def motion_features(progress: Progress) -> dict[str, F32]:
