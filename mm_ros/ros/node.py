@@ -28,6 +28,7 @@ from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 S = TypeVar("S", bound=Settings)
 
 GUESS_AFTER_NS = 1_000_000_000
+GIL_SWITCH_S = 0.0002  # sources make what comes next in a thread: Python's 5 ms would be waited for at each sample
 
 
 class AvatarNode(Node):
@@ -151,6 +152,7 @@ def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
 
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
     rclpy.init(args=args)
+    sys.setswitchinterval(GIL_SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):  # shells start what runs behind with Ctrl-C ignored; launch needs it
         signal.signal(number, signal.default_int_handler)
     nodes: list[Node] = []
