@@ -58,7 +58,8 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._rate, self._done = rate, -1
-        self._start_ns = 0  # with the first tick, so that stamps and ticks are in step
+        self._start_ns = 0  # with the first tick that is not late from starting: stamps and ticks are in step
+        self._settling = 50
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
@@ -66,6 +67,9 @@ class Source(Node):
 
     def _poll(self) -> None:
         now_ns = self.get_clock().now().nanoseconds
+        self._settling -= 1
+        if self._settling > 0:
+            return
         self._start_ns = self._start_ns or now_ns
         due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self._rate)
         for i in range(max(self._done + 1, due - 5), due + 1):
