@@ -163,6 +163,23 @@ def test_a_lost_hand_says_nothing_by_where_it_lies(models, predictor):
     assert (yaws(stage_of(models, predictor), a) == yaws(stage_of(models, predictor), b)).all()
 
 
+def test_without_hands_the_body_stays_near_the_headset(models):
+    """Never far from headset forward, the baseline: what cannot be seen is not guessed."""
+    for lost, limit in (((1,), 0.22), ((1, 2), 0.17)):
+        sequence = frames(walker(8, seed=1))
+        for f in sequence:
+            f.state[list(lost)] = LOST
+        apart = degrees_apart(yaws(stage_of(models), sequence), yaws(stage_of(models, "hmd_forward"), sequence))
+        assert apart.mean() < np.degrees(limit) + 2
+
+
+def test_a_short_loss_of_a_hand_is_bridged(models):
+    a, b = frames(walker(6, seed=1)), frames(walker(6, seed=1))
+    for f in b[300:327]:
+        f.state[1] = LOST
+    assert degrees_apart(yaws(stage_of(models), a), yaws(stage_of(models), b)).max() < 25
+
+
 def test_without_a_headset_the_facing_holds_and_doubts(models):
     sequence = frames(walker(2))
     stage = stage_of(models)

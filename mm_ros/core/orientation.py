@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mm_ros.core import orientation_inputs as oi
 from mm_ros.core import rotations as rot
@@ -40,6 +41,10 @@ class OrientationSettings(Settings):
     halflife: float = setting(0.16, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
     max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
+    one_hand_limit: float = setting(
+        0.22, "with one controller lost for seconds the body is believed no farther from the headset", "rad", 0.0, 3.2
+    )
+    no_hand_limit: float = setting(0.17, "and with both lost no farther than this", "rad", 0.0, 3.2)
     hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
 
 
@@ -77,6 +82,7 @@ class OrientationStage:
 
     def _forget(self) -> None:
         self._memory = oi.new_memory()
+        self._lost = np.full(2, math.inf)  # s since each hand was tracked
         self._yaw = None
         self._rate = 0.0
         self._sigma = UNKNOWN_SIGMA
@@ -111,6 +117,7 @@ class OrientationStage:
         )  # fmt: skip
         yaw = math.atan2(s, c)
         if self.settings.predictor == "network":
+            lost_step(self._lost, frame.state, dt)
             return self._network(yaw)
         if self.settings.predictor == "paper":
             return self._paper(frame, yaw), 0.0, self.settings.hmd_sigma
@@ -122,7 +129,9 @@ class OrientationStage:
         sine, cosine, log_scale, rate = self.model.run(self._row)[0].tolist()
         # A Laplace distribution of scale b has the standard deviation √2 b.
         sigma = min(math.sqrt(2) * math.exp(log_scale), UNKNOWN_SIGMA)
-        return heading + math.atan2(sine, cosine), rate, sigma
+        limits = self.settings.one_hand_limit, self.settings.no_hand_limit
+        relative = float(believed(math.atan2(sine, cosine), self._lost, *limits))
+        return heading + relative, rate, sigma
 
     def _paper(self, frame: TrackerFrame, heading: float) -> float:
         assert self.model is not None
@@ -160,6 +169,35 @@ class OrientationStage:
         return BodyOrientation(
             frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor
         )
+
+
+@njit
+def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
+    for hand in range(2):
+        lost[hand] = 0.0 if state[1 + hand] != LOST else lost[hand] + dt
+
+
+@njit
+def believed(relative: float, lost: F64, one: float, none: float) -> float:
+    """How far from the headset the body may face, by the hands that there are.
+
+    Networks that see no hands for long guess; on some people worse than headset forward. A short loss is bridged by
+    what is remembered: the limit halves every second.
+    """
+    limit = min(
+        one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])
+    )
+    inside: float = min(max(relative, -limit), limit)
+    return inside
+
+
+@njit
+def believed_sequence(relative: F64, state: NDArray[np.uint8], dt: F64, one: float, none: float) -> F64:
+    out, lost = np.empty(len(relative)), np.full(2, np.inf)
+    for f in range(len(relative)):
+        lost_step(lost, state[f], dt[f])
+        out[f] = believed(relative[f], lost, one, none)
+    return out
 
 
 @njit
@@ -215,3 +253,6 @@ def heading(rotation: F64) -> float:
 def warm_up() -> None:
     oi.warm_up()
     follow_step(0.0, 0.1, 0.0, 0.01, 0.04, 11.0, 0.16)
+    lost = np.zeros(2)
+    lost_step(lost, np.ones(6, np.uint8), 0.01)
+    believed(0.1, lost, 0.25, 0.17)

@@ -14,7 +14,7 @@ from mm_ros.core import simulated_trackers as sim
 from mm_ros.core.calibration import standing_headset_height
 from mm_ros.core.clip import Clip
 from mm_ros.core.metrics import facing_of_body
-from mm_ros.core.orientation import OrientationSettings, follow_sequence
+from mm_ros.core.orientation import OrientationSettings, believed_sequence, follow_sequence
 from mm_ros.core.orientation_inputs import INPUTS, inputs_sequence
 from mm_ros.core.simulated_trackers import RATE, Simulation, TrackerTrack
 from mm_ros.core.skeleton import HEAD, HIPS, LEFT_UPPER_LEG, RIGHT_UPPER_LEG
@@ -130,8 +130,11 @@ def predictions(
     settings = settings or OrientationSettings(predictor="network")
     inputs, headings = inputs_of(track, height)
     out = network(inputs).astype(np.float64)
-    targets = headings + np.arctan2(out[:, 0], out[:, 1])
     dt = np.diff(track.stamps_ns, prepend=track.stamps_ns[:1]) * 1e-9
+    relative = np.arctan2(out[:, 0], out[:, 1])
+    targets = headings + believed_sequence(
+        relative, track.state, dt, settings.one_hand_limit, settings.no_hand_limit
+    )
     yaw = follow_sequence(
         targets, out[:, 3], dt, settings.halflife, settings.max_rate, settings.max_step
     )
