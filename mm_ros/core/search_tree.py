@@ -181,7 +181,7 @@ def search_tree(
     if nearest_at < 0:
         return best, best_cost
     # What is below the nearest box of the top level first: of the others, few are then still within the bound.
-    block, count = np.int64(0), np.int64(1)
+    block, count = np.int64(0), np.int64(1)  # type: ignore[assignment]  # to the compiler all of them are int64
     waiting[0], waiting_cost[0] = np.int64(index.children[top, 0]) + nearest_at, least
     alive[nearest_at // LANES] ^= np.int64(1) << (nearest_at % LANES)
     while True:
