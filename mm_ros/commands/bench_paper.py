@@ -22,16 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mm_ros.commands.evaluate import finite
     from mm_ros.commands.progress import Progress
-    from mm_ros.io.importing import load_clips
+    from mm_ros.io.importing import ImportOptions, load_clips
     from mm_ros.offline import paper_bench
     from mm_ros.offline.evaluation import table
 
     tell = Progress()
     data, test = args.data or _cmu("69_*.bvh"), args.test or _cmu("16_1*.bvh", "136_0[1-3].bvh")
     training = load_clips(data, progress=tell)
+    raw = load_clips(data, ImportOptions(smooth_root=False), progress=tell)
     held_out = [c for c in load_clips(test, progress=tell) if c.seconds > 1]
     with tempfile.TemporaryDirectory() as folder:
-        lines = paper_bench.run(training, held_out, Path(folder), args.jobs, tell)
+        lines = paper_bench.run(training, raw, held_out, Path(folder), args.jobs, tell)
     tell.end()
     print(table.text(paper_bench.rows(lines)))
     for line in {x.table: x for x in lines}.values():

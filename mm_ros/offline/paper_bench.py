@@ -56,8 +56,10 @@ def thinned(clips: Sequence[Clip], share: float) -> list[Clip]:
     return list(clips[:: max(1, round(1 / share))])
 
 
-def run(training: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress) -> list[Line]:
-    """`training` becomes the database; `held_out`, of other people, is replayed."""
+def run(
+    training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
+) -> list[Line]:
+    """`training` becomes the database; `raw` is the same with an unfiltered root; `held_out` is replayed."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training)), database)
@@ -66,6 +68,11 @@ def run(training: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: 
     for i, (table, variant, settings, paper, differs) in enumerate(work):
         out.append(Line(table, variant, figures(held_out, database, settings, jobs), paper, differs))
         tell("variants", i + 1, len(work) + len(SHARES))
+    unfiltered = folder / "raw.mmdb"
+    write_database(build_database(list(raw)), unfiltered)
+    for name, path in (("filtered", database), ("as recorded", unfiltered)):
+        table, differs = "root of the database (Karst 2023)", "they count on LAFAN1 and give no number"
+        out.append(Line(table, name, figures(held_out, path, base, jobs), "fewer transitions when filtered", differs))
     papers = {1.0: "19 cm", 0.25: "22 cm", 0.1: "27 cm"}
     for i, share in enumerate(SHARES):
         path = folder / f"share-{share:g}.mmdb"
