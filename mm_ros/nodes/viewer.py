@@ -25,6 +25,7 @@ from mm_ros.ros.conversions import (
     trajectory_from_ros,
 )
 from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.observer import errors
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.viewing.panels import Panel, settings_of
 from mm_ros.viewing.scene import AvatarScene
@@ -123,17 +124,15 @@ class Viewer(AvatarNode):
             self._compare(seen, topic, msg)
 
     def _compare(self, seen: Seen, topic: str, msg: Any) -> None:
-        """Error against the truth of the same stamp, whichever comes first."""
+        """Error against the truth of the same stamp, which the bridge publishes long before the pose is there."""
         stamp = stamp_from_ros(msg.header.stamp)
         if topic == "truth":
-            seen.truths[stamp] = msg.root
+            seen.truths[stamp] = msg
             while len(seen.truths) > 100:
                 seen.truths.pop(next(iter(seen.truths)))
         elif stamp in seen.truths:
-            ours, true = np.array(msg.root), np.array(seen.truths[stamp])
-            yaws = [float(rot.yaw_of(np.roll(r[3:], 1))) for r in (ours, true)]
-            seen.facing_error = abs(float(np.degrees(rot.wrap_angle(yaws[0] - yaws[1]))))
-            seen.root_error = float(np.hypot(*(ours - true)[:2])) * 100
+            facing, root = errors(msg, seen.truths[stamp])
+            seen.facing_error, seen.root_error = float(np.degrees(facing)), 100 * root
 
     def _shape(self, seen: Seen, layers: tuple[str, ...], msg: Any) -> None:
         for layer in layers:

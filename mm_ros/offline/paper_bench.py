@@ -16,11 +16,10 @@ from mm_ros.io.build import build_database
 from mm_ros.io.database import write_database
 from mm_ros.offline.evaluation.evaluate import evaluate
 from mm_ros.offline.evaluation.rows import CHAIN_ROWS
+from mm_ros.offline.thesis_bench import ACCURACIES, SHARES, THESIS_CM, THESIS_POSES, part_of
 
 Progress = Callable[[str, int, int], None]
 OURS = CHAIN_ROWS[:1]
-SHARES = (1.0, 0.25, 0.1)
-ACCURACIES = (0.3, 0.1)
 SYNCHRONIZATIONS = (0.0, 0.5, 1.0)
 INTERVALS = (1.0, 0.2, 0.1, 0.05)
 
@@ -51,11 +50,6 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
-def thinned(clips: Sequence[Clip], share: float) -> list[Clip]:
-    """Every n-th clip, so that all kinds of motion stay."""
-    return list(clips[:: max(1, round(1 / share))])
-
-
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
@@ -73,13 +67,12 @@ def run(
     for name, path in (("filtered", database), ("as recorded", unfiltered)):
         table, differs = "root of the database (Karst 2023)", "they count on LAFAN1 and give no number"
         out.append(Line(table, name, figures(held_out, path, base, jobs), "fewer transitions when filtered", differs))
-    papers = {1.0: "19 cm", 0.25: "22 cm", 0.1: "27 cm"}
     for i, share in enumerate(SHARES):
         path = folder / f"share-{share:g}.mmdb"
-        write_database(build_database(thinned(training, share)), path)
+        write_database(build_database(part_of(training, share)), path)
         f = figures(held_out, path, _accuracy(base, 0.3), jobs)
         differs = "other motion, and their root error is to the headset's target (our target_error)"
-        out.append(Line("database size (thesis)", f"{share:.0%} of the clips", f, papers[share], differs))
+        out.append(Line("database size (thesis)", f"{share:.0%} of the clips", f, f"{THESIS_CM[share]:g} cm", differs))
         tell("variants", len(work) + i + 1, len(work) + len(SHARES))
     return out
 
@@ -98,7 +91,8 @@ def _variants(base: AvatarSettings) -> Any:
     for name, change, paper in predictors:
         settings = replace(base, orientation=base.orientation.with_values(**change))
         yield "predictors (Ponton 2022)", name, settings, paper, "their test is of the studio they trained in"
-    for accuracy, paper in zip(ACCURACIES, ("6,932 poses used", "5,715 poses used"), strict=True):
+    for accuracy in ACCURACIES:
+        paper = f"{THESIS_POSES[accuracy]:,} poses used"
         yield "α (thesis)", f"α = {accuracy} m", _accuracy(base, accuracy), paper, "another database and another walk"
     for factor in SYNCHRONIZATIONS:
         matcher = base.matcher.with_values(root_mode="synchronization", synchronization=factor)
