@@ -50,6 +50,7 @@ class Seen:
     newest: dict[str, Any] = field(default_factory=dict)
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
+    searched: Any = None  # the last Match of a frame in which a search ran
     truths: dict[int, Any] = field(default_factory=dict)
     facing_error: float = float("nan")
     root_error: float = float("nan")
@@ -115,6 +116,8 @@ class Viewer(AvatarNode):
 
     def _receive(self, seen: Seen, topic: str, msg: Any) -> None:
         seen.newest[topic] = msg
+        if topic == "match" and msg.searched:
+            seen.searched = msg
         if topic == "pose":
             now_ns = self.get_clock().now().nanoseconds
             seen.latencies_s.append((now_ns - stamp_from_ros(msg.header.stamp)) * 1e-9)
@@ -243,7 +246,9 @@ class Viewer(AvatarNode):
         lines = [f"facing error {seen.facing_error:.1f}° · root error {seen.root_error:.1f} cm"]
         if match is not None:
             lines.append(f"clip **{match.clip}** at {match.time:.2f} s, frame {match.frame}, band {match.band or '–'}")
-            lines.append(f"search cost {match.cost:.2f}, playing on {match.continue_cost:.2f} ({match.reason or '–'})")
+        if seen.searched is not None:
+            s = seen.searched
+            lines.append(f"search cost {s.cost:.2f}, playing on {s.continue_cost:.2f} ({s.reason})")
         self._panel.figures.content = "\n\n".join(lines)
 
     def close(self) -> None:
