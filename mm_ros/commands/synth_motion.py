@@ -79,13 +79,13 @@ def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
 
 def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:
     from mm_ros.io.bvh import write_bvh
-    from mm_ros.io.clip_to_bvh import clip_to_bvh
+    from mm_ros.io.bvh_export import to_bvh
 
     tell = _progress(args.quiet)
     args.output.mkdir(parents=True, exist_ok=True)
     for i, clip in enumerate(clips):
         tell("writing", i, len(clips))
-        write_bvh(clip_to_bvh(clip), args.output / f"{clip.name.replace(' ', '_')}.bvh")
+        write_bvh(to_bvh(clip), args.output / f"{clip.name.replace(' ', '_')}.bvh")
     tell("writing", len(clips), len(clips))
 
 

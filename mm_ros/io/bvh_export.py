@@ -64,7 +64,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
             moving = at[j]
             offset = moving[0] if d.offset_repeats_frame_0 else np.zeros(3)
         offsets.append(offset)
-        angles = np.degrees(euler(local_q, d.order))
+        angles = np.degrees(np.unwrap(euler(local_q, d.order), axis=0))
         six = not a or d.positions_everywhere
         channels.append(((0, 1, 2) if six else ()) + _rotation_codes(d.order))
         columns.append(np.concatenate([moving, angles], axis=1) if six else angles)
@@ -73,7 +73,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     return Bvh(
         tuple(names), np.array(parents, np.int64), np.array(offsets), tuple(channels),
         np.array([i for i, _ in tips], np.int64), np.array([t for _, t in tips]).reshape(-1, 3),
-        1 / clip.rate, np.concatenate(columns, axis=1), clip.name,
+        1 / clip.rate, np.round(np.concatenate(columns, axis=1), 6), clip.name,
     )  # fmt: skip
 
 
