@@ -10,10 +10,10 @@ import numpy as np
 from mm_ros.core.band_choice import BandChoice
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.play import Player
+from mm_ros.core.pose_source import Ask, PoseSource, SearchSource
 from mm_ros.core.query import QueryBuilder
 from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
-from mm_ros.core.search import Engine, Mask, make_engine
+from mm_ros.core.search import Mask
 from mm_ros.core.settings import setting
 from mm_ros.core.springs import damp
 from mm_ros.core.tags import mask_of
@@ -98,8 +98,6 @@ def _check(wish: Trajectory) -> None:
 
 class MatcherStage:
     mask: Mask
-    player: Player
-    queries: QueryBuilder
     _due: str
     _carried: F32 | None
 
@@ -141,13 +139,14 @@ class MatcherStage:
         """Another user size: play goes on where it is."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
-        self.scale = self.player.scale = self.queries.scale = scale
+        self.scale = scale
+        self.source.set_scale(scale)
         self.skeleton = self.database.skeleton.scaled(scale)
         self.skeleton_hash = self.skeleton.hash
 
     def set_database(self, database: MotionDatabase) -> None:
         """Other motion from the next step on. The pose's features carry over, so the join is as smooth as can be."""
-        old, features = self.queries, self._features()
+        old, features = self.source.queries, self._features()
         carried = QueryBuilder(database, self.scale).carried_over(old, features)
         self._use(database)
         self._carried = carried
@@ -156,13 +155,8 @@ class MatcherStage:
     def _use(self, database: MotionDatabase) -> None:
         weights, mask = self._weights(database, self._settings), tag_mask(database, self._settings.tags)
         self.database, self.weights, self.mask = database, weights, mask
-        self.engine: Engine = make_engine(
-            self._settings.engine, np.asarray(database.features), database.range_starts, database.range_stops,
-            np.asarray(database.tags), ends_excluded_frames=round(self._settings.end_margin * database.rate),
-            usual_weights=weights,
-        )  # fmt: skip
-        self.player = Player(database, self.scale)
-        self.queries = QueryBuilder(database, self.scale)
+        settings = self._settings
+        self.source: PoseSource = SearchSource(database, self.scale, settings.engine, settings.end_margin, weights)
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
         self._carried = None  # features of a pose that is not of this database
@@ -186,7 +180,7 @@ class MatcherStage:
             return None
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*wish.position, wish.yaw]))
-            self.player.seek(int(self.database.range_starts[0]))  # where an earlier life stood must not matter
+            self.source.restart()  # where an earlier life stood must not matter
             self._due, self.band, self.tempo = "start", "", 1.0
         elif verdict == CARRY:
             self.control.carry(wish.new_from_old)
@@ -194,13 +188,13 @@ class MatcherStage:
             self._due = self._due or "abrupt"
         match = self._decide(dt, wish)
         self._set_tempo(dt, wish)
-        self.control.step(dt, self.player.advance(dt * self.tempo), np.asarray(wish.position), wish.yaw)
+        self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(wish.position), wish.yaw)
         return self._make_pose(wish), match
 
     def _set_tempo(self, dt: float, wish: Trajectory) -> None:
         """Catch up or wait by playing faster or slower: feet stay planted, which a pull at the root cannot do."""
         x, y, yaw = self.control.root
-        own = self.player.root_velocity()
+        own = self.source.root_velocity()
         speed, goal = math.hypot(own[0], own[1]), 1.0
         if speed > SLOWEST_TEMPO:
             c, s = math.cos(yaw), math.sin(yaw)
@@ -216,12 +210,11 @@ class MatcherStage:
         reason = self._reason(dt, wish)
         match = Match(
             wish.stamp_ns, wish.epoch, "", 0, 0.0, math.nan, math.nan, bool(reason), reason, self.band,
-            self.engine.name, NOTHING, NOTHING,
+            self.source.name, NOTHING, NOTHING,
         )  # fmt: skip
         if reason:
             self._search(wish, reason, match)
-        match.clip = self.database.clip_names[self.player.clip]
-        match.frame, match.time = self.player.row, self.player.time
+        self.source.tell(match)
         return match
 
     def _reason(self, dt: float, wish: Trajectory) -> str:
@@ -232,7 +225,7 @@ class MatcherStage:
             return reason
         if band_changed:
             return "band"
-        if self.player.remaining <= dt + 1 / self.database.rate:
+        if self.source.remaining <= dt:
             return "clip end"
         if self._abrupt(wish):
             return "abrupt"
@@ -250,47 +243,29 @@ class MatcherStage:
         return np.asarray(wish.positions[-1] - wish.position, np.float64)
 
     def _features(self) -> F32:
-        if self._carried is not None:
-            return self._carried
-        return np.asarray(self.database.features[self.player.nearest], np.float32)
+        return self.source.features() if self._carried is None else self._carried
 
     def _search(self, wish: Trajectory, reason: str, match: Match) -> None:
-        query = self.queries.query(wish, self.control.root, self._features())
-        current = self.player.nearest
-        mask = self._mask()
-        fits = self._carried is None and reason not in ("start", "clip end") and self._fits(mask, current)
-        cost = math.inf
-        if fits:
-            cost = self.engine.cost(query, self.weights, current)
-        radius = round(self.settings.exclusion * self.database.rate) if fits else 0
-        bound = max(0.0, cost * (1 - self.settings.margin) - self.settings.jump_cost) if fits else math.inf
-        frame, found = self.engine.search(
-            query,
-            self.weights,
-            bound=bound,
-            current=current if fits else -1,
-            exclude_radius=radius,
-            mask=mask,
-        )
-        if frame < 0 and not fits:
-            frame, found = self._anywhere(query)
-        match.query, match.continue_cost, match.cost = query, cost, cost
-        if self.explain:
-            apart = round(self.settings.exclusion * self.database.rate)
-            frames, costs, _ = self.engine.k_best(query, self.weights, 5, mask=mask, apart_frames=max(apart, 1))
-            match.runner_up_frames, match.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
-        if frame >= 0:
-            match.cost = float(found)
-            self._jump(int(frame), reason == "start")
-        match.winner = np.array(self.database.features[self.player.nearest], np.float32)
+        s, source = self.settings, self.source
+        match.query = source.queries.query(wish, self.control.root, self._features())
+        before = source.root_velocity()
+        can_continue = self._carried is None and reason not in ("start", "clip end")
+        answer = source.find(
+            Ask(
+                match.query, self.weights, self._mask(), self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
+                self.explain,
+            )
+        )  # fmt: skip
+        match.cost, match.continue_cost = answer.cost, answer.continue_cost
+        match.runner_up_frames, match.runner_up_costs = answer.runner_up_frames, answer.runner_up_costs
+        if answer.jumped:
+            if reason != "start":
+                self.control.jumped(before, source.root_velocity())
+            self._carried = None
+            self.segment += 1
+        match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
         self._searched_wish = (self._ahead(wish), wish.yaw)
-
-    def _fits(self, mask: Mask, frame: int) -> bool:
-        """Whether a frame is one that a search could give."""
-        bits = int(self.database.tags[frame])
-        some = not mask.any_of or bool(bits & mask.any_of)
-        return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _mask(self) -> Mask:
         """The tag query and the height band; a band that the tag query leaves empty gives way."""
@@ -303,22 +278,6 @@ class MatcherStage:
                 mask = self.mask
             self._band_masks[self.band] = mask
         return self._band_masks[self.band]
-
-    def _anywhere(self, query: F32) -> tuple[int, float]:
-        """All frames of band and tags lie in the ends of their clips: the tags alone, then anything goes on."""
-        for mask in (self.mask, Mask()):
-            frame, cost = self.engine.search(query, self.weights, mask=mask)
-            if frame >= 0:
-                return int(frame), float(cost)
-        return int(self.database.range_starts[0]), math.inf
-
-    def _jump(self, frame: int, fresh: bool) -> None:
-        before = self.player.root_velocity()
-        self.player.seek(frame)
-        if not fresh:
-            self.control.jumped(before, self.player.root_velocity())
-        self._carried = None
-        self.segment += 1
 
     def warm_up(self) -> None:
         """Compile, or load, all that a step needs, and forget it again."""
@@ -335,7 +294,7 @@ class MatcherStage:
         self.reset()
 
     def _make_pose(self, wish: Trajectory) -> AvatarPose:
-        positions, rotations, velocities, angular = self.player.pose()
+        positions, rotations, velocities, angular = self.source.pose()
         x, y, yaw = self.control.root
         moved = self.control.velocity
         velocities *= np.float32(self.tempo)
@@ -346,6 +305,6 @@ class MatcherStage:
             wish.stamp_ns, wish.epoch, self.skeleton_hash,
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
-            np.asarray(self.database.contacts[self.player.nearest]) != 0, np.zeros(2, np.bool_),
+            self.source.contacts(), np.zeros(2, np.bool_),
             self.run, self.segment, wish.stale,
         )  # fmt: skip

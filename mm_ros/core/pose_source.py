@@ -1,0 +1,155 @@
+"""Where matched poses come from: a database that is searched and played, or networks that learned it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.play import Player
+from mm_ros.core.query import QueryBuilder
+from mm_ros.core.search import Engine, Mask, make_engine
+from mm_ros.core.types import F32, F64, Match
+
+RUNNERS_UP = 4
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question to a source: what would continue the pose and go where the wish goes?"""
+
+    query: F32  # (D,) normalized
+    weights: F32  # (D,)
+    mask: Mask  # the height band and the tag query
+    tags: Mask  # the tag query alone, for when band and query together find nothing
+    can_continue: bool
+    margin: float  # another place must be this share cheaper than playing on …
+    jump_cost: float  # … and by this
+    exclusion_s: float  # and no nearer than this to what plays
+    explain: bool = False  # runners-up too
+
+
+@dataclass
+class Answer:
+    jumped: bool
+    cost: float
+    continue_cost: float  # inf where playing on was impossible
+    runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    @staticmethod
+    def bound(ask: Ask, continue_cost: float) -> float:
+        """What another place may cost at most."""
+        return max(0.0, continue_cost * (1 - ask.margin) - ask.jump_cost)
+
+
+class PoseSource(Protocol):
+    """A playhead in motion. `database` describes it: skeleton, layout, bands and tags."""
+
+    name: str
+    database: MotionDatabase
+    queries: QueryBuilder
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until a search is needed, whatever the wish."""
+
+    def restart(self) -> None: ...
+
+    def set_scale(self, scale: float) -> None: ...
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        """Play on; the root's own move (x, y) and turn meanwhile, in the user's scale and the root's axes before."""
+
+    def root_velocity(self) -> F64: ...
+
+    def pose(self) -> tuple[F32, F32, F32, F32]:
+        """Positions, rotations, velocities, angular velocities; new arrays in the user's scale."""
+
+    def contacts(self) -> NDArray[np.bool_]: ...
+
+    def features(self) -> F32:
+        """(D,) normalized, of what plays."""
+
+    def find(self, ask: Ask) -> Answer:
+        """Goes to a better place where there is one."""
+
+    def tell(self, match: Match) -> None:
+        """Writes clip, frame and time of what plays."""
+
+
+class SearchSource:
+    """The database itself: exact search, playing frame by frame."""
+
+    def __init__(self, database: MotionDatabase, scale: float, engine: str, end_margin_s: float, usual_weights: F32):
+        self.database = database
+        self.engine: Engine = make_engine(
+            engine, np.asarray(database.features), database.range_starts, database.range_stops,
+            np.asarray(database.tags), ends_excluded_frames=round(end_margin_s * database.rate),
+            usual_weights=usual_weights,
+        )  # fmt: skip
+        self.name = self.engine.name
+        self.player = Player(database, scale)
+        self.queries = QueryBuilder(database, scale)
+        self.advance, self.pose = self.player.advance, self.player.pose
+        self.root_velocity = self.player.root_velocity
+
+    @property
+    def remaining(self) -> float:
+        return self.player.remaining - 1 / self.database.rate
+
+    def restart(self) -> None:
+        self.player.seek(int(self.database.range_starts[0]))
+
+    def set_scale(self, scale: float) -> None:
+        self.player.scale = self.queries.scale = scale
+
+    def contacts(self) -> NDArray[np.bool_]:
+        return np.asarray(self.database.contacts[self.player.nearest] != 0, np.bool_)
+
+    def features(self) -> F32:
+        return np.asarray(self.database.features[self.player.nearest], np.float32)
+
+    def tell(self, match: Match) -> None:
+        match.clip = self.database.clip_names[self.player.clip]
+        match.frame, match.time = self.player.row, self.player.time
+
+    def find(self, ask: Ask) -> Answer:
+        current = self.player.nearest
+        fits = ask.can_continue and self._fits(ask.mask, current)
+        continuing = self.engine.cost(ask.query, ask.weights, current) if fits else math.inf
+        apart = round(ask.exclusion_s * self.database.rate)
+        frame, cost = self.engine.search(
+            ask.query, ask.weights,
+            bound=Answer.bound(ask, continuing) if fits else math.inf,
+            current=current if fits else -1, exclude_radius=apart if fits else 0, mask=ask.mask,
+        )  # fmt: skip
+        if frame < 0 and not fits:
+            frame, cost = self._anywhere(ask)
+        answer = Answer(frame >= 0, float(cost) if frame >= 0 else continuing, continuing)
+        if ask.explain:
+            frames, costs, _ = self.engine.k_best(
+                ask.query, ask.weights, RUNNERS_UP + 1, mask=ask.mask, apart_frames=max(apart, 1)
+            )
+            answer.runner_up_frames, answer.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
+        if answer.jumped:
+            self.player.seek(int(frame))
+        return answer
+
+    def _fits(self, mask: Mask, frame: int) -> bool:
+        """Whether a frame is one that a search could give."""
+        bits = int(self.database.tags[frame])
+        some = not mask.any_of or bool(bits & mask.any_of)
+        return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
+
+    def _anywhere(self, ask: Ask) -> tuple[int, float]:
+        """All frames of band and tags lie in the ends of their clips: the tags alone, then anything goes on."""
+        for mask in (ask.tags, Mask()):
+            frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
+            if frame >= 0:
+                return int(frame), float(cost)
+        return int(self.database.range_starts[0]), math.inf
