@@ -14,7 +14,7 @@ from mm_ros.core.bands import bands_of
 from mm_ros.core.cleaning import mirror
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import Feature, FeatureLayout, default_layout
-from mm_ros.core.search import make_engine
+from mm_ros.core.pose_source import SearchSource
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.io.build import BuildOptions, build_database, reference_skeleton
 from mm_ros.io.database import MAGIC, read_database, read_header, write_database
@@ -82,15 +82,27 @@ def test_kinds_and_bands_are_tags(database):
         database.tag_bit("wlak")
 
 
-def test_the_stored_index_finds_what_a_new_one_finds(database):
-    corpus = (np.asarray(database.features), database.range_starts, database.range_stops, np.asarray(database.tags))
-    ends = database.provenance["search"]["ends_excluded_frames"]
-    stored = make_engine("tree", *corpus, ends_excluded_frames=ends, arrays=database.search_arrays)
-    new = make_engine("tree", *corpus, ends_excluded_frames=ends)
-    weights = np.ones(27, np.float32)
-    for f in (10, 333, 777):
-        query = database.features[f] + np.float32(0.1)
-        assert stored.search(query, weights) == new.search(query, weights)
+def test_the_matcher_uses_the_stored_index_and_finds_what_a_new_one_finds(database, tmp_path: Path):
+    write_database(database, tmp_path / "a.mmdb")
+    mapped = read_database(tmp_path / "a.mmdb")
+    weights = database.layout.column_weights()
+    stored = SearchSource(mapped, 1.0, "tree", BuildOptions().ends_excluded_s, weights).engine
+    assert stored.from_store
+    assert np.shares_memory(stored.index.row_codes, mapped.search_arrays["row_codes"])
+    new = SearchSource(replace(database, search_arrays={}), 1.0, "tree", BuildOptions().ends_excluded_s, weights).engine
+    queries = np.random.default_rng(0).normal(size=(500, 27)).astype(np.float32)
+    queries[::2] = database.features[:500:2] + np.float32(0.1)
+    for a, b in zip(stored.search_batch(queries, weights), new.search_batch(queries, weights), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_changed_database_never_uses_the_old_index(database):
+    weights = database.layout.column_weights()
+    changed = replace(database, features=np.ascontiguousarray(database.features[::-1]))
+    engine = SearchSource(changed, 1.0, "tree", BuildOptions().ends_excluded_s, weights).engine
+    assert not engine.from_store
+    assert engine.search(changed.features[50], weights) == (50, 0.0)
+    assert not SearchSource(database, 1.0, "tree", 0.3, weights).engine.from_store
 
 
 def test_write_then_read_is_equal_and_mapped(database, tmp_path: Path):

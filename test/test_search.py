@@ -203,9 +203,36 @@ class TestEveryEngine:
             arrays[key] = np.load(tmp_path / f"{key}.npy", mmap_mode="r")
         starts = np.arange(0, 500, 100)
         again = make_engine(name, mapped, starts, starts + 100, engine.corpus.tags, 10, arrays=arrays)
+        assert again.from_store == bool(arrays) == (name != "brute")
+        assert set(again.to_arrays()) == set(arrays)
         queries = adversarial_queries(features, 90, np.random.default_rng(0))
         weights = np.ones(27, np.float32)
         assert_same(again.search_batch(queries, weights), engine.search_batch(queries, weights))
+
+    @pytest.mark.parametrize("changed", ["feature", "tag", "clips", "ends", "engine", "format"])
+    def test_an_index_of_other_data_is_not_used(self, name, changed):
+        engine, features = self.make(name)
+        arrays, tags = engine.to_arrays(), engine.corpus.tags.copy()
+        features, starts, excluded = features.copy(), np.arange(0, 500, 100), 10
+        if changed == "feature":
+            features[333, 26] += np.float32(9)
+        elif changed == "tag":
+            tags[333] ^= np.uint64(1)
+        elif changed == "clips":
+            starts = np.array([0, 100, 200, 300])
+        elif changed == "ends":
+            excluded = 9
+        elif changed == "engine":
+            other = "boxes" if name == "tree" else "tree"
+            arrays = make_engine(other, features, starts, starts + 100, tags, 10).to_arrays()
+        elif arrays:
+            arrays["made_of"] = arrays["made_of"] + np.uint64(1)
+        world = (features, starts, starts + 100, tags, excluded)
+        again = make_engine(name, *world, arrays=arrays)
+        assert not again.from_store
+        asked = (features, np.ones(27, np.float32))
+        reference = make_engine("brute", *world).search_batch(*asked, mask=Mask(none_of=1))
+        assert_same(again.search_batch(*asked, mask=Mask(none_of=1)), reference)
 
     def test_threads_and_single_queries_agree_with_the_batch(self, name):
         engine, features = self.make(name)
@@ -293,8 +320,6 @@ def test_bad_databases_are_refused():
         make_engine(
             "tree", np.where(np.arange(810).reshape(30, 27) == 82, np.nan, features).astype(np.float32), [0], [30]
         )
-    with pytest.raises(MmRosError, match="lacks"):
-        make_engine("tree", features, [0], [30], arrays={})
 
 
 def test_the_index_is_small():

@@ -90,7 +90,7 @@ class SearchSource:
         self.engine: Engine = make_engine(
             engine, np.asarray(database.features), database.range_starts, database.range_stops,
             np.asarray(database.tags), ends_excluded_frames=round(end_margin_s * database.rate),
-            usual_weights=usual_weights,
+            usual_weights=usual_weights, arrays=database.search_arrays,
         )  # fmt: skip
         self.name = self.engine.name
         self.player = Player(database, scale)

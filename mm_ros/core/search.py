@@ -16,7 +16,7 @@ import numpy as np
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.search_base import ANY_FRAME, NONE, U64, Mask, make_corpus
 from mm_ros.core.search_boxes import BoxesIndex, build_boxes
-from mm_ros.core.search_engine import Engine
+from mm_ros.core.search_engine import SEAL, Engine, seal
 from mm_ros.core.search_tree import TreeIndex
 from mm_ros.core.search_tree_build import build_tree
 from mm_ros.core.types import F32
@@ -63,7 +63,8 @@ def make_engine(
 ) -> Engine:
     """An engine over (N, D) normalized features, which may be memory-mapped; clips are [start, stop).
 
-    `arrays` is what `to_arrays` of such an engine gave for the same data; without it the index is built here.
+    `arrays` is what `to_arrays` of such an engine gave, perhaps memory-mapped: used in place when it was made of these
+    very data (`from_store` tells), otherwise the index is built here.
     `usual_weights` decide which frames are kept together: any weights are answered, those the fastest.
     """
     if name not in ENGINES:
@@ -73,12 +74,10 @@ def make_engine(
     corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames)
     if usual_weights is not None and np.shape(usual_weights) != (features_normalized.shape[1],):
         raise MmRosError(f"usual_weights must be one a column, came {np.shape(usual_weights)}")
-    if arrays is None or _INDEX[name] is None:
-        return Engine(name, corpus, _BUILD[name](corpus, usual_weights))
-    missing = set(_INDEX[name]._fields) - set(arrays)
-    if missing:
-        raise MmRosError(f"stored index is not one of '{name}': it lacks {', '.join(sorted(missing))}")
-    return Engine(name, corpus, _INDEX[name](*(arrays[f] for f in _INDEX[name]._fields)))
+    index_of = _INDEX[name]
+    if arrays and index_of and np.array_equal(arrays.get(SEAL, ()), seal(name, corpus)):
+        return Engine(name, corpus, index_of(*(arrays[f] for f in index_of._fields)), arrays[SEAL])
+    return Engine(name, corpus, _BUILD[name](corpus, usual_weights))
 
 
 def warm_up() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from mm_ros.core import search_base as base
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
-from mm_ros.core.search_base import ANY_FRAME, NONE, Corpus, Mask
+from mm_ros.core.search_base import ANY_FRAME, NONE, U64, Corpus, Mask
 from mm_ros.core.search_boxes import boxes_at, boxes_table, search_boxes
 from mm_ros.core.search_brute import search_brute
 from mm_ros.core.search_tree import search_tree, tree_at, tree_table
@@ -25,6 +26,8 @@ from mm_ros.core.types import F32
 BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
+FORMAT = 1  # of stored indices: another number, and older ones are built anew
+SEAL = "made_of"
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _TICK_SIGNATURE = (
     "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
@@ -120,11 +123,18 @@ def _compile_once() -> None:
             function.disable_compile()  # type: ignore[attr-defined]
 
 
+def seal(name: str, corpus: Corpus) -> U64:
+    """Which engine's index, of which data: a stored index serves only where this is the same."""
+    head = f"{name} {FORMAT} {corpus.features.shape} {corpus.starts.tolist()} {corpus.searchable_stops.tolist()}"
+    return np.array([crc32(head.encode()), crc32(corpus.features.data), crc32(corpus.tags.data)], np.uint64)
+
+
 class Engine:
     """A search engine over one database. Read-only after construction: share it between avatars and threads."""
 
-    def __init__(self, name: str, corpus: Corpus, index: Any) -> None:
+    def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
         self.name = name
+        self._seal = stored_seal
         self.corpus = corpus
         self.index = index
         self._space: tuple[Any, ...] = ()
@@ -136,6 +146,11 @@ class Engine:
         self._table[INDEX_AT : INDEX_AT + len(index_table)] = index_table
         self._address = int(self._table.ctypes.data)
         _compile_once()
+
+    @property
+    def from_store(self) -> bool:
+        """Whether the index is the one that was handed in, or one that was built for want of it."""
+        return self._seal is not None
 
     @property
     def columns(self) -> int:
@@ -301,13 +316,15 @@ class Engine:
             self.tick(query, np.zeros(len(self._space[0]), np.float32), weights, np.empty_like(query))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The index as plain arrays, to be stored beside the features and given to `engine_from_arrays`."""
-        return dict(self.index._asdict()) if self.index else {}
+        """The index as plain arrays, to be stored beside the features and given to `make_engine` again."""
+        if not self.index:
+            return {}
+        return {**self.index._asdict(), SEAL: seal(self.name, self.corpus) if self._seal is None else self._seal}
 
     @property
     def memory_bytes(self) -> int:
         """What the index takes beside the features."""
-        return sum(a.nbytes for a in self.to_arrays().values())
+        return sum(a.nbytes for a in self.index or ())
 
     def _explain(self, code: int, query: Any, weights: Any, mask: Mask | None) -> None:
         query, weights = np.asarray(query), np.asarray(weights)
