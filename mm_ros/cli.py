@@ -135,6 +135,10 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if "MM_ROS_PARENT" in os.environ:
+        from mm_ros.ros.process import end_with_parent
+
+        end_with_parent()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

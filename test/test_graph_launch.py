@@ -143,3 +143,30 @@ def test_a_session_is_replayed_through_the_graph(launch, tmp_path):
     one.wait_for("]: ready", 4)
     assert one.interrupt() == 0, one.said()
     assert_all_gone(one)
+
+
+def family(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(p for child in children for p in family(int(child)))]
+
+
+@pytest.mark.parametrize(("end", "composed"), [(signal.SIGTERM, "false"), (signal.SIGKILL, "true")])
+def test_a_launch_that_is_ended_hard_leaves_no_process(launch, end, composed):
+    """`ros2 launch` leaves its processes alone on SIGTERM; kill -9 asks nobody."""
+    one = launch("multi.launch.py", "avatars:=2", f"composed:={composed}")
+    one.wait_for("pose_postprocessor]: ready", 2)
+    started = family(one.process.pid)[1:]
+    assert len(started) >= (3 if composed == "true" else 10)
+    one.process.send_signal(end)
+    one.process.wait(30)
+    until = time.monotonic() + 20.0
+    while time.monotonic() < until and any(alive(p) for p in started):
+        time.sleep(0.1)
+    assert not [p for p in started if alive(p)], one.said()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

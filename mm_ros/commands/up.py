@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 
 from mm_ros.core.errors import MmRosError
 
@@ -12,6 +13,7 @@ HELP = "start the graph: trackers → pose → TF, in one process"
 EXAMPLE = """example:
   mm_ros up --trackers synthetic            an invented user walks about
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
+  mm_ros up --avatars 4                     four invented users side by side, a process each
 """
 
 
@@ -24,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", default="", help="file of the source: BVH or session")
     parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
     parser.add_argument("--avatar", default="avatar", help="namespace of the avatar (default: %(default)s)")
+    parser.add_argument(
+        "--avatars",
+        type=int,
+        default=0,
+        metavar="N",
+        help="so many invented users, named avatar1, avatar2, …: each in its own process, which shares what it can",
+    )
     parser.add_argument(
         "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
     )
@@ -55,11 +64,36 @@ def run(args: argparse.Namespace) -> int:
 
     extra = ["visualizer"] if args.visualizer else []
     nodes = [
-        n
+        n.node_class()
         for n in graph.nodes_for(args.control, extra)
         if n.name != "tracker_bridge" or args.trackers != "none"
     ]
-    return run_all([n.node_class() for n in nodes], ros_arguments(args))
+    if not args.avatars:
+        return run_all(nodes, ros_arguments(args))
+    from mm_ros.ros.process import run_each
+
+    each = _each(args)
+    _load_once(args.database)
+    return run_each([partial(run_all, nodes, ros_arguments(one)) for one in each])
+
+
+def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """The arguments of each avatar."""
+    from mm_ros.ros.several import side_by_side
+
+    if args.trackers != "synthetic" or args.place:
+        raise MmRosError("--avatars starts invented users side by side; it takes neither --trackers nor --place")
+    users = side_by_side(args.avatar, args.avatars, args.seed)
+    return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
+
+
+def _load_once(database: str) -> None:
+    """Before the avatars part: kernels, libraries and the invented user's motion come into memory once."""
+    from mm_ros.commands.warm import load_kernels
+    from mm_ros.trackers.synthetic import first_segment
+
+    load_kernels(database)
+    first_segment()
 
 
 def ros_arguments(args: argparse.Namespace) -> list[str]:

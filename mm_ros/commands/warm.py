@@ -20,7 +20,9 @@ def run(args: argparse.Namespace) -> int:
     # Five nodes that start at once wait here for the first one instead of compiling five times.
     with locked("warm"):
         frames = _make_database(args.database, args.quiet)
-        _compile_kernels(args.database, args.quiet)
+        if not args.quiet:
+            print("compiling kernels …", flush=True)
+        load_kernels(args.database)
         forget_old_kernels()
     if not args.quiet:
         print(f"ready after {time.monotonic() - start:.1f} s: {frames} frames of motion, kernels compiled")
@@ -34,7 +36,7 @@ def _make_database(path: str, quiet: bool) -> int:
     return len(read_database(Path(path) if path else default_database_path(None if quiet else _Progress())))
 
 
-def _compile_kernels(path: str, quiet: bool) -> None:
+def load_kernels(path: str) -> None:
     """One avatar takes some steps: all that a frame needs is compiled, or found in the cache."""
     from mm_ros.core import tracker_gate
     from mm_ros.core.avatar import Avatar
@@ -43,8 +45,6 @@ def _compile_kernels(path: str, quiet: bool) -> None:
     from mm_ros.io.default_database import default_database_path
     from mm_ros.io.onnx_model import load_facing_model
 
-    if not quiet:
-        print("compiling kernels …", flush=True)
     database = read_database(Path(path) if path else default_database_path())
     Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
     tracker_gate.warm_up()

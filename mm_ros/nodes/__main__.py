@@ -5,9 +5,11 @@ import sys
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.ros.node import run
+from mm_ros.ros.process import end_with_parent
 
 
 def main(words: list[str]) -> int:
+    end_with_parent()
     try:
         node = graph.node(words[1] if len(words) > 1 else "")
     except MmRosError as error:

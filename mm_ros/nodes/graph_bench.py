@@ -81,16 +81,11 @@ def graph_commands(mode: str, avatars: int, rate: int, folder: Path) -> list[lis
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
     python = [sys.executable, "-m"]
-    out = []
-    for i in range(avatars):
-        if mode == "composed":
-            out.append([*python, "mm_ros", "up", "--avatar", f"bench{i}", "--seed", str(i), "--config", str(config)])
-            continue
-        for n in graph.nodes_for("vr"):
-            ros = ["--ros-args", "-r", f"__ns:=/bench{i}", "--params-file", str(config)]
-            ros += ["-p", f"seed:={i}"] if n.name == "tracker_bridge" else []
-            out.append([*python, "mm_ros.nodes", n.name, *ros])
-    return out
+    if mode == "composed":
+        several = ["--avatars", str(avatars)] if avatars > 1 else []
+        return [[*python, "mm_ros", "up", "--avatar", "bench", "--config", str(config), *several]]
+    ros = ["--ros-args", "-r", "__ns:=/bench", "--params-file", str(config)]
+    return [[*python, "mm_ros.nodes", n.name, *ros] for n in graph.nodes_for("vr")]
 
 
 def floor_commands(mode: str, rate: int) -> list[list[str]]:
@@ -126,6 +121,7 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
         with running(commands, folder) as pids:
             start_s = (_wait_for_all(listener, avatars, folder) - started_ns) * 1e-9
             listener.spin(SETTLE_S)
+            pids = [p for pid in pids for p in family(pid)]
             listener.came.clear()
             began, cpu = time.monotonic(), _cpu_s(pids)
             listener.spin(seconds)
@@ -169,6 +165,12 @@ def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
         mine = {"p50": float(p50), "p90": float(p90), "p99": float(p99), "max": float(late.max())}
         worst = {k: max(v, worst.get(k, 0.0)) for k, v in mine.items()}
     return {"latency_ms": worst, "lost": lost, "samples": count}
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(p for child in children for p in family(int(child)))]
 
 
 def _cpu_s(pids: list[int]) -> float:

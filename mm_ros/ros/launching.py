@@ -11,6 +11,8 @@ from typing import Any
 
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
+from mm_ros.ros.process import PARENT
+from mm_ros.ros.several import side_by_side
 from mm_ros.share import share_folder
 from mm_ros.trackers import SOURCES
 
@@ -24,7 +26,6 @@ class Argument:
 
 
 YES_NO = ("true", "false")
-ROOM_M = 5.0  # from one user's room to the next
 
 ARGUMENTS: tuple[Argument, ...] = (
     Argument("avatar", "avatar", "namespace and TF prefix of the avatar"),
@@ -73,41 +74,37 @@ def declared(without: Collection[str] = ()) -> list[Any]:
 def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
     """One avatar: kernels and database first, then its nodes, then `extra`."""
     check(given)
-    return [_reach(given), *_after(_warm(given["database"]), [*_nodes(given), *_others(given), *extra])]
+    return [*_surroundings(given), *_after(_warm(given["database"]), [*_nodes(given), *_others(given), *extra])]
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
     """Synthetic users side by side; one viewer and one RViz for all."""
-    count = _whole("avatars", avatars)
-    if not 1 <= count <= 64:
-        raise MmRosError(f"avatars: expected 1 to 64, came {count}")
     names = ("path", "record", "urdf", "urdf_t_pose")
-    fixed = {**dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic"}
+    fixed = {**given, **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
     each = [
-        {
-            **given,
-            **fixed,
-            "avatar": f"avatar{i + 1}",
-            "seed": str(i),
-            "viewer": "false",
-            "place": f"0.0,{ROOM_M * i}",
-        }
-        for i in range(count)
+        {**fixed, "avatar": user.avatar, "seed": str(user.seed), "place": user.place}
+        for user in side_by_side("avatar", _whole("avatars", avatars))
     ]
     check(each[0])
-    nodes = [n for one in each for n in _nodes(one)]
+    if given["composed"] == "true":
+        together = {**fixed, "avatar": "avatar", "seed": "0"}
+        nodes = _one_process(together, ["--avatars", str(len(each))])
+    else:
+        nodes = [n for one in each for n in _processes(one)]
     others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"})
-    return [_reach(given), *_after(_warm(given["database"]), [*nodes, *others])]
+    return [*_surroundings(given), *_after(_warm(given["database"]), [*nodes, *others])]
 
 
-def _reach(given: dict[str, str]) -> Any:
-    """Closed by default: discovery stays on this machine unless the user says otherwise."""
+def _surroundings(given: dict[str, str]) -> list[Any]:
+    """Closed by default: discovery stays on this machine unless the user says otherwise. And who ends with us."""
     from launch.actions import SetEnvironmentVariable
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])
-    return SetEnvironmentVariable(
-        "ROS_AUTOMATIC_DISCOVERY_RANGE", os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"]
-    )
+    values = {
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"],
+        PARENT: str(os.getpid()),
+    }
+    return [SetEnvironmentVariable(name, value) for name, value in values.items()]
 
 
 def _nodes(given: dict[str, str]) -> list[Any]:
@@ -168,7 +165,7 @@ def _processes(given: dict[str, str]) -> list[Any]:
     ]
 
 
-def _one_process(given: dict[str, str]) -> list[Any]:
+def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     from launch.actions import ExecuteProcess
 
     command = [
@@ -185,7 +182,7 @@ def _one_process(given: dict[str, str]) -> list[Any]:
     for name in ("path", "database", "place", "urdf", "urdf_t_pose"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--visualizer"] if given["rviz"] == "true" else []
-    command += ["--world-frame", given["world_frame"]]
+    command += ["--world-frame", given["world_frame"], *more]
     command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
     return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
 

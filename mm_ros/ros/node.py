@@ -23,6 +23,7 @@ from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
 from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings
+from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
 S = TypeVar("S", bound=Settings)
@@ -161,6 +162,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         for make in makers:
             nodes.append(make())
             executor.add_node(nodes[-1])
+        settle()
         executor.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass

@@ -23,15 +23,21 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
     return PlayedSource(user_segments(SyntheticUser(seed, scale), replace(NOISE, rate=rate, seed=seed)), rate)
 
 
+def first_segment() -> Segment:
+    """Made and thrown away by whoever wants its kernels in memory before it parts into several processes."""
+    return next(user_segments(SyntheticUser(0), NOISE))
+
+
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
     """One segment a chapter of the user's plan; samples go on across them as if there were no seams."""
     axes = identity_pose()[3:]  # of the head: known, and the same in all chapters
     begins = sample = count = 0
     while True:
-        while len(user.chapters) < count + 2:
+        here = min(count, 1)  # those before the last one are forgotten
+        while len(user.chapters) < here + 2:
             user.extend()
-        piece, lead = with_neighbours(user.chapters, count)
-        rate, length = piece.rate, len(user.chapters[count])
+        piece, lead = with_neighbours(user.chapters, here)
+        rate, length = piece.rate, len(user.chapters[here])
         last = int(np.ceil((begins + length) / rate * simulation.rate - 1e-6))
         times = np.arange(sample, last) / simulation.rate - (begins - lead) / rate
         positions, rotations = piece.globals()
@@ -39,6 +45,8 @@ def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segme
         track = simulate(positions, rotations, rate, options, 0, axes, times)
         yield Segment(track, truth_of_clip(piece, simulation.rate, times), user.skeleton, fresh=False)
         begins, sample, count = begins + length, last, count + 1
+        if here:
+            user.forget_first()
 
 
 def with_neighbours(chapters: list[Clip], k: int) -> tuple[Clip, int]:

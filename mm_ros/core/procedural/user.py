@@ -32,6 +32,7 @@ class SyntheticUser:
         self.seed, self.scale, self.room_m = seed, scale, room_m
         self.skeleton: Skeleton = default_skeleton().scaled(scale)
         self._clips: list[Clip] = []
+        self._planned = 0
         self._script = Script(np.random.default_rng([seed, 0]), room_m)
         self._feet: tuple[Step, Step] | None = None
         a, b, c, d = np.random.default_rng([seed, 1]).uniform(-1, 1, 4)
@@ -46,13 +47,17 @@ class SyntheticUser:
         """What has been planned so far, one clip a chapter; they join without a seam."""
         return self._clips
 
+    def forget_first(self) -> None:
+        """Of a user who walks for hours only what is near is kept; `clip` and `at` then count from there."""
+        del self._clips[0]
+
     def extend(self) -> None:
         """Plan one more chapter (about 0.1 s of work for a minute of motion)."""
         chapter = self._script.chapter(CHAPTER_S)
         wish = make_wish(chapter.legs, BLEND_S, chapter.position, chapter.yaw)
         t = np.arange(len(wish)) / RATE
         wish.liveliness = ramp(t, 0.1, STILL_START_S) * ramp(t[-1] - t, 0.1, 1.5)
-        index = len(self._clips)
+        index, self._planned = self._planned, self._planned + 1
         clip, steps = make_motion("synthetic user", wish, self.seed * 1009 + index, self._manner, self._feet)
         self._feet = tuple(next(s for s in reversed(steps) if s.foot == foot) for foot in (LEFT, RIGHT))  # type: ignore[assignment]
         self._script.arrive((float(wish.position[-1, 0]), float(wish.position[-1, 1])), float(wish.yaw[-1]))

@@ -1,0 +1,114 @@
+"""What a process of nodes does for the machine: rests its memory, ends with its parent, shares it with its like."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; the launch files set it to their own
+_PR_SET_PDEATHSIG = 1
+TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
+RETURN_S = 1.0
+
+
+def settle() -> None:
+    """After the start: what is there stays, so the collector need not walk through it inside of a frame again."""
+    gc.collect()
+    _libc_call("malloc_trim", 0)
+    gc.freeze()
+
+
+def end_with_parent(parent: int = 0) -> None:
+    """`ros2 launch` that is killed or gets SIGTERM leaves its processes alone; then they end by SIGINT themselves.
+
+    `parent`: its process id; without one, what the environment says. Linux only.
+    """
+    expected = parent or int(os.environ.get(PARENT, "0") or 0)
+    if not expected or expected not in (os.getppid(), parent):
+        return  # started by somebody else, who may outlive the launch or not
+    _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGINT)
+    if os.getppid() != expected:  # it ended just before
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def _libc_call(name: str, *arguments: int) -> None:
+    """Where there is no such function (another libc, another system) nothing is done."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function is not None and sys.platform == "linux":
+        function(*arguments)
+
+
+def run_each(starts: Sequence[Callable[[], int]]) -> int:
+    """Each in a process forked from this one, so that modules, kernels and models are in memory once.
+
+    Who is killed comes back after a second; who ends by itself, as after a user's mistake, ends all with its code.
+    """
+    settle()
+    children: dict[int, Callable[[], int]] = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    try:
+        for start in starts:
+            children[_fork(start)] = start
+        while True:
+            pid, status = os.wait()
+            start, code = children.pop(pid), os.waitstatus_to_exitcode(status)
+            if code >= 0:
+                return code
+            print(f"mm_ros: process {pid} died of signal {-code}; it is started again", file=sys.stderr, flush=True)
+            time.sleep(RETURN_S)
+            children[_fork(start)] = start
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _end(set(children))
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _fork(start: Callable[[], int]) -> int:
+    """Of the child only `start` runs; the parent's own clean-up is not its business."""
+    me = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        end_with_parent(me)
+        code = start()
+    except KeyboardInterrupt:
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end(pids: set[int]) -> None:
+    heard = time.monotonic() + TERMINAL_S
+    while pids and time.monotonic() < heard:
+        pids -= _ended(pids)
+        time.sleep(0.02)
+    for pid in pids:
+        os.kill(pid, signal.SIGINT)
+    for pid in pids:
+        os.waitpid(pid, 0)
+
+
+def _ended(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if os.waitpid(pid, os.WNOHANG)[0]}
