@@ -118,10 +118,10 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
     listener = Listener()
     try:
         started_ns = time.time_ns()
-        with running(commands, folder) as pids:
+        with running(commands, folder) as started:
             start_s = (_wait_for_all(listener, avatars, folder) - started_ns) * 1e-9
             listener.spin(SETTLE_S)
-            pids = [p for pid in pids for p in family(pid)]
+            pids = [p for pid in started for p in family(pid)]
             listener.came.clear()
             began, cpu = time.monotonic(), _cpu_s(pids)
             listener.spin(seconds)
