@@ -156,3 +156,23 @@ def test_heading_survives_a_foot_that_points_straight_down_and_back(yaw: float) 
     for pitch in np.linspace(-1.0, 2.4, 60):
         q = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, pitch, 0.0])))
         assert abs(quat.wrap(heading_of(tuple(q), bone) - yaw)) < 1e-6
+
+
+def test_letting_go_is_no_kick() -> None:
+    """Toe at rest in its lock, motion already under way: acceleration stays what a swing needs."""
+    leg, path = Leg(), []
+    for i in range(120):
+        swing = max(i - 60, 0) * DT
+        motion = toe_at(0.13 + 4.0 * swing * swing, z=0.015 + 0.3 * swing) if swing < 0.3 else toe_at(0.49, z=0.105)
+        path.append(leg.step(motion, i < 60))
+    acceleration = np.linalg.norm(np.diff(path[:85], n=2, axis=0), axis=1) / DT**2
+    assert leg.feet.locked[0] == 0
+    assert acceleration.max() < 25.0  # the swing's own is 8
+
+
+def test_the_lock_takes_a_foot_over_without_a_jump() -> None:
+    leg = Leg()
+    path = [leg.step(toe_at(0.13 + 0.01 * i), i > 20) for i in range(40)]  # 0.9 m/s
+    step = np.diff(np.array(path)[:, 0])
+    assert leg.feet.locked[0] == 1
+    assert np.abs(np.diff(step)).max() / DT**2 < 60.0 and step.min() > -1e-4

@@ -33,6 +33,8 @@ LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: when a 
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: what stands although nothing says so
 LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
 HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
+FASTEST_FREE = 6.0  # m/s that a foot which lets go may be slower than the motion: more is a jump of the wish
+CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: the same for a step of our own
 TELEPORT = 1.0  # m: nobody steps that far at once; the foot is simply there
 SETTLED = 0.002  # m: a foot that is nearer to its lock counts as held
 
@@ -53,6 +55,10 @@ class Feet(NamedTuple):
     wish_yaw: F64  # (2,)
     over: F64  # (2,) s since the motion stopped standing, while the foot is still locked
     stepping: F64  # (2,) s left of a step that nobody but us makes
+    leaving: F64  # (2,) s left of the way from a lock back to the motion
+    from_offset: F64  # (2, 3) offset where a step or that way began, and its rate
+    from_rate: F64  # (2, 3)
+    from_turn: F64  # (2, 2)
     rest: F64  # (2, 2) height of toe and ankle above the floor when standing
     ankle_to_toe: F64  # (2, 3) in foot axes
     ready: NDArray[np.int8]  # (1,) 0 before the first step
@@ -66,7 +72,7 @@ def make_feet(skeleton: Skeleton) -> Feet:
     return Feet(
         np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
         np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
-        heights, toes,        np.zeros(1, np.int8),
+        np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), heights, toes, np.zeros(1, np.int8),
     )  # fmt: skip
 
 
@@ -96,8 +102,7 @@ def place_foot(
     missed = quat.sub(reached, toe)
     _remember(feet, side, reached, yaw, wish, wish_yaw, dt, first)
     if feet.locked[side] and quat.norm(missed) > UNREACHABLE:
-        quat.put3(feet.offset, side, quat.add(quat.get3(feet.offset, side), missed))
-        release(feet, t, side, wish, wish_yaw, pace, turn, contact)
+        release(feet, t, side, wish, wish_yaw, pace, turn, contact, 0.0)
 
 
 @njit
@@ -122,12 +127,8 @@ def decide(
     dt: float,
 ) -> None:  # fmt: skip
     """Lock, hold or release."""
-    if feet.stepping[side] > 0.0:
-        feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
-        if feet.stepping[side] == 0.0:  # arrived
-            quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
-            quat.put3(feet.rate, side, (0.0, 0.0, 0.0))
-            feet.turn[side, 0] = feet.turn[side, 1] = 0.0
+    feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
+    feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
     height = wish[2] - ground - feet.rest[side, 0]
     moving = height > LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > LIFT_SPEED
     if feet.locked[side]:
@@ -136,7 +137,7 @@ def decide(
         # The motion has let go, and its toe has really left: before that, a foot that lets go would only slide.
         left = not contact and (moving or feet.over[side] > LONGEST_HOLD_S)
         if left or _too_far(feet, t, side, wish, wish_yaw):
-            release(feet, t, side, wish, wish_yaw, pace, turn, contact)
+            release(feet, t, side, wish, wish_yaw, pace, turn, contact, dt)
         return
     if t.lock_on == 0 or feet.stepping[side] > 0.0:
         return
@@ -176,35 +177,44 @@ def lock(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float
     rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
     ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
     run_out = t.lock_halflife / (2.0 * LN2)
-    now = quat.add(wish, quat.get3(feet.offset, side))
+    now, yaw = wish, wish_yaw
+    if feet.ready[0] != 0:
+        now, yaw = quat.get3(feet.toe, side), feet.heading[side, 0]
     z = ground + feet.rest[side, 0]
     quat.put3(feet.place, side, (now[0] + run_out * ahead[0], now[1] + run_out * ahead[1], z))
-    feet.yaw[side] = quat.wrap(wish_yaw + feet.turn[side, 0] + run_out * turn_rate)
+    feet.yaw[side] = quat.wrap(yaw + run_out * turn_rate)
     quat.put3(feet.offset, side, quat.sub(now, quat.get3(feet.place, side)))
     quat.put3(feet.rate, side, rate)
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
+    feet.leaving[side] = 0.0
 
 
 @njit
 def release(
-    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, dt: float
 ) -> None:
-    """Back to the motion, from rest. While the motion still stands there, this is a step of our own."""
-    here = quat.add(quat.get3(feet.place, side), quat.get3(feet.offset, side))
-    quat.put3(feet.offset, side, quat.sub(here, wish))
-    quat.put3(feet.rate, side, quat.sub(quat.get3(feet.toe_rate, side), pace))
-    feet.turn[side, 0] = quat.wrap(feet.yaw[side] + feet.turn[side, 0] - wish_yaw)
-    feet.turn[side, 1] = feet.heading[side, 1] - turn
+    """Back to the motion, from where toe and heading were published last, which is `dt` ago. While the motion still
+    stands there, this is a step of our own."""
+    here, toe_rate = quat.get3(feet.toe, side), quat.get3(feet.toe_rate, side)
+    rate = quat.shortened(quat.sub(toe_rate, pace), CALM_STEP if contact else FASTEST_FREE)
+    turn_rate = feet.heading[side, 1] - turn
+    if contact:
+        turn_rate = min(max(turn_rate, -CALM_TURN), CALM_TURN)
+    # So that after `dt` the foot will have gone on as it went.
+    away = quat.sub(quat.add(here, quat.scale(toe_rate, dt)), wish)
+    turned = quat.wrap(feet.heading[side, 0] + feet.heading[side, 1] * dt - wish_yaw) - turn_rate * dt
+    offset = quat.sub(away, quat.scale(rate, dt))
     feet.locked[side] = 0
     feet.over[side] = 0.0
-    if quat.norm(quat.get3(feet.offset, side)) > TELEPORT:
-        quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
-        quat.put3(feet.rate, side, (0.0, 0.0, 0.0))
+    if quat.norm(away) > TELEPORT:
+        offset, rate = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     elif contact:
-        quat.put3(feet.rate, side, quat.shortened(quat.get3(feet.rate, side), 1.0))
-        feet.turn[side, 1] = min(max(feet.turn[side, 1], -3.0), 3.0)
-        feet.stepping[side] = t.step_s
+        feet.stepping[side] = max(t.step_s - dt, 0.0)
+    feet.leaving[side] = 0.0 if feet.stepping[side] > 0.0 else max(t.release_s - dt, 0.0)
+    quat.put3(feet.from_offset, side, offset)
+    quat.put3(feet.from_rate, side, rate)
+    feet.from_turn[side, 0], feet.from_turn[side, 1] = turned, turn_rate
 
 
 @njit
@@ -212,31 +222,38 @@ def _advance(
     feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, dt: float
 ) -> tuple[Vec, float]:
     """Where toe and heading are now: the goal plus what is left of the offset."""
-    if feet.stepping[side] > 0.0:
-        return _on_step(feet, t, side, wish, wish_yaw)
-    halflife = t.lock_halflife if feet.locked[side] else t.release_halflife
-    x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), halflife, dt)
+    if not feet.locked[side]:
+        arch = _on_the_way(feet, t, side)
+        toe = quat.add(wish, quat.get3(feet.offset, side))
+        z = max(toe[2] + arch, ground + feet.rest[side, 0])
+        return (toe[0], toe[1], z), quat.wrap(wish_yaw + feet.turn[side, 0])
+    x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), t.lock_halflife, dt)
     quat.put3(feet.offset, side, x)
     quat.put3(feet.rate, side, v)
-    a, w = decay(feet.turn[side, 0], feet.turn[side, 1], halflife, dt)
+    a, w = decay(feet.turn[side, 0], feet.turn[side, 1], t.lock_halflife, dt)
     feet.turn[side, 0], feet.turn[side, 1] = a, w
-    goal = quat.get3(feet.place, side) if feet.locked[side] else wish
-    goal_yaw = feet.yaw[side] if feet.locked[side] else wish_yaw
-    toe = quat.add(goal, x)
-    return (toe[0], toe[1], max(toe[2], ground + feet.rest[side, 0])), quat.wrap(goal_yaw + a)
+    toe = quat.add(quat.get3(feet.place, side), x)
+    return (toe[0], toe[1], max(toe[2], ground + feet.rest[side, 0])), quat.wrap(feet.yaw[side] + a)
 
 
 @njit
-def _on_step(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float) -> tuple[Vec, float]:
-    """A step of our own: the offset at its start goes to nothing by the smoothest way (least jerk), under an arch."""
-    time = t.step_s - feet.stepping[side]
-    u = time / t.step_s
-    left = 1.0 - u * u * u * (10.0 + u * (6.0 * u - 15.0))
-    x = quat.add(quat.get3(feet.offset, side), quat.scale(quat.get3(feet.rate, side), time))
-    toe = quat.add(wish, quat.scale(x, left))
-    arch = t.step_height * math.sin(math.pi * u) ** 2
-    turn = (feet.turn[side, 0] + feet.turn[side, 1] * time) * left
-    return (toe[0], toe[1], toe[2] + arch), quat.wrap(wish_yaw + turn)
+def _on_the_way(feet: Any, t: Any, side: int) -> float:
+    """A free foot's offset goes to nothing by the smoothest way (least jerk: no acceleration at either end); a step
+    of our own under an arch, whose height is returned."""
+    whole, ahead = t.release_s, feet.leaving[side]
+    if feet.stepping[side] > 0.0:
+        whole, ahead = t.step_s, feet.stepping[side]
+    if ahead <= 0.0:
+        quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
+        feet.turn[side, 0] = 0.0
+        return 0.0
+    time = max(whole - ahead, 0.0)
+    u = time / whole
+    share = 1.0 - u * u * u * (10.0 + u * (6.0 * u - 15.0))
+    x = quat.add(quat.get3(feet.from_offset, side), quat.scale(quat.get3(feet.from_rate, side), time))
+    quat.put3(feet.offset, side, quat.scale(x, share))
+    feet.turn[side, 0] = (feet.from_turn[side, 0] + feet.from_turn[side, 1] * time) * share
+    return t.step_height * math.sin(math.pi * u) ** 2 if feet.stepping[side] > 0.0 else 0.0
 
 
 @njit

@@ -21,7 +21,7 @@ class PostSettings(Settings):
     foot_lock: bool = setting(True, "Hold feet that stand on their place")
     lock_speed: float = setting(1.5, "A toe faster than this is not locked", "m/s", 0.0, 5.0)
     lock_halflife: float = setting(0.03, "Half-life of a foot's way into its lock", "s", 0.0, 1.0)
-    release_halflife: float = setting(0.08, "Half-life of a foot's way back to the motion", "s", 0.0, 1.0)
+    release_time: float = setting(0.25, "Length of a foot's way back to the motion", "s", 0.01, 1.0)
     release_distance: float = setting(0.2, "A locked foot lets go when the motion is farther away", "m", 0.0, 1.0)
     release_angle: float = setting(
         40.0, "A locked foot lets go when the motion has turned away by more", "deg", 0.0, 180.0
@@ -46,7 +46,7 @@ class Tuning(NamedTuple):
     lock_on: int
     lock_speed: float
     lock_halflife: float
-    release_halflife: float
+    release_s: float
     release_m: float
     release_angle: float
     step_s: float
@@ -65,7 +65,7 @@ def tuning(s: PostSettings) -> Tuning:
         int(s.foot_lock),
         s.lock_speed,
         s.lock_halflife,
-        s.release_halflife,
+        s.release_time,
         s.release_distance,
         math.radians(s.release_angle),
         s.step_time,

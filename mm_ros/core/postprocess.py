@@ -99,7 +99,8 @@ class PostStage:
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
         for points in (self._feet.place, self._feet.toe, self._feet.wish):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
-        for vectors in (self._feet.offset, self._feet.rate, self._feet.toe_rate):
+        feet = self._feet
+        for vectors in (feet.offset, feet.rate, feet.toe_rate, feet.from_offset, feet.from_rate):
             vectors[:] = rot.rotate(q, vectors)
         self._feet.yaw[:] += yaw
         self._feet.heading[:, 0] += yaw

@@ -52,6 +52,7 @@ class ChainResult:
     band: list[str]  # (F,)
     cost: F64  # (F,) NaN where nothing was searched
     continue_cost: F64  # (F,)
+    added_lean_deg: F64  # (F,) of the torso, by IK, for the head's sake
     step_s: F64  # (F,) wall time of a step
 
     def __len__(self) -> int:
@@ -78,10 +79,11 @@ def run_chain(track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: boo
         took = time.perf_counter() - began
         if pose is not None and avatar.last is not None:
             s = avatar.last
-            rows.append((trackers.stamp_ns, s.facing, s.wish, s.match, s.matched, pose, took))
+            lean = avatar.post.added_lean_deg
+            rows.append((trackers.stamp_ns, s.facing, s.wish, s.match, s.matched, pose, lean, took))
     if not rows:
         raise ValueError("the chain gave no pose: no sample of the track has a head")
-    stamps, facings, wishes, matches, matched, poses, took_s = zip(*rows, strict=True)
+    stamps, facings, wishes, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
     return ChainResult(
         stamps_ns=np.array(stamps),
         facing_yaw=np.array([f.yaw for f in facings]),
@@ -99,6 +101,7 @@ def run_chain(track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: boo
         band=[m.band for m in matches],
         cost=np.array([m.cost for m in matches]),
         continue_cost=np.array([m.continue_cost for m in matches]),
+        added_lean_deg=np.array(leans),
         step_s=np.array(took_s),
     )
 

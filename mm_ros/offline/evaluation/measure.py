@@ -97,9 +97,8 @@ def of_chain(
     wanted = np.arange(frames) * DT
     wanted = wanted[wanted <= times[-1] + 1e-9]
     positions, _, contacts, _ = at_60(result.pose, times, wanted)
-    matched, _, _, _ = at_60(result.matched, times, wanted)
     out = of_body(positions, contacts, float(times[-1]), pop_limit)
-    out.by_frame["lean_deg"] = m.lean_deg(matched, positions)
+    out.by_frame["lean_deg"] = np.interp(wanted, times, result.added_lean_deg)
     out.by_frame["target_error_m"] = np.interp(wanted, times, result.target_error_m)
     out.numbers["jumps_per_s"] = m.jumps_per_s(result.pose.segment, float(np.median(np.diff(times))))
     out.values["step_ms"] = result.step_s * 1e3

@@ -17,7 +17,7 @@ COLUMNS = (
     ("head_error_m", "head cm", 100, 2, "mean"),
     ("head_error_deg", "head °", 1, 2, "mean"),
     ("hand_error_m", "hands p99 cm", 100, 2, "p99"),
-    ("lean_deg", "lean p95 °", 1, 1, "p95"),
+    ("lean_deg", "added lean p95 °", 1, 1, "p95"),
     ("stance_drift_m", "drift cm", 100, 2, "median"),
     ("stance_twist_deg", "twist °", 1, 1, "median"),
     ("skate_ratio", "skate", 1, 3, ""),
