@@ -32,7 +32,7 @@ def follow(predictor, head, seconds: float, yaw=lambda t: 0.0, rate: float = RAT
 
 
 def test_a_steady_walk_is_foreseen():
-    wish = follow(stage(persistence=100.0), lambda t: (1.2 * t, 0.0), 2)[-1]
+    wish = follow(stage(), lambda t: (1.2 * t, 0.0), 2)[-1]
     assert wish.velocity == pytest.approx([1.2, 0], abs=1e-3)
     assert wish.positions[:, 0] - wish.position[0] == pytest.approx([0.4, 0.8, 1.2], abs=0.01)
     assert wish.directions == pytest.approx(np.tile([1, 0], (3, 1)), abs=1e-6)
@@ -42,7 +42,7 @@ def test_the_hips_are_a_little_behind_the_head():
     wish = follow(stage(), lambda t: (0.0, 0.0), 1, yaw=lambda t: math.pi / 2)[-1]
     head_joint = -CALIBRATION.headset_in_head[0]
     assert wish.position[0] == pytest.approx(head_joint, abs=1e-9)
-    assert -0.06 < wish.position[1] < -0.01
+    assert -0.06 < wish.position[1] < -0.005
 
 
 def test_one_who_bends_over_has_not_walked():
@@ -95,13 +95,28 @@ def test_reacts_to_a_start_and_a_stop():
     assert abs(speed[-1]) < 1e-3
 
 
-def test_the_way_bends_with_the_turn_of_the_body():
-    wishes = follow(stage(), lambda t: (math.sin(t), 1 - math.cos(t)), 2, yaw=lambda t: t)
-    wish = wishes[-1]
-    now = rot.rotate(rot.from_yaw(-wish.yaw), np.array([*(wish.positions[2] - wish.position), 0.0]))
-    assert now[1] > 0.2
+def test_the_directions_turn_with_the_body():
+    wish = follow(stage(), lambda t: (math.sin(t), 1 - math.cos(t)), 2, yaw=lambda t: t)[-1]
     later = math.atan2(wish.directions[2, 1], wish.directions[2, 0])
     assert later - wish.yaw > 0.2
+
+
+def test_a_head_that_sways_with_each_step_walks_straight_on():
+    """3 cm to either side, once a second: the raw headset would be 19 cm aside after a second."""
+    sway = follow(stage(), lambda t: (1.2 * t, 0.03 * math.sin(2 * math.pi * t)), 6)[4 * RATE :]
+    aside = max(abs(w.positions[2, 1]) for w in sway)
+    assert aside < 0.15
+
+
+def test_a_sidestep_that_lasts_is_believed():
+    wish = follow(stage(), lambda t: (0.0, 0.7 * t), 6)[-1]
+    assert wish.positions[2] - wish.position == pytest.approx([0, 0.7], abs=0.02)
+
+
+def test_after_a_turn_the_way_comes_round_to_the_facing():
+    """The body faces left, the head still drifts ahead: less of that is foretold than constant velocity would."""
+    ahead = follow(stage(), lambda t: (t, 0.0), 3, yaw=lambda t: 0.0 if t < 2.7 else math.pi / 2)[-1]
+    assert ahead.positions[2, 0] - ahead.position[0] < 0.7
 
 
 def test_an_uncertain_facing_follows_more_slowly():

@@ -28,11 +28,10 @@ from mm_ros.core.types import (
 
 # How far the hips are behind the centre of the head along the facing, as shares of the standing height of that centre;
 # the head comes down when somebody bends, so its height tells (CMU; figures in docs/matching.md).
-LEAN_UPRIGHT = 0.02
+LEAN_UPRIGHT = 0.011
 LEAN_BENT = 0.19  # more, fully bent
 BENT_FROM, BENT_SCALE = 0.035, 0.06  # of the head's drop: where bending begins, and how soon it is full
 LEAN_HALFLIFE_S = 0.15  # a walking head bobs: that is no leaning
-ARC_STEPS = 6  # of the integral along the future way
 WAIST_HALFLIFE_S = 0.1
 LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
 
@@ -42,9 +41,12 @@ class TrajectorySettings(Settings):
     velocity_halflife: float = setting(0.06, "half-life of the smoothed velocity", "s", 0.001, 2.0)
     facing_halflife: float = setting(0.05, "half-life of a certain facing", "s", 0.001, 2.0)
     lead: float = setting(1.0, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
-    persistence: float = setting(8.0, "how long a velocity lasts: it fades with this time constant", "s", 0.1, 100.0)
-    turn_persistence: float = setting(0.3, "the same for a turn", "s", 0.01, 100.0)
-    turn_halflife: float = setting(0.15, "half-life of the turn rate that bends the way", "s", 0.001, 2.0)
+    trend: float = setting(0.8, "share of the look-ahead's velocity that is of this moment …", "", 0.0, 2.0)
+    trend_halflife: float = setting(0.2, "… the rest follows with this half-life", "s", 0.01, 5.0)
+    aside: float = setting(0.9, "share of the velocity across the facing that is taken as an average …", "", 0.0, 1.0)
+    aside_halflife: float = setting(0.8, "… with this half-life: a walking head sways, a turning body", "s", 0.01, 5.0)
+    turn_persistence: float = setting(0.3, "how long a turn lasts: its rate fades by this", "s", 0.01, 100.0)
+    turn_halflife: float = setting(0.15, "half-life of the turn rate that the look-ahead takes", "s", 0.001, 2.0)
     still_speed: float = setting(0.15, "slower is standing …", "m/s", 0.0, 1.0)
     moving_speed: float = setting(0.4, "… faster is moving", "m/s", 0.01, 3.0)
     still_distance: float = setting(0.05, "nearer to where one stood is swaying …", "m", 0.0, 1.0)
@@ -66,10 +68,11 @@ class TrajectoryStage:
     def reset(self) -> None:
         self.timeline.reset()
         self.epoch = 0
-        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; where it was when the body stood
+        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; where the hips were when the body stood
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
+        self.slow, self.across = np.zeros(2), 0.0  # averages: velocity; its part to the left of the facing
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
-        self.lean, self.height_ratio = 0.0, 1.0
+        self.lean, self.bending, self.height_ratio = 0.0, 0.0, 1.0
         self.worn = 0.0  # how much the waist tracker counts
         self.waist = np.zeros(2)
 
@@ -97,8 +100,9 @@ class TrajectoryStage:
     def stale(self, stamp_ns: int) -> Trajectory:
         """No trackers: stand where the body was last seen."""
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
+        self.slow, self.across = np.zeros(2), 0.0
         self.yaw_rate = self.turn = 0.0
-        self.stood = self.head.copy()
+        self.stood, self.bending = self._position(), 0.0
         return self._wish(stamp_ns, identity_pose(), True)
 
     def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
@@ -128,13 +132,16 @@ class TrajectoryStage:
         c, s = _turn_of(new_from_old)
         turned = np.array([[c, -s], [s, c]])
         self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
+        self.slow = turned @ self.slow
         self.head, self.stood = turned @ self.head + new_from_old[:2], turned @ self.stood + new_from_old[:2]
         self.yaw = math.remainder(self.yaw + math.atan2(s, c), 2 * math.pi)
 
     def _start(self, velocity: F64, yaw: float) -> None:
-        self.velocity, self.acceleration, self.stood = velocity.copy(), np.zeros(2), self.head.copy()
+        self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
         self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
-        self.lean = self._lean_now()
+        self.slow, self.across = velocity.copy(), float(self._left() @ velocity)
+        self.lean, self.bending = self._lean_now(), 0.0
+        self.stood = self._position()
 
     def _lean_now(self) -> float:
         bent = max(0.0, 1.0 - self.height_ratio - BENT_FROM)
@@ -147,42 +154,59 @@ class TrajectoryStage:
         halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
-        self.lean = damp(self.lean, self._lean_now(), LEAN_HALFLIFE_S, dt)
-        self.stood = damp(self.stood, self.head, s.still_halflife, dt)
+        self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
+        self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
+        leant, self.lean = self.lean, damp(self.lean, self._lean_now(), LEAN_HALFLIFE_S, dt)
+        self.bending = (self.lean - leant) / dt if dt > 0 else 0.0
+        self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:
         """The hips on the floor, behind the head."""
-        guess = self.head - self.lean * np.array([math.cos(self.yaw), math.sin(self.yaw)])
+        guess = self.head - self.lean * self._ahead()
         return guess + self.worn * (self.waist - guess) if self.worn > 1e-3 else guess
 
-    def _steady_velocity(self) -> F64:
-        """The smoothed velocity with its delay made up for; none while the head only sways."""
+    def _velocity_now(self) -> F64:
+        """The smoothed velocity with its delay made up for."""
         s = self.settings
-        v = self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration
-        speed, away = math.hypot(*v), math.hypot(*(self.head - self.stood))
+        return np.asarray(self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration)
+
+    def _moving(self, velocity: F64) -> float:
+        """0 while the head only sways or comes forward because the body bends, 1 when the body goes somewhere."""
+        s = self.settings
+        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.bending * self._ahead())))
+        away = math.hypot(*(self._position() - self.stood))
         left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
-        return np.asarray(v * max(_ramp(speed, s.still_speed, s.moving_speed), left))
+        return max(_ramp(speed, s.still_speed, s.moving_speed), left)
 
     def _wish(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
-        position, velocity = self._position(), self._steady_velocity()
-        ways, turns = self._ahead(velocity)
-        yaws = self.yaw + turns
+        position, velocity = self._position(), self._velocity_now()
+        moving = self._moving(velocity)
+        ways = self.times.astype(np.float64)[:, None] * moving * self._velocity_ahead(velocity)
+        yaws = self.yaw + self._turns_ahead()
         return Trajectory(
-            stamp_ns, self.epoch, "vr", position, velocity, math.remainder(self.yaw, 2 * math.pi), self.sigma,
+            stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(self.yaw, 2 * math.pi), self.sigma,
             self.height_ratio, self.times.copy(), (position + ways).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
 
-    def _ahead(self, velocity: F64) -> tuple[F64, F64]:
-        """Ways (T, 2) and turns (T,) from now: velocity and turn rate fade, the way bends with the turn."""
-        s = self.settings
-        t = self.times.astype(np.float64)[:, None] * (np.arange(ARC_STEPS) + 0.5) / ARC_STEPS
-        turned = self.turn * s.turn_persistence * -np.expm1(-t / s.turn_persistence)
-        fading = np.exp(-t / s.persistence)
-        along, across = (fading * np.cos(turned)).mean(1), (fading * np.sin(turned)).mean(1)
-        ways = np.stack([along * velocity[0] - across * velocity[1], across * velocity[0] + along * velocity[1]], -1)
-        ends = self.turn * s.turn_persistence * -np.expm1(-self.times / s.turn_persistence)
-        return ways * self.times[:, None], np.asarray(ends, np.float64)
+    def _velocity_ahead(self, velocity: F64) -> F64:
+        """What of the velocity lasts. Along the facing nearly all; across it a walking head sways with each step, and a
+        body that turns still drifts where it went: there the average of the last second tells (CMU, docs/matching.md).
+        """
+        s, left = self.settings, self._left()
+        steady = s.trend * velocity + (1 - s.trend) * self.slow
+        return np.asarray(steady + s.aside * (self.across - float(left @ self.slow)) * left)
+
+    def _ahead(self) -> F64:
+        return np.array([math.cos(self.yaw), math.sin(self.yaw)])
+
+    def _left(self) -> F64:
+        return np.array([-math.sin(self.yaw), math.cos(self.yaw)])
+
+    def _turns_ahead(self) -> F64:
+        """Turns (T,) from now: the rate fades."""
+        last = self.settings.turn_persistence
+        return np.asarray(self.turn * last * -np.expm1(-self.times.astype(np.float64) / last))
 
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:

@@ -13,6 +13,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.cleaning import cubic, spherical
 from mm_ros.core.skeleton import HEAD, LEFT_HAND, PARENTS, RIGHT_HAND, Skeleton
 from mm_ros.core.types import F64, LOST, Calibration
+from mm_ros.offline.evaluation import look_ahead
 from mm_ros.offline.replay_chain import ChainResult, PoseTrack
 
 RATE = 60.0
@@ -23,6 +24,7 @@ VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "target_error_m", "root_error_m", "head_error_m", "head_error_deg", "hand_error_m", "lean_deg",
     "stance_drift_m", "stance_twist_deg", "floor_penetration_m", "start_lag_s", "stop_lag_s", "step_ms",
+    *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
 )  # fmt: skip
 # One number a clip, pooled by its seconds.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
@@ -105,6 +107,8 @@ def of_chain(
     _against_trackers(out, result, trackers, calibration, skeleton)
     if truth is not None:
         _against_truth(out, result, positions, times, wanted, truth)
+        hips = m.root_position(truth.positions)
+        out.values.update(look_ahead.values(result, trackers, times, hips, DT))
     out.values.update({k: v for k, v in out.by_frame.items() if k in VALUES})
     return out
 
@@ -175,6 +179,9 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
         if have_numbers:
             value, seconds = np.array(have_numbers).T
             out[name] = float(np.average(value, weights=np.maximum(seconds, 1e-9)))
+    for share, error, raw in zip(look_ahead.SHARES, look_ahead.ERRORS, look_ahead.RAW_ERRORS, strict=True):
+        if error in out:
+            out[share] = out[error]["mean"] / max(out[raw]["mean"], 1e-9)
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mm_ros.offline.evaluation.look_ahead import SUFFIXES
 from mm_ros.offline.evaluation.rows import ROW_NAMES
 
 # Metric, heading, factor, digits, which statistic.
@@ -27,6 +28,9 @@ COLUMNS = (
     ("pops_per_min", "pops/min", 1, 1, ""),
     ("start_lag_s", "start lag s", 1, 2, "median"),
     ("stop_lag_s", "stop lag s", 1, 2, "median"),
+    *((f"ahead_{k}_error_m", f"in {k} cm", 100, 1, "mean") for k in SUFFIXES),
+    *((f"ahead_{k}_share", f"in {k}, of raw's", 1, 2, "") for k in SUFFIXES),
+    ("standing_ahead_m", "standing, ahead p95 cm", 100, 1, "p95"),
     ("step_ms", "step ms", 1, 2, "median"),
 )
 KIND_COLUMNS = tuple(c for c in COLUMNS if c[0] in (
