@@ -1,0 +1,195 @@
+"""The learned engine (Holden 2020): networks step, decompress and project; no database is played or searched.
+
+A state is the features of a frame (normalized) and its latent numbers. Two neighbouring frames are held, so that a
+display of any rate is served by interpolation, as the player does it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.core import pose_code as pc
+from mm_ros.core import quat
+from mm_ros.core.conditions import condition_of
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.jit import njit
+from mm_ros.core.play import sample
+from mm_ros.core.pose_source import Answer, Ask
+from mm_ros.core.query import QueryBuilder
+from mm_ros.core.quat import Row
+from mm_ros.core.search import ANY_FRAME, Mask
+from mm_ros.core.types import F32, F64, Match
+
+CONTACT_LIMIT = 0.2  # a contact begins above it and ends below minus it
+MOST_FRAMES = 60  # that one step plays on: what is asked for beyond is not integrated
+
+
+class LearnedNetworks(Protocol):
+    """What io loads. `digest` describes the motion: skeleton, layout, bands, tags, and some frames of each kind."""
+
+    digest: MotionDatabase
+
+    def project(self, query_and_condition: F32) -> F32:
+        """Query (D) and condition (C) → the state that answers."""
+
+    def pose(self, state: F32) -> F32:
+        """State → pose vector (core/pose_code.py)."""
+
+    def step(self, state: F32) -> tuple[F32, F32]:
+        """State → state and pose vector of the next frame."""
+
+
+def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> LearnedNetworks:
+    """Refuses a model that does not fit the motion that the matcher was told of."""
+    if networks is None:
+        raise MmRosError("engine 'learned' needs a model, and none was loaded")
+    own = networks.digest
+    if own.layout.hash != database.layout.hash:
+        raise MmRosError(
+            f"the learned model has feature layout {own.layout.hash}, the database {database.layout.hash}. "
+            "Train a model of this database with mm_ros train learned"
+        )
+    if own.skeleton.hash != database.skeleton.hash:
+        raise MmRosError(
+            f"the learned model has skeleton {own.skeleton.hash:016x}, the database {database.skeleton.hash:016x}. "
+            "Train a model of this database with mm_ros train learned, or give no database"
+        )
+    if own.tag_names != database.tag_names:
+        raise MmRosError(
+            f"the learned model knows the tags {', '.join(own.tag_names)}; the database has "
+            f"{', '.join(database.tag_names)}. Train a model of this database, or give no database"
+        )
+    return networks
+
+
+@njit
+def rates(positions: Row, rotations: Row, rate: float, velocities: Row, angular: Row) -> None:
+    """Of two neighbouring frames (2, J, …): velocities in the parent's axes, the same for both."""
+    for j in range(1, positions.shape[1]):
+        for k in range(3):
+            velocities[0, j, k] = velocities[1, j, k] = (positions[1, j, k] - positions[0, j, k]) * rate
+        turned = quat.log(quat.mul_inv(rotations[1, j], rotations[0, j]))
+        for k in range(3):
+            angular[0, j, k] = angular[1, j, k] = turned[k] * rate
+
+
+@njit
+def weighted_distance(weights: Row, a: Row, b: Row) -> float:
+    out = 0.0
+    for i in range(weights.shape[0]):
+        out += float(weights[i]) * float(a[i] - b[i]) ** 2
+    return out
+
+
+class LearnedSource:
+    """A PoseSource without a database."""
+
+    name = "learned"
+
+    def __init__(self, networks: LearnedNetworks, scale: float, refresh_s: float = math.inf):
+        self.networks, self.scale, self.refresh_s = networks, scale, refresh_s
+        self.database = networks.digest
+        self.queries = QueryBuilder(self.database, scale)
+        self._width = self.database.layout.size
+        self._offsets = np.ascontiguousarray(self.database.skeleton.offsets, np.float32)
+        joints = len(self._offsets)
+        self._joints = tuple(np.zeros((2, joints, n), np.float32) for n in (3, 4, 3, 3))
+        self.restart()
+
+    def restart(self) -> None:
+        """Some standing frame: where an earlier life stood must not matter."""
+        self.mask: Mask = ANY_FRAME
+        self._touching = np.zeros(2, np.bool_)
+        still = self._question(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
+        self._seek(self.networks.project(still))
+
+    def set_scale(self, scale: float) -> None:
+        self.scale = self.queries.scale = scale
+
+    @property
+    def remaining(self) -> float:
+        return self.refresh_s - self.since_jump
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        rate = self.database.rate
+        self.since_jump += dt
+        frames = min(self.fraction + dt * rate, float(MOST_FRAMES))
+        x = y = yaw = 0.0
+        at = self.fraction
+        while frames >= 1.0:
+            x, y, yaw = _moved(x, y, yaw, self._codes[0], at, 1.0, rate)
+            self._next_frame()
+            frames, at = frames - 1.0, 0.0
+        x, y, yaw = _moved(x, y, yaw, self._codes[0], at, frames, rate)
+        self.fraction = frames
+        return x * self.scale, y * self.scale, yaw
+
+    def root_velocity(self) -> F64:
+        v = self._codes[int(self.fraction >= 0.5)][pc.ROOT_VELOCITY]
+        return np.array([v[0] * self.scale, v[1] * self.scale, v[2]], np.float64)
+
+    def pose(self) -> tuple[F32, F32, F32, F32]:
+        out = tuple(np.empty(a.shape[1:], np.float32) for a in self._joints)
+        sample(*self._joints, 0, self.fraction, self.scale, out)
+        return out  # type: ignore[return-value]
+
+    def contacts(self) -> NDArray[np.bool_]:
+        share = self.fraction
+        says = (1 - share) * self._codes[0][pc.CONTACTS] + share * self._codes[1][pc.CONTACTS]
+        self._touching = np.where(self._touching, says > -CONTACT_LIMIT, says > CONTACT_LIMIT)
+        return np.asarray(self._touching.copy(), np.bool_)
+
+    def features(self) -> F32:
+        return np.asarray(self._states[int(self.fraction >= 0.5)][: self._width], np.float32)
+
+    def tell(self, match: Match) -> None:
+        match.clip, match.frame, match.time = self.name, -1, self.since_jump
+
+    def find(self, ask: Ask) -> Answer:
+        fits = ask.can_continue and ask.mask == self.mask
+        continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
+        found = self.networks.project(self._question(ask.query, ask.mask))
+        cost = weighted_distance(ask.weights, ask.query, found)
+        if fits and cost >= Answer.bound(ask, continuing):
+            return Answer(False, continuing, continuing)
+        self.mask = ask.mask
+        self._seek(found)
+        return Answer(True, cost, continuing)
+
+    def _question(self, query: F32, mask: Mask) -> F32:
+        return np.concatenate([query, condition_of(mask, len(self.database.tag_names))]).astype(np.float32)
+
+    def _seek(self, state: F32) -> None:
+        self.since_jump = self.fraction = 0.0
+        code = self.networks.pose(state)
+        after, code_after = self.networks.step(state)
+        self._states, self._codes = [state.copy(), after.copy()], [code.copy(), code_after.copy()]
+        for i in (0, 1):
+            pc.decode(self._codes[i], self._offsets, self._joints[0][i], self._joints[1][i])
+        self._rates()
+
+    def _next_frame(self) -> None:
+        after, code = self.networks.step(self._states[1])
+        self._states, self._codes = [self._states[1], after.copy()], [self._codes[1], code.copy()]
+        for a in self._joints[:2]:
+            a[0] = a[1]
+        pc.decode(self._codes[1], self._offsets, self._joints[0][1], self._joints[1][1])
+        self._rates()
+
+    def _rates(self) -> None:
+        rates(self._joints[0], self._joints[1], self.database.rate, self._joints[2], self._joints[3])
+
+
+def _moved(
+    x: float, y: float, yaw: float, code: F32, start: float, stop: float, rate: float
+) -> tuple[float, float, float]:
+    """A way in the root's axes at its beginning, and the share [start, stop) of one more frame."""
+    forward, left, turn = (float(v) / rate for v in code[pc.ROOT_VELOCITY])
+    heading, share = yaw - start * turn, stop - start
+    c, s = math.cos(heading), math.sin(heading)
+    return x + share * (c * forward - s * left), y + share * (s * forward + c * left), yaw + share * turn
