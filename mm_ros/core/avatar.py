@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from mm_ros.core.calibration import avatar_scale
 from mm_ros.core.database import MotionDatabase
+from mm_ros.core.learned import LearnedNetworks
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.orientation import FacingModel, OrientationSettings, OrientationStage
 from mm_ros.core.postprocess import PostSettings, PostStage
@@ -43,13 +44,14 @@ class Avatar:
         calibration: Calibration | None = None,
         settings: AvatarSettings | None = None,
         model: FacingModel | None = None,
+        learned: LearnedNetworks | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
         self.scale = avatar_scale(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
-        self.matcher = MatcherStage(settings.matcher, database, self.scale)
+        self.matcher = MatcherStage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.last: Steps | None = None
 

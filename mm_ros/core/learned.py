@@ -20,8 +20,8 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
 from mm_ros.core.play import sample
 from mm_ros.core.pose_source import Answer, Ask
-from mm_ros.core.query import QueryBuilder
 from mm_ros.core.quat import Row
+from mm_ros.core.query import QueryBuilder
 from mm_ros.core.search import ANY_FRAME, Mask
 from mm_ros.core.types import F32, F64, Match
 
@@ -90,6 +90,10 @@ class LearnedSource:
     """A PoseSource without a database."""
 
     name = "learned"
+    fraction: float  # of the way from the first frame that is held to the second
+    since_jump: float
+    _states: list[F32]
+    _codes: list[F32]
 
     def __init__(self, networks: LearnedNetworks, scale: float, refresh_s: float = math.inf):
         self.networks, self.scale, self.refresh_s = networks, scale, refresh_s
@@ -135,7 +139,8 @@ class LearnedSource:
 
     def pose(self) -> tuple[F32, F32, F32, F32]:
         out = tuple(np.empty(a.shape[1:], np.float32) for a in self._joints)
-        sample(*self._joints, 0, self.fraction, self.scale, out)
+        positions, rotations, velocities, angular = self._joints
+        sample(positions, rotations, velocities, angular, 0, self.fraction, self.scale, out)
         return out  # type: ignore[return-value]
 
     def contacts(self) -> NDArray[np.bool_]:

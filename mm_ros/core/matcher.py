@@ -10,6 +10,7 @@ import numpy as np
 from mm_ros.core.band_choice import BandChoice
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.core.pose_source import Ask, PoseSource, SearchSource
 from mm_ros.core.query import QueryBuilder
 from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
@@ -24,13 +25,17 @@ NOTHING = np.zeros(0, np.float32)
 SLOWEST_TEMPO = 0.2  # m/s: below, no tempo brings a body anywhere
 CATCH_UP_S = 0.4
 TEMPO_HALFLIFE_S = 0.1
+LEARNED = "learned"
 
 
 @dataclass(frozen=True)
 class MatcherSettings(RootControlSettings):
     engine: str = setting(
-        "tree", "search engine; all give the same frame", choices=("tree", "boxes", "brute"), live=False
+        "tree",
+        "where poses come from: a search of the database (tree, boxes, brute: the same frame), or networks",
+        choices=("tree", "boxes", "brute", LEARNED),
     )
+    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros")
     search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
     quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
     responsiveness: float = setting(1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0)
@@ -98,16 +103,27 @@ def _check(wish: Trajectory) -> None:
 
 class MatcherStage:
     mask: Mask
+    database: MotionDatabase
+    learned: LearnedNetworks | None
+    source: PoseSource
+    _settings: MatcherSettings
     _due: str
     _carried: F32 | None
 
-    def __init__(self, settings: MatcherSettings, database: MotionDatabase, scale: float = 1.0, run: int = 0):
+    def __init__(
+        self,
+        settings: MatcherSettings,
+        database: MotionDatabase,
+        scale: float = 1.0,
+        run: int = 0,
+        learned: LearnedNetworks | None = None,
+    ):
+        """`learned` is what engine "learned" plays; its own `digest` serves as the database where there is no other."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
         self.explain = False  # runners-up in the Match: takes far longer than the search itself
-        self._settings = settings
-        self._use(database)
+        self._use(settings, database, learned)
         self.control = RootControl(settings)
         self.timeline = Timeline()
         self.reset()
@@ -119,6 +135,9 @@ class MatcherStage:
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
         """Live: takes effect with the next step."""
+        if settings.engine != self._settings.engine:
+            self.change(settings, self.database, self.learned)
+            return
         weights, mask = self._weights(self.database, settings), tag_mask(self.database, settings.tags)
         self._settings = self.control.settings = settings
         self.weights = weights
@@ -145,18 +164,28 @@ class MatcherStage:
         self.skeleton_hash = self.skeleton.hash
 
     def set_database(self, database: MotionDatabase) -> None:
-        """Other motion from the next step on. The pose's features carry over, so the join is as smooth as can be."""
-        old, features = self.source.queries, self._features()
-        carried = QueryBuilder(database, self.scale).carried_over(old, features)
-        self._use(database)
-        self._carried = carried
+        """Other motion from the next step on."""
+        self.change(self._settings, database, self.learned)
+
+    def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
+        """Another engine, motion or model from the next step on. The pose's features carry over, so the join is as
+        smooth as can be. What is refused leaves everything as it was."""
+        old, features = self.source, self._features()
+        QueryBuilder(database, self.scale).carried_over(old.queries, features)  # refuses other features
+        self._use(settings, database, learned)
+        self.control.settings = settings
+        self._carried = self.source.queries.carried_over(old.queries, features)
         self._due = self._due or "tags"
 
-    def _use(self, database: MotionDatabase) -> None:
-        weights, mask = self._weights(database, self._settings), tag_mask(database, self._settings.tags)
+    def _use(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
+        weights, mask = self._weights(database, settings), tag_mask(database, settings.tags)
+        source: PoseSource
+        if settings.engine == LEARNED:
+            source = LearnedSource(check_model(learned, database), self.scale)
+        else:
+            source = SearchSource(database, self.scale, settings.engine, settings.end_margin, weights)
+        self._settings, self.learned, self.source = settings, learned, source
         self.database, self.weights, self.mask = database, weights, mask
-        settings = self._settings
-        self.source: PoseSource = SearchSource(database, self.scale, settings.engine, settings.end_margin, weights)
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
         self._carried = None  # features of a pose that is not of this database

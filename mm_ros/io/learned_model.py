@@ -1,4 +1,4 @@
-"""The file of a learned engine: one ONNX file that carries networks, feature layout, skeleton, bands, tags and licence."""
+"""The file of a learned engine: one ONNX file with networks, feature layout, skeleton, bands, tags and licence."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mm_ros.core import pose_code as pc
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import Feature, FeatureLayout
+from mm_ros.core.matcher import LEARNED, MatcherSettings
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import F32
 from mm_ros.io.onnx_model import MODELS, session
@@ -124,6 +125,6 @@ class LearnedModel:
         return digest
 
 
-def load_learned(engine: str, model: str) -> LearnedModel | None:
+def load_learned(settings: MatcherSettings) -> LearnedModel | None:
     """The model that the matcher's settings ask for; none for a search."""
-    return LearnedModel(model) if engine == "learned" else None
+    return LearnedModel(settings.model) if settings.engine == LEARNED else None

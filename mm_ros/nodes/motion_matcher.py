@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.core.calibration import avatar_scale
-from mm_ros.core.matcher import MatcherSettings, MatcherStage
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.matcher import LEARNED, MatcherSettings, MatcherStage
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.types import Calibration, still_wish
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
+from mm_ros.io.learned_model import LearnedModel, load_learned
 from mm_ros.msg import Trajectory
 from mm_ros.ros.conversions import avatar_pose_to_ros, match_to_ros, skeleton_to_ros, trajectory_from_ros
 from mm_ros.ros.node import AvatarNode
@@ -24,7 +26,8 @@ SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 @dataclass(frozen=True)
 class DatabaseSettings(Settings):
     database: str = setting(
-        "", "pose database to search; empty is the procedural one that mm_ros makes itself"
+        "",
+        "pose database to search; empty is the procedural one that mm_ros makes itself (engine learned: none at all)",
     )
     follow: str = setting("", "source of `trajectory` to follow; empty follows the first that comes")
 
@@ -37,22 +40,33 @@ class MotionMatcher(AvatarNode):
         self._pose = self.publisher("matched_pose")
         self._match = self.publisher("match")
         self._skeleton = self.publisher("skeleton")
-        self._path = self.settings(DatabaseSettings).database
         self._calibration = Calibration()
         self._source = ""
         self._search_s = 0.0  # longest since the last report
         self.health.watch = self._watch
-        self._build(read_database(Path(self._path or default_database_path())))
+        self._build()
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trajectory", self._step)
         self.start()
 
-    def _build(self, database: Any) -> None:
-        self._database = database
+    def _motion(self, learned: LearnedModel | None) -> MotionDatabase:
+        """What is searched; a learned engine brings the little that it needs."""
+        path = self.settings(DatabaseSettings).database
+        if learned is not None and not path:
+            return learned.digest
+        return read_database(Path(path or default_database_path()))
+
+    def _files(self, settings: MatcherSettings) -> tuple[str, bool, str]:
+        return self.settings(DatabaseSettings).database, settings.engine == LEARNED, settings.model
+
+    def _build(self) -> None:
         settings = self.settings(MatcherSettings)
+        learned = load_learned(settings)
+        database = self._database = self._motion(learned)
+        self._opened = self._files(settings)
         scale = avatar_scale(self._calibration, database.skeleton)
         # Of this life of the node: the postprocessor sees a restart as the jump that it is.
-        self._stage = MatcherStage(settings, database, scale, run=random.getrandbits(32))
+        self._stage = MatcherStage(settings, database, scale, run=random.getrandbits(32), learned=learned)
         self._stage.step(
             still_wish(database.layout.trajectory_times)
         )  # compiles and touches what a frame needs
@@ -105,10 +119,12 @@ class MotionMatcher(AvatarNode):
         self._source = ""
 
     def apply_settings(self) -> None:
-        path = self.settings(DatabaseSettings).database
-        self._stage.settings = self.settings(MatcherSettings)
-        if path != self._path:
-            database = read_database(Path(path or default_database_path()))
-            self._stage.set_database(database)
-            self._path, self._database = path, database
-            self._calibrate(self._calibration)
+        settings = self.settings(MatcherSettings)
+        if self._files(settings) == self._opened:
+            self._stage.settings = settings
+            return
+        learned = load_learned(settings)
+        database = self._motion(learned)
+        self._stage.change(settings, database, learned)
+        self._database, self._opened = database, self._files(settings)
+        self._calibrate(self._calibration)

@@ -14,6 +14,7 @@ class Row:
     meaning: str
     change: tuple[tuple[str, str, object], ...] = ()  # stage, setting, value
     drag: bool = False
+    asked_only: bool = False
 
     def settings(self, base: AvatarSettings) -> AvatarSettings:
         out = base
@@ -28,6 +29,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
     Row("drag", "no matching: a standing pose dragged along with IK", (("post", "foot_lock", False),), drag=True),
     Row("no_foot_lock", "matching without foot lock", (("post", "foot_lock", False),)),
     Row("brute", "search by brute force; must equal ours", (("matcher", "engine", "brute"),)),
+    Row("learned", "networks instead of the database", (("matcher", "engine", "learned"),), asked_only=True),
 )
 GROUND_TRUTH, DATABASE = "ground_truth", "database"
 ROW_NAMES = (*(r.name for r in CHAIN_ROWS[:1]), GROUND_TRUTH, DATABASE, *(r.name for r in CHAIN_ROWS[1:]))
@@ -39,4 +41,4 @@ def chosen(names: str) -> tuple[Row, ...]:
     for name in wanted:
         if name not in ROW_NAMES:
             raise MmRosError(f"row '{name}' does not exist. Rows: {', '.join(ROW_NAMES)}")
-    return tuple(r for r in CHAIN_ROWS if r.name == "ours" or not wanted or r.name in wanted)
+    return tuple(r for r in CHAIN_ROWS if r.name == "ours" or r.name in wanted or not (wanted or r.asked_only))

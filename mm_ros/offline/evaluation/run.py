@@ -25,6 +25,7 @@ from mm_ros.core.skeleton import PARENTS
 from mm_ros.core.still import StillStage
 from mm_ros.core.types import Calibration, TrackerFrame
 from mm_ros.io.database import read_database
+from mm_ros.io.learned_model import load_learned
 from mm_ros.io.onnx_model import load_facing_model
 from mm_ros.io.session import Session
 from mm_ros.offline.evaluation import measure
@@ -107,7 +108,10 @@ def _database(path: Path) -> MotionDatabase:
 
 def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibration: Calibration) -> Avatar:
     settings = row.settings(base)
-    avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation))
+    learned = load_learned(settings.matcher)
+    if learned is not None:
+        database = learned.digest  # needs no other
+    avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned)
     if row.drag:
         avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
     return avatar

@@ -1,1 +1,1 @@
-"""Learned Motion Matching (Holden 2020): compressor, decompressor, stepper and projector in torch, one ONNX file out."""
+"""Learned Motion Matching (Holden 2020): compressor, decompressor, stepper, projector in torch; one ONNX file out."""

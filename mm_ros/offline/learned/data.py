@@ -1,4 +1,4 @@
-"""A database as the networks see it: pose vectors, features, windows of consecutive frames, wishes and their answers."""
+"""A database as the networks see it: pose vectors, features, windows of frames, wishes and their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompressor, stepper and projector as one ONNX graph, weights in half precision, with all that a reader must know."""
+"""Decompressor, stepper, projector as one ONNX graph, weights in half precision, with all a reader must know."""
 
 from __future__ import annotations
 

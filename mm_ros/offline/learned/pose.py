@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mm_ros.core import pose_code as pc
-from mm_ros.core.skeleton import J, PARENTS, Skeleton
+from mm_ros.core.skeleton import PARENTS, J, Skeleton
 from mm_ros.offline.learned.data import Drawing, MotionData
 from mm_ros.offline.learned.networks import Body, Layers, Sizes, angles
 

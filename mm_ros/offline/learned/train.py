@@ -6,10 +6,8 @@ import hashlib
 import io
 import json
 import math
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -160,9 +158,8 @@ class Training:
             self.seconds[stage] = before + now - began
             if now - told > TELL_EVERY_S or step + 1 == total:
                 left = (now - began) / (step + 1 - first) * (total - step - 1)
-                self.say(
-                    f"{stage} {step + 1}/{total}: loss {np.mean(losses):.3f}, {self.meaning(stage)}; {left / 60:.1f} min left"
-                )
+                what = f"{stage} {step + 1}/{total}: loss {np.mean(losses):.3f}, {self.meaning(stage)}"
+                self.say(f"{what}; {left / 60:.1f} min left")
                 told, losses = now, []
             if now - saved > SAVE_EVERY_S:
                 self._save(stage, step + 1, optimizer)
