@@ -35,8 +35,8 @@ VERBS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "warm": (),
     "clean": (),
-    "train": ("orientation",),
-    "bench": ("search", "graph", "trackers", "paper", "all"),
+    "train": ("orientation", "learned"),
+    "bench": ("search", "graph", "trackers", "engines", "paper", "all"),
 }
 
 GROUP_HELP = {

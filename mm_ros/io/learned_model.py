@@ -28,7 +28,7 @@ DIGEST_ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio", "tags", "features",
 )  # fmt: skip
 NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_names", "rate", "tag_names", "bands",
-          "weights", "licence", "pose_width", "digest")  # fmt: skip
+          "weights", "licence", "parameters", "pose_width", "digest")  # fmt: skip
 
 
 class LearnedModel:
@@ -70,6 +70,11 @@ class LearnedModel:
         after, pose = self._run(["next_state", "next_pose"])
         return after[0], pose[0]
 
+    @property
+    def weight_bytes(self) -> int:
+        """What the networks take while they run: 32 bits a weight."""
+        return 4 * int(self.metadata["parameters"])
+
     def figures(self) -> dict[str, Any]:
         """What the training measured."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
@@ -92,9 +97,7 @@ class LearnedModel:
             raise MmRosError(f"{self.path} has version {version}; this mm_ros reads {VERSION}. {what}")
         if self.metadata["pose_width"] != str(pc.WIDTH):
             came = self.metadata["pose_width"]
-            raise MmRosError(
-                f"{self.path} gives poses of {came} numbers, this mm_ros takes {pc.WIDTH}. Train it again"
-            )
+            raise MmRosError(f"{self.path} gives poses of {came} numbers, this mm_ros takes {pc.WIDTH}. Train it again")
 
     def _read_digest(self) -> MotionDatabase:
         m = self.metadata

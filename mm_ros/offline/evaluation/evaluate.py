@@ -42,13 +42,7 @@ def evaluate(
 ) -> Evaluation:
     whole, limit = run.measure_database(read_database(database))
     inputs: list[tuple[str, Any]] = [(c.name, c) for c in clips] if clips is not None else read_inputs(paths, tell)
-    tasks = [
-        run.Task(
-            name, database, rows, settings, simulation, limit, keep=keep,
-            clip=given if isinstance(given, Clip) else None, session=None if isinstance(given, Clip) else given,
-        )
-        for name, given in inputs
-    ]  # fmt: skip
+    tasks = [run.task_of(name, given, database, simulation, limit, rows, settings, keep) for name, given in inputs]
     outcomes = run.run_all(tasks, jobs, tell)
     return Evaluation(table_of(outcomes, whole, rows), outcomes)
 

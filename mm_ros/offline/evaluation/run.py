@@ -49,6 +49,14 @@ class Task:
     keep: bool = False  # poses, for a report
 
 
+def task_of(
+    name: str, given: Clip | Session, database: Path, simulation: Simulation, limit: float,
+    rows: tuple[Row, ...] = (), settings: AvatarSettings | None = None, keep: bool = False,
+) -> Task:  # fmt: skip
+    clip, session = (given, None) if isinstance(given, Clip) else (None, given)
+    return Task(name, database, rows, settings or AvatarSettings(), simulation, limit, clip, session, keep)
+
+
 @dataclass
 class Outcome:
     name: str
@@ -78,7 +86,7 @@ def _mapped(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
 
 def run_one(task: Task) -> Outcome:
     database = _database(task.database)
-    track, calibration, truth, kinds = _input(task)
+    track, calibration, truth, kinds = input_of(task)
     limit = pop_limit(task.pop_limit, truth)
     rows: dict[str, Measured] = {}
     hashes: dict[str, str] = {}
@@ -86,7 +94,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         avatar = make_avatar(row, task.settings, database, calibration)
         result = run_chain(track, avatar)
-        taken = _taken(track, result)
+        taken = taken_of(track, result)
         rows[row.name] = measure.of_chain(result, taken, calibration, avatar.skeleton, truth, limit)
         hashes[row.name] = pose_hash(result)
         if task.keep and row.name == "ours":
@@ -117,7 +125,7 @@ def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibr
     return avatar
 
 
-def _input(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArray[np.int8]]:
+def input_of(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArray[np.int8]]:
     if task.clip is not None:
         kinds, _ = kinds_of(task.clip)
         return simulate_clip(task.clip, task.simulation), from_skeleton(task.clip.skeleton), truth_of(task.clip), kinds
@@ -175,7 +183,7 @@ class SessionTrack(TrackerTrack):
         return self.frames[i]
 
 
-def _taken(track: TrackerTrack, result: ChainResult) -> Any:
+def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
     """The rows of the track whose samples became poses."""
     rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
     return TrackerTrack(

@@ -104,7 +104,7 @@ def onnx_of(networks: Any, states: Any, features: int, conditions: int, metadata
     return bytes(model.SerializeToString())
 
 
-def metadata_of(database: MotionDatabase, weights: Any, **more: str) -> dict[str, str]:
+def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more: str) -> dict[str, str]:
     from dataclasses import asdict
 
     return {
@@ -119,6 +119,7 @@ def metadata_of(database: MotionDatabase, weights: Any, **more: str) -> dict[str
         "bands": json.dumps(database.provenance.get("bands", [])),
         "weights": json.dumps([float(w) for w in weights]),
         "licence": str(database.provenance.get("licence", "")),
+        "parameters": str(parameters),
         "pose_width": str(pc.WIDTH),
         "digest": _digest(database),
         **more,

@@ -72,9 +72,11 @@ class Trained:
             stepper = self.networks["stepper"]
             projector = self.networks["projector"]
 
+        used = (Networks.decompressor, Networks.stepper, Networks.projector)
         features = self.database.layout.size
         metadata = metadata_of(
             self.database, self.database.layout.column_weights(),
+            sum(p.numel() for n in used for p in n.parameters()),
             mm_ros=__version__, date=date.today().isoformat(), training=json.dumps(asdict(self.options)),
             seconds=json.dumps({k: round(v) for k, v in self.seconds.items()}), figures=json.dumps(figures or {}),
             data=json.dumps({
@@ -246,3 +248,14 @@ def _key(database: MotionDatabase, options: Options) -> str:
     digest.update(repr([asdict(options), database.layout.hash, database.skeleton.hash, len(database)]).encode())
     digest.update(np.ascontiguousarray(database.features[:: max(1, len(database) // 1000)]).tobytes())
     return digest.hexdigest()
+
+
+def finish(trained: Trained, path: Path, credit: str = "") -> dict[str, Any]:
+    """Writes the file, measures it as it is, and writes it again with the figures in it."""
+    from mm_ros.io.learned_model import LearnedModel
+    from mm_ros.offline.learned.validate import validate
+
+    write_whole(path, trained.onnx(credit))
+    figures = validate(trained, LearnedModel(path))
+    write_whole(path, trained.onnx(credit, figures))
+    return figures

@@ -1,0 +1,73 @@
+"""`mm_ros bench engines`."""
+
+import argparse
+import os
+import platform
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from mm_ros.commands.output import add_json, table, write_json
+
+HELP = "measure search, learned engine and a plain state machine on the same users"
+COLUMNS = (  # metric, heading, factor, digits, statistic
+    ("frame_ms", "frame ms", 1, 3, "median"),
+    ("frame_ms", "p99", 1, 2, "p99"),
+    ("root_error_m", "root cm", 100, 2, "mean"),
+    ("facing_error_deg", "facing °", 1, 1, "mean"),
+    ("stance_drift_m", "drift cm", 100, 2, "median"),
+    ("skate_ratio", "skate", 1, 3, ""),
+    ("jitter", "jitter", 1, 0, ""),
+    ("pops_per_min", "pops/min", 1, 1, ""),
+    ("jumps_per_s", "jumps/s", 1, 1, ""),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros bench engines walks/ --database my.mmdb --model my.onnx --effects --json out.json"
+    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders, archives; sessions: the users")
+    parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
+    parser.add_argument("--model", default="", help="learned engine of that database (default: the procedural one's)")
+    parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
+    parser.add_argument("--effects", action="store_true", help="also vary search interval and inertialization")
+    parser.add_argument("--seed", type=int, default=0, help="of the simulated trackers (default: %(default)s)")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.commands.evaluate import finite
+    from mm_ros.commands.progress import Progress
+    from mm_ros.core.avatar import AvatarSettings
+    from mm_ros.core.matcher import MatcherSettings
+    from mm_ros.core.simulated_trackers import Simulation
+    from mm_ros.io.default_database import default_database_path
+    from mm_ros.offline import engines_bench as bench
+    from mm_ros.offline.evaluation.evaluate import read_inputs
+
+    tell = Progress()
+    path = args.database or default_database_path(tell)
+    base = AvatarSettings(matcher=MatcherSettings(model=args.model, position_accuracy=args.position_accuracy))
+    chosen = bench.contenders(base, args.effects)
+    inputs = read_inputs(args.paths, tell)
+    results = bench.compare(inputs, path, chosen, Simulation(seed=args.seed), tell)
+    memory = bench.memory(path, args.model)
+    tell.end()
+    rows = [[name, *(_cell(result, c) for c in COLUMNS)] for name, result in results.items()]
+    print(table(("engine", *(c[1] for c in COLUMNS)), rows))
+    print()
+    print(table(
+        ("engine", "MB counted", "MB file", "MB process", "of search's", "paper's", "its ms", "its MB"),
+        [[n, *(round(m[k], 2) for k in ("counted_mb", "file_mb", "process_grew_mb")),
+          f"1/{memory['search']['counted_mb'] / m['counted_mb']:.1f}", *bench.PAPER[n]] for n, m in memory.items()],
+    ))  # fmt: skip
+    about = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
+             "load_1_min": os.getloadavg()[0], "date": date.today().isoformat()}  # fmt: skip
+    print(f"\n{len(inputs)} clips; {about}")
+    write_json(args.json, finite({"engines": results, "memory": memory, "paper": bench.PAPER, **about}))
+    return 0
+
+
+def _cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
+    from mm_ros.offline.evaluation.table import cell
+
+    return cell(row, column)

@@ -1,0 +1,164 @@
+"""A plain state machine: idle, walk and run loops with cross-fades. What motion matching is measured against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.core.database import MotionDatabase
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.play import Player
+from mm_ros.core.root_control import RootControl, RootControlSettings
+from mm_ros.core.rotations import normalize
+from mm_ros.core.timeline import CARRY, DROP, RESET, Timeline
+from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
+
+STATES = ("idle", "walk", "run")
+SPEEDS = (0.0, 1.2, 2.8)  # m/s, that a loop should have
+BORDERS = (0.3, 2.0)  # m/s between the states
+HYSTERESIS = 0.1  # m/s
+CROSS_FADE_S = 0.25
+SHORTEST_S, LONGEST_S = 0.7, 2.5  # of a loop
+MOST_TURN = 0.15  # rad/s of a loop's mean
+
+Pose = tuple[F32, F32, F32, F32]
+
+
+@dataclass(frozen=True)
+class Loop:
+    first: int
+    last: int  # looks like the first
+    speed: float  # m/s
+
+
+def find_loop(database: MotionDatabase, speed: float) -> Loop:
+    """The piece that goes straight ahead, nearest to this speed, whose end looks most like its beginning."""
+    shortest, longest = round(SHORTEST_S * database.rate), round(LONGEST_S * database.rate)
+    starts = [
+        np.arange(a, b - longest - 1, 3) for a, b in zip(database.range_starts, database.range_stops, strict=True)
+    ]
+    rows = np.concatenate([s for s in starts if len(s)] or [np.zeros(0, np.int64)])
+    if not len(rows):
+        raise MmRosError(f"the state machine needs clips of more than {LONGEST_S:g} s; the database has none")
+    means = _means(database, rows, longest)
+    score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - MOST_TURN, 0)
+    best: tuple[float, Loop] | None = None
+    for row in rows[np.argsort(score, kind="stable")[:60]]:
+        after = np.arange(row + shortest, row + longest)
+        apart = np.square(database.features[after] - database.features[row]).sum(1)
+        end = int(after[np.argmin(apart)])
+        cost = float(apart.min()) + 20 * abs(float(_means(database, np.array([row]), end - int(row))[0, 0]) - speed)
+        if best is None or cost < best[0]:
+            best = cost, Loop(int(row), end, float(_means(database, np.array([row]), end - int(row))[0, 0]))
+    assert best is not None
+    return best[1]
+
+
+def _means(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
+    """Mean velocity of the root (x, y) and turn rate over so many frames from each row."""
+    rates = np.column_stack(
+        [np.asarray(database.velocities[:, 0, :2], np.float64), np.asarray(database.angular_velocities[:, 0, 2])]
+    )
+    sums = np.concatenate([np.zeros((1, 3)), np.cumsum(rates, 0)])
+    return np.asarray((sums[rows + frames] - sums[rows]) / frames)
+
+
+class StateMachineStage:
+    """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
+
+    def __init__(self, database: MotionDatabase, scale: float = 1.0, settings: RootControlSettings | None = None):
+        self.database, self.scale = database, scale
+        self.skeleton_hash = database.skeleton.scaled(scale).hash
+        self.loops = tuple(find_loop(database, s) for s in SPEEDS)
+        self.control = RootControl(settings or RootControlSettings())
+        self.segment = 0
+        self.reset()
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the three loops take."""
+        row = sum(a[0].nbytes for a in (self.database.positions, self.database.rotations, self.database.velocities,
+                                        self.database.angular_velocities, self.database.contacts))  # fmt: skip
+        return int(row) * sum(loop.last - loop.first + 1 for loop in self.loops)
+
+    def reset(self) -> None:
+        self.timeline = Timeline()
+        self.state = 0
+        self._now = self._playing(0)
+        self._before: Player | None = None
+        self._fade = 1.0
+        self._last: tuple[AvatarPose, Match] | None = None
+
+    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match]:
+        verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        if verdict == DROP and self._last is not None:
+            return self._last
+        if verdict == RESET:
+            self.control.reset(np.array([*wish.position, wish.yaw]))
+        elif verdict == CARRY:
+            self.control.carry(wish.new_from_old)
+        self._choose(float(np.linalg.norm(wish.velocity)) / self.scale)
+        self.control.step(dt, self._advance(dt), np.asarray(wish.position), wish.yaw)
+        self._last = self._pose(wish), self._match(wish)
+        return self._last
+
+    def _playing(self, state: int) -> Player:
+        player = Player(self.database, self.scale)
+        player.seek(self.loops[state].first)
+        return player
+
+    def _choose(self, speed: float) -> None:
+        up = sum(speed > b + HYSTERESIS for b in BORDERS)
+        down = sum(speed > b - HYSTERESIS for b in BORDERS)
+        state = max(up, min(self.state, down))
+        if state != self.state:
+            self.state = state
+            self._fade_to(state)
+        elif self._now.nearest >= self.loops[state].last:
+            self._fade_to(state)
+
+    def _fade_to(self, state: int) -> None:
+        self._before, self._now, self._fade = self._now, self._playing(state), 0.0
+
+    def _advance(self, dt: float) -> tuple[float, float, float]:
+        moved = np.array(self._now.advance(dt))
+        self._fade = min(1.0, self._fade + dt / CROSS_FADE_S)
+        if self._before is not None:
+            old = np.array(self._before.advance(dt))
+            moved = self._fade * moved + (1 - self._fade) * old
+            if self._fade >= 1.0:
+                self._before = None
+        return float(moved[0]), float(moved[1]), float(moved[2])
+
+    def _blended(self) -> Pose:
+        new = self._now.pose()
+        if self._before is None:
+            return new
+        old, k = self._before.pose(), np.float32(self._fade)
+        sign = np.where((new[1] * old[1]).sum(-1, keepdims=True) < 0, np.float32(-1), np.float32(1))
+        positions, velocities, angular = (k * new[i] + (1 - k) * old[i] for i in (0, 2, 3))
+        return positions, normalize(k * new[1] + (1 - k) * sign * old[1]).astype(np.float32), velocities, angular
+
+    def _pose(self, wish: Trajectory) -> AvatarPose:
+        positions, rotations, velocities, angular = self._blended()
+        x, y, yaw = self.control.root
+        moved = self.control.velocity
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
+        return AvatarPose(
+            wish.stamp_ns, wish.epoch, self.skeleton_hash,
+            np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
+            positions, rotations, velocities, angular,
+            np.asarray(self.database.contacts[self._now.nearest]) != 0, np.zeros(2, np.bool_),
+            segment=self.segment, stale=wish.stale,
+        )  # fmt: skip
+
+    def _match(self, wish: Trajectory) -> Match:
+        nothing = np.zeros(0, np.float32)
+        return Match(
+            wish.stamp_ns, wish.epoch, STATES[self.state], self._now.row, self._now.time, math.nan, math.nan, False,
+            "", "", "state machine", nothing, nothing,
+        )  # fmt: skip
