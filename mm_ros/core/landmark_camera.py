@@ -1,0 +1,201 @@
+"""What one picture after another says about the camera, and then about the body's facing."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from mm_ros.core import landmark_alignment as la
+from mm_ros.core.landmarks import LEFT_HIP, LEFT_SHOULDER, RIGHT_HIP, RIGHT_SHOULDER, SWAPPED, Landmarks
+from mm_ros.core.rotations import wrap_angle
+from mm_ros.core.types import F32, F64
+
+LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
+TWIST = 0.14  # rad; hips and shoulders of a person who moves differ by so much
+NOISE_LASTS_S = 0.4  # errors of neighbouring pictures are alike
+NOISE_HALFLIFE_S = 6.0
+NOISE_START = (0.08, 0.04, 0.04)  # m: along the sight, across it, in height
+NOISE_FLOOR = (0.03, 0.015, 0.015)
+NOISE_CEILING = (0.20, 0.12, 0.12)
+MISFIT = 5.0  # times the usual squared miss: somebody else
+FLIP_PENALTY = 6.0  # one picture in twenty, as −2 log p
+FAR_OFF = 9.0  # a facing far from the expected one counts against a picture, but no more than this
+CLEAR = 3.0  # a flip has to be better than the next best by so much
+UNSURE = 0.35  # rad; a camera known no better tells nothing yet
+LOST_AFTER_S = 3.0  # of pictures that do not fit: the camera has been moved
+STEEPEST = 0.9  # rad, of the camera's pitch
+USUAL_STEP_S = 1 / 30
+
+
+class Measurement(NamedTuple):
+    yaw: float
+    sigma: float  # of this picture, without the camera's own
+
+
+class Expected(NamedTuple):
+    """What the filter thinks, to tell flips from turns."""
+
+    yaw: float
+    sigma: float
+
+
+class Picture(NamedTuple):
+    """One reading of the landmarks: as they came, or with a flip undone; axes of the camera, not of the ray."""
+
+    points: F64  # (33, 3)
+    w: F64  # (3,) of nose and wrists
+    flipped: bool
+
+
+class Camera:
+    """The camera's pitch and yaw in the room, from fading sums (core/landmark_alignment.py), and how noisy it is."""
+
+    def __init__(self, halflife_s: float, field_of_view: float, pitch: float | None = None) -> None:
+        self.halflife_s, self.field_of_view, self.fixed_pitch = halflife_s, field_of_view, pitch
+        self.reset()
+
+    def reset(self) -> None:
+        self.yaw, self.pitch = 0.0, self.fixed_pitch or 0.0
+        self.noise = np.array(NOISE_START)
+        self.rejected = self.flipped = 0
+        self._h, self._spread, self._strange_s = np.zeros((3, 3)), 0.0, 0.0
+        self._last: float | None = None
+
+    @property
+    def sigma(self) -> float:
+        """Of the yaw: noise of the points against how far apart they were, for as long as it has been watched."""
+        variance = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
+        return math.sqrt(variance * NOISE_LASTS_S / self._spread) if self._spread > 1e-9 else math.pi
+
+    @property
+    def known(self) -> bool:
+        return self.sigma < UNSURE
+
+    def carry(self, yaw: float) -> None:
+        """The room has turned under the user, and with it the camera."""
+        c, s = math.cos(yaw), math.sin(yaw)
+        self._h = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ self._h
+        self.yaw += yaw
+
+    def levelled(self, positions: F64) -> F64:
+        out = np.empty((3, 3))
+        la.turned(la.three(positions), 0.0, self.pitch, out)
+        return out
+
+    def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
+        """`room` (3, 3), `tracked` (3,): nose and wrists by the trackers when the picture was taken."""
+        dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
+        self._last = t
+        ray = self._ray(seen)
+        readings = self._readings(seen, ray, la.visible(seen.visibility) * tracked)
+        if not self.known:
+            if self._fits_itself(readings[0], room):
+                self._learn(readings[0], room, dt, ray)
+            return None
+        best = self._judge(readings, room, ray, expected)
+        if best is None:
+            self._reject(dt)
+            return None
+        self._strange_s = 0.0
+        self.flipped += best.flipped
+        if not best.flipped:
+            self._learn(best, room, dt, ray)
+        return self._facing(best.points, seen.visibility, ray)
+
+    def _ray(self, seen: Landmarks) -> float:
+        if self.field_of_view <= 0:
+            return 0.0
+        return la.ray_yaw(float(seen.image[LINES, 0].mean()), self.field_of_view)
+
+    def _readings(self, seen: Landmarks, ray: float, w: F64) -> tuple[Picture, Picture, Picture]:
+        """As it came; left for right; a back for a front: left for right and the depth turned round."""
+        points, mirrored = np.empty((2, len(seen.positions), 3))
+        plain = np.ascontiguousarray(seen.positions, np.float64)
+        la.turned(plain, ray, 0.0, points)
+        la.turned(plain * np.array([-1.0, 1.0, 1.0]), ray, 0.0, mirrored)
+        other = w[[0, 2, 1]]
+        return (
+            Picture(points, w, False), Picture(points[SWAPPED], other, True), Picture(mirrored[SWAPPED], other, True),
+        )  # fmt: skip
+
+    def _misfit(self, picture: Picture, room: F64, yaw: float, ray: float) -> float:
+        """Mean squared miss in units of the usual one; 0 when too little is seen to tell."""
+        if (picture.w > 0).sum() < 2:
+            return 0.0
+        miss = la.residuals(room, la.three(picture.points), picture.w, yaw, self.pitch, self.yaw + ray)
+        return float((np.array(miss) / self.noise**2).mean())
+
+    def _fits_itself(self, picture: Picture, room: F64) -> bool:
+        if (picture.w > 0).sum() < 2:
+            return False
+        yaw, *_ = la.align(room, la.three(picture.points), picture.w, self.pitch)
+        return self._misfit(picture, room, yaw, 0.0) < 2 * MISFIT
+
+    def _judge(self, readings: tuple[Picture, ...], room: F64, ray: float, expected: Expected) -> Picture | None:
+        misfits = [self._misfit(p, room, self.yaw, ray) for p in readings]
+        costs = []
+        for picture, misfit in zip(readings, misfits, strict=True):
+            apart = wrap_angle(self._yaw_of(picture.points) - expected.yaw) / expected.sigma
+            points = float((picture.w > 0).sum())
+            costs.append(points * misfit + min(apart**2, FAR_OFF) + FLIP_PENALTY * picture.flipped)
+        k = int(np.argmin(costs))
+        if misfits[k] > MISFIT or (k > 0 and costs[0] - costs[k] < CLEAR):
+            return None
+        return readings[k]
+
+    def _reject(self, dt: float) -> None:
+        self.rejected += 1
+        self._strange_s += dt
+        if self._strange_s > LOST_AFTER_S:
+            counts = self.rejected, self.flipped
+            self.reset()
+            self.rejected, self.flipped = counts
+
+    def _learn(self, picture: Picture, room: F64, dt: float, ray: float) -> None:
+        w = picture.w
+        if (w > 0).sum() < 2:
+            return
+        keep = 0.5 ** (dt / self.halflife_s)
+        self._h *= keep
+        self._spread *= keep
+        r, q = np.empty((2, 3, 3))
+        points = la.three(picture.points)
+        la.centred(room, w, r)
+        la.centred(points, w, q)
+        self._spread += la.add_products(self._h, r, q, w * dt)
+        if self.fixed_pitch is None:
+            self.pitch = la.best_pitch(self._h, -STEEPEST, STEEPEST)
+        self.yaw = la.best_yaw(self._h, self.pitch)
+        miss = np.array(la.residuals(room, points, w, self.yaw, self.pitch, self.yaw + ray))
+        # Three points lose a third of their miss to the shift that fits them best.
+        noise2 = self.noise**2 + (1 - 0.5 ** (dt / NOISE_HALFLIFE_S)) * (1.5 * miss - self.noise**2)
+        self.noise = np.clip(np.sqrt(noise2), NOISE_FLOOR, NOISE_CEILING)
+
+    def _lines(self, points: F64) -> F64:
+        """(2, 2): right to left over hips and shoulders, in the room's floor."""
+        out = np.empty((4, 3))
+        la.turned(points[LINES], self.yaw, self.pitch, out)
+        return out[[0, 2], :2] - out[[1, 3], :2]
+
+    def _yaw_of(self, points: F64) -> float:
+        lines = self._lines(points)
+        left = (lines / np.maximum(np.linalg.norm(lines, axis=1, keepdims=True), 1e-6)).sum(0)
+        return math.atan2(-left[0], left[1])
+
+    def _facing(self, points: F64, visibility: F32, ray: float) -> Measurement | None:
+        """Hips and shoulders, each as sure as its length, its visibility and the noise across it allow."""
+        lines = self._lines(points)
+        length = np.linalg.norm(lines, axis=1)
+        seen = visibility[LINES].reshape(2, 2).min(1)
+        sight = self.yaw + ray
+        across = np.array([-math.sin(sight), math.cos(sight)])
+        alike = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: the line lies across the sight
+        noise2 = alike * self.noise[0] ** 2 + (1 - alike) * self.noise[1] ** 2
+        variance = 2 * noise2 / np.maximum(length, 0.05) ** 2 / np.maximum(seen, 0.05) ** 2 + TWIST**2
+        w = np.where((seen > la.HIDDEN) & (length > 0.05), 1 / variance, 0.0)
+        if w.sum() <= 0:
+            return None
+        left = (w[:, None] * lines / np.maximum(length, 1e-6)[:, None]).sum(0)
+        return Measurement(math.atan2(-left[0], left[1]), math.sqrt(1 / w.sum()))
