@@ -111,10 +111,10 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "orientation_predictor",
-        ("trackers", "calibration"),
+        ("trackers", "landmarks", "calibration"),
         ("body_orientation",),
-        ("mm_ros.core.orientation:OrientationSettings",),
-        "where the body faces, by a small network",
+        ("mm_ros.core.orientation:OrientationSettings", "mm_ros.core.fusion:FusionSettings"),
+        "where the body faces, by a small network, corrected by camera or worn trackers where there are any",
         controls=("vr",),
     ),
     Node(

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
 # What only an extra brings, by import name.
 OPTIONAL = {"viser", "xr", "openvr", "torch", "matplotlib", "onnx", "launch", "launch_ros", "scipy", "PIL", "imageio"}
 OPTIONAL |= {"bvhio", "pymotion", "ray", "faiss", "annoy", "hnswlib", "playwright"}
-OPTIONAL |= {"ament_index_python", "mediapipe", "cv2"}
+OPTIONAL |= {"ament_index_python", "ai_edge_litert", "cv2"}
 # Import name → name of the distribution, where they differ.
 DISTRIBUTION = {
     "llvmlite": "numba",
@@ -25,6 +25,8 @@ DISTRIBUTION = {
     "rclpy": "ros-jazzy-rclpy",
     "PIL": "pillow",
     "xr": "pyopenxr",
+    "ai_edge_litert": "ai-edge-litert",
+    "cv2": "opencv-python-headless",
     "faiss": "faiss-cpu",
     "pymotion": "upc-pymotion",
 }

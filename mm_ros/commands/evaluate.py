@@ -31,6 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dropouts", type=float, default=0.0, help="of each controller, a minute")
     parser.add_argument("--grips", type=float, default=0.0, help="controllers held turned by so much, rad")
     parser.add_argument("--look-around", type=float, default=0.0, help="turns of the head alone, rad")
+    parser.add_argument(
+        "--camera", default="", metavar="NAME=VALUE,…",
+        help="of row fused, by the names of core/landmark_simulation.py: pitch=0.17,lost=0.3",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a report with plots, in one file")
@@ -55,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     tell = Progress()
     database = args.database or default_database_path(tell)
     keep = bool(args.html or args.video)
-    result = evaluate(args.paths, database, chosen(args.rows), _settings(args), simulation, args.jobs, tell, keep)
+    result = evaluate(args.paths, database, chosen(args.rows), _settings(args), simulation, args.jobs, tell, keep,
+                      camera=camera_of(args.camera))  # fmt: skip
     tell.end()
     print(table.text(table.lines(result.table["summary"])))
     if result.table["kinds"].get("ours"):
@@ -78,6 +83,24 @@ def _settings(args: argparse.Namespace) -> Any:
         orientation=OrientationSettings(predictor=args.predictor),
         matcher=MatcherSettings(position_accuracy=args.position_accuracy),
     )
+
+
+def camera_of(text: str) -> Any:
+    from dataclasses import replace
+
+    from mm_ros.core.landmark_simulation import COMMON
+
+    known = {name: type(value) for name, value in vars(COMMON).items()}
+    given: dict[str, Any] = {}
+    for part in (p for p in text.split(",") if p.strip()):
+        name, _, value = (x.strip() for x in part.partition("="))
+        if name not in known:
+            raise MmRosError(f"--camera: '{name}' does not exist. Names: {', '.join(known)}")
+        try:
+            given[name] = known[name](float(value))
+        except ValueError:
+            raise MmRosError(f"--camera: {name}: expected a number, came '{value}'") from None
+    return replace(COMMON, **given)
 
 
 def _write_pictures(args: argparse.Namespace, result: Any) -> None:

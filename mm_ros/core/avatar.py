@@ -1,4 +1,4 @@
-"""The whole machine on one screen: trackers → orientation → trajectory → match → pose."""
+"""The whole machine on one screen: trackers → orientation (→ fusion) → trajectory → match → pose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from mm_ros.core.calibration import avatar_scale
 from mm_ros.core.database import MotionDatabase
+from mm_ros.core.fusion import FusionSettings, FusionStage
+from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.learned import LearnedNetworks
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.orientation import FacingModel, OrientationSettings, OrientationStage
@@ -19,6 +21,7 @@ from mm_ros.core.warm_up import sample_trackers
 @dataclass(frozen=True)
 class AvatarSettings:
     orientation: OrientationSettings = field(default_factory=OrientationSettings)
+    fusion: FusionSettings = field(default_factory=FusionSettings)
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
@@ -50,18 +53,24 @@ class Avatar:
         self.scale = avatar_scale(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
+        self.fusion = FusionStage(settings.fusion, calibration)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = MatcherStage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.last: Steps | None = None
 
     def reset(self) -> None:
-        for stage in (self.orientation, self.trajectory, self.matcher, self.post):
+        for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
             stage.reset()
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """A camera's picture; it counts from the next step on."""
+        self.fusion.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """None for a sample that comes late or twice. `facing`, when given, stands in for the predicted one."""
-        facing = facing or self.orientation.step(trackers)
+        if facing is None:
+            facing = self.fusion.step(trackers, self.orientation.step(trackers))
         wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))
         result = wish and self.matcher.step(rounded_trajectory(wish))
         if not (facing and wish and result):

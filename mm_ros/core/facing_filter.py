@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mm_ros.core.rotations import wrap_angle
 
-OUTLIER = 2.5  # standard deviations; a difference counts as at most this much
+OUTLIER = 1.5  # standard deviations; a difference counts as at most this much
 
 
 @dataclass

@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mm_ros.core import landmark_alignment as la
+from mm_ros.core import quat
 from mm_ros.core import rotations as rot
 from mm_ros.core.facing_filter import FacingFilter
-from mm_ros.core.landmark_camera import NOISE_LASTS_S, Camera, Expected
+from mm_ros.core.jit import njit
+from mm_ros.core.landmark_camera import Camera, Expected, Measurement
 from mm_ros.core.landmark_timing import FACING, SEEN, LatencyEstimator, TrackerHistory
-from mm_ros.core.landmarks import Landmarks
+from mm_ros.core.landmarks import COUNT, Landmarks
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.timeline import DROP, RESET, Timeline, is_identity
 from mm_ros.core.types import (
     F64,
-    HEAD_ROLE,
     LEFT_FOOT_ROLE,
-    LEFT_HAND_ROLE,
     RIGHT_FOOT_ROLE,
-    RIGHT_HAND_ROLE,
     ROLES,
     TRACKED,
     WAIST_ROLE,
@@ -34,11 +33,14 @@ from mm_ros.core.types import (
     Calibration,
     TrackerFrame,
 )
+from mm_ros.core.warm_up import sample_trackers
 from mm_ros.core.worn import Worn
 
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m, from the head joint
 WAITING = 8  # pictures between two samples of the trackers
 WORN = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
+STRAIN_HALFLIFE_S, WORST_STRAIN = 8.0, 12.0
+BIAS_LASTS_S = 0.8  # how long an estimator sees the body turned in the same way
 SILENT_S = 0.5  # without pictures for so long: the camera is gone
 
 
@@ -56,7 +58,7 @@ class FusionSettings(Settings):
     min_confidence: float = setting(0.5, "pictures less sure to show a person do not count", "", 0.0, 1.0)
     error_lasts: float = setting(2.0, "how long the network stays wrong in the same way", "s", 0.05, 60.0)
     network_doubt: float = setting(1.3, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
-    camera_bias: float = setting(0.07, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
+    camera_bias: float = setting(0.04, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
     max_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
 
 
@@ -71,6 +73,8 @@ class FusionStage:
     def __init__(self, settings: FusionSettings | None = None, calibration: Calibration | None = None) -> None:
         self.settings = settings or FusionSettings()
         self.calibration = calibration or Calibration()
+        self._offsets_of: Calibration | None = None
+        self._offset_rows, self._points = np.zeros((3, 7)), np.zeros((3, 3))
         self.reset()
 
     def reset(self) -> None:
@@ -81,24 +85,57 @@ class FusionStage:
         self._worn = [Worn(role) for role in WORN]
         self._filter = FacingFilter()
         self._offset = 0.0
-        self._heard_s = -math.inf
+        self._heard_s = self._judged_s = -math.inf
+        self._strain = 1.0
         self._by: list[str] = []
+        self._watched = False  # by a camera, ever: until then nothing of it is paid for
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.camera = Camera(s.camera_halflife, s.field_of_view, None if s.find_pitch else s.camera_pitch)
         self.timing = LatencyEstimator(s.latency)
 
+    def change(self, settings: FusionSettings) -> None:
+        """While running; what was learned of the camera stays."""
+        self.settings = settings
+        self.camera.halflife_s, self.camera.field_of_view = settings.camera_halflife, settings.field_of_view
+        self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
+        self.timing.expected_s = settings.latency
+
+    def told(self) -> dict[str, str]:
+        """For diagnostics."""
+        if self._heard_s < 0:
+            return {}
+        c = self.camera
+        return {
+            "correction_deg": f"{math.degrees(self._offset):.1f}",
+            "camera_pitch_deg": f"{math.degrees(c.pitch):.1f}",
+            "camera_sigma_deg": f"{math.degrees(min(c.sigma, math.pi)):.1f}",
+            "camera_latency_ms": f"{self.timing.latency_s * 1e3:.0f}" + ("" if self.timing.known else " (assumed)"),
+            "landmark_noise_cm": " ".join(f"{100 * n:.1f}" for n in c.noise),
+            "landmarks_refused": str(c.rejected),
+            "landmarks_flipped": str(c.flipped),
+        }
+
+    def warm_up(self) -> None:
+        """Compile, or load, all that a picture needs, and forget it again."""
+        la.warm_up()
+        for frame in sample_trackers():
+            self.watch(Landmarks(frame.stamp_ns - 10_000_000, np.eye(COUNT, 3), np.ones(COUNT, np.float32)))
+            self.step(frame, BodyOrientation(frame.stamp_ns, 0, 0.0, 0.0, 0.1, ""))
+        self.reset()
+
     def watch(self, landmarks: Landmarks) -> None:
         """Taken at the next step: before it nobody asks."""
         if self.settings.use_landmarks:
+            self._watched = True
             self._waiting.append(landmarks)
 
     def step(self, frame: TrackerFrame, predicted: BodyOrientation) -> BodyOrientation:
         verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
         if verdict == RESET:
-            waiting = self._waiting
+            waiting, watched = self._waiting, self._watched
             self.reset()
-            self._waiting = waiting
+            self._waiting, self._watched = waiting, watched
             self._timeline.judge(frame.stamp_ns, frame.epoch)
         if verdict != DROP:
             self._advance(frame, predicted, dt)
@@ -110,9 +147,11 @@ class FusionStage:
             yaw = float(rot.yaw_of(frame.new_from_old[3:]))
             self._history.carry(yaw, frame.new_from_old[:3])
             self.camera.carry(yaw)
-        self._history.push(t, *self._points(frame), predicted.yaw)
+        if self._watched:
+            carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
+            self._history.push(t, self._points, (frame.state[:3] == TRACKED).astype(np.float64), predicted.yaw)
         doubt = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
-        self._filter.predict(dt, doubt, s.error_lasts, self._bias_sigma, NOISE_LASTS_S)
+        self._filter.predict(dt, doubt, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
         while self._waiting:
             self._take(self._waiting.popleft(), t)
         if s.use_worn:
@@ -122,15 +161,15 @@ class FusionStage:
         limit = min(s.max_rate * dt, MAX_STEP)
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
-    def _points(self, frame: TrackerFrame) -> tuple[F64, F64]:
-        """Nose and wrists as the trackers carry them, and whether each is tracked."""
+    def _offsets(self) -> F64:
+        """(3, 7): nose and wrists from the devices, in the axes of head and hands; how these lie in the device's."""
         c = self.calibration
-        points = frame.positions[:3].copy()
-        points[0] += rot.rotate(frame.rotations[HEAD_ROLE], NOSE_IN_HEAD - c.headset_in_head[:3])
-        for role, grip in ((LEFT_HAND_ROLE, c.left_grip_in_hand), (RIGHT_HAND_ROLE, c.right_grip_in_hand)):
-            hand = rot.multiply(frame.rotations[role], rot.inverse(grip[3:]))
-            points[role] -= rot.rotate(hand, grip[:3])
-        return points, (frame.state[:3] == TRACKED).astype(np.float64)
+        if self._offsets_of is not c:
+            grips = c.left_grip_in_hand, c.right_grip_in_hand
+            self._offset_rows[0] = [*(NOSE_IN_HEAD - c.headset_in_head[:3]), *rot.inverse(c.headset_in_head[3:])]
+            self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
+            self._offsets_of = c
+        return self._offset_rows
 
     def _take(self, seen: Landmarks, now: float) -> None:
         s, stamp = self.settings, seen.stamp_ns * 1e-9
@@ -152,8 +191,18 @@ class FusionStage:
         told = self.camera.see(t, seen, then[:SEEN].reshape(3, 3), then[SEEN:FACING], expected)
         if told is None:
             return
-        self._bias_sigma = math.hypot(math.hypot(CORRELATED * told.sigma, self.camera.sigma), s.camera_bias)
-        self._filter.correct(told.yaw, facing, math.sqrt(1 - CORRELATED**2) * told.sigma)
+        sigma = told.sigma * self._doubted(told, facing, t)
+        self._bias_sigma = math.hypot(math.hypot(CORRELATED * sigma, self.camera.sigma), s.camera_bias)
+        self._filter.correct(told.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
+
+    def _doubted(self, told: Measurement, facing: float, t: float) -> float:
+        """Factor on the sigma of pictures that keep differing more than they should: ours is not to be misled by them,
+        so the camera is blamed, not the network."""
+        d = self._filter.difference(told.yaw, facing) ** 2 / self._filter.variance(told.sigma)
+        dt = min(max(t - self._judged_s, 0.0), 0.2)
+        self._judged_s = t
+        self._strain += (1 - 0.5 ** (dt / STRAIN_HALFLIFE_S)) * (min(d, WORST_STRAIN) - self._strain)
+        return math.sqrt(max(self._strain, 1.0))
 
     def _wear(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
         for worn in self._worn:
@@ -169,3 +218,12 @@ class FusionStage:
         source = "+".join([predicted.source, *self._by])
         yaw = float(rot.wrap_angle(predicted.yaw + self._offset))
         return replace(predicted, yaw=yaw, sigma=sigma, source=source)
+
+
+@njit
+def carried_points(positions: F64, rotations: F64, offsets: F64, out: F64) -> None:
+    """Nose and wrists as the trackers carry them."""
+    for i in range(3):
+        joint = quat.mul(quat.get4(rotations, i), (offsets[i, 3], offsets[i, 4], offsets[i, 5], offsets[i, 6]))
+        moved = quat.rotate(joint, (offsets[i, 0], offsets[i, 1], offsets[i, 2]))
+        quat.put3(out, i, quat.add(quat.get3(positions, i), moved))

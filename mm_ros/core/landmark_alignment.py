@@ -1,4 +1,4 @@
-"""Landmarks laid over trackers: how the camera stands in the room, from nose and wrists against headset and controllers.
+"""Landmarks laid over trackers: how the camera stands in the room, from nose and wrists against headset and hands.
 
 Fletcher 2023: pitch, then yaw and horizontal shift by constrained least squares. The camera stands still, so here the
 sums of the least squares are kept over time (they fade with a half-life): noise of one picture averages out. All is
@@ -107,20 +107,24 @@ def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, f
 
 
 @njit
-def residuals(room: F64, camera: F64, w: F64, yaw: float, pitch: float, sight: float) -> tuple[float, float, float]:
-    """Mean squared miss of the centred points: along the line of sight, across it, in height [m²]."""
+def residuals(
+    room: F64, camera: F64, w: F64, yaw: float, pitch: float, sight: float
+) -> tuple[float, float, float, float]:
+    """Mean squared miss of the centred points: along the line of sight, across it, in height [m²]; and the mean
+    squared distance of the room's points from their middle, in the floor's plane."""
     r, q, back = np.empty_like(room), np.empty_like(camera), np.empty_like(camera)
     centred(room, w, r)
     centred(camera, w, q)
     turned(q, yaw, pitch, back)
-    deep, across, high, total = 0.0, 0.0, 0.0, max(w.sum(), 1e-12)
+    deep, across, high, spread, total = 0.0, 0.0, 0.0, 0.0, max(w.sum(), 1e-12)
     c, s = math.cos(sight), math.sin(sight)
     for i in range(len(room)):
         x, y = r[i, 0] - back[i, 0], r[i, 1] - back[i, 1]
         deep += w[i] * (c * x + s * y) ** 2 / total
         across += w[i] * (c * y - s * x) ** 2 / total
         high += w[i] * (r[i, 2] - back[i, 2]) ** 2 / total
-    return deep, across, high
+        spread += w[i] * (r[i, 0] ** 2 + r[i, 1] ** 2) / total
+    return deep, across, high, spread
 
 
 def three(positions: F64) -> F64:

@@ -13,18 +13,23 @@ from mm_ros.core.rotations import wrap_angle
 from mm_ros.core.types import F32, F64
 
 LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
-TWIST = 0.14  # rad; hips and shoulders of a person who moves differ by so much
+TWIST = 0.05  # rad; hips and shoulders of a person who moves differ by so much
 NOISE_LASTS_S = 0.4  # errors of neighbouring pictures are alike
 NOISE_HALFLIFE_S = 6.0
+NOISE_BELIEVED_S = 1.0  # what is assumed at the start counts like so long a time of watching
 NOISE_START = (0.08, 0.04, 0.04)  # m: along the sight, across it, in height
-NOISE_FLOOR = (0.03, 0.015, 0.015)
+NOISE_FLOOR = (0.015, 0.008, 0.008)
 NOISE_CEILING = (0.20, 0.12, 0.12)
 MISFIT = 5.0  # times the usual squared miss: somebody else
+TURNED = 16.0  # times the usual squared turn
+UNEXPLAINED = 0.2  # share of the trackers' spread that the landmarks miss; more, and it is not the user
+TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; the estimator sees the whole body turned by so much
 FLIP_PENALTY = 6.0  # one picture in twenty, as −2 log p
 FAR_OFF = 9.0  # a facing far from the expected one counts against a picture, but no more than this
 CLEAR = 3.0  # a flip has to be better than the next best by so much
 UNSURE = 0.35  # rad; a camera known no better tells nothing yet
 LOST_AFTER_S = 3.0  # of pictures that do not fit: the camera has been moved
+LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # what shift and yaw that fit best take away of three points' miss
 STEEPEST = 0.9  # rad, of the camera's pitch
 USUAL_STEP_S = 1 / 30
 
@@ -49,6 +54,17 @@ class Picture(NamedTuple):
     flipped: bool
 
 
+class Fit(NamedTuple):
+    """How a reading lies over the trackers, by itself."""
+
+    turn: float  # its own best yaw against the camera's, rad
+    variance: float  # of that
+    miss2: F64  # (3,) m²: along the sight, across it, in height
+
+
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # too little is seen to tell
+
+
 class Camera:
     """The camera's pitch and yaw in the room, from fading sums (core/landmark_alignment.py), and how noisy it is."""
 
@@ -60,7 +76,8 @@ class Camera:
         self.yaw, self.pitch = 0.0, self.fixed_pitch or 0.0
         self.noise = np.array(NOISE_START)
         self.rejected = self.flipped = 0
-        self._h, self._spread, self._strange_s = np.zeros((3, 3)), 0.0, 0.0
+        self.turn, self._heard_s = TURN_START, 0.0
+        self._h, self._spread, self._missed, self._strange_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
         self._last: float | None = None
 
     @property
@@ -71,7 +88,7 @@ class Camera:
 
     @property
     def known(self) -> bool:
-        return self.sigma < UNSURE
+        return self.sigma < UNSURE and self._missed < UNEXPLAINED * self._spread
 
     def carry(self, yaw: float) -> None:
         """The room has turned under the user, and with it the camera."""
@@ -91,18 +108,18 @@ class Camera:
         ray = self._ray(seen)
         readings = self._readings(seen, ray, la.visible(seen.visibility) * tracked)
         if not self.known:
-            if self._fits_itself(readings[0], room):
-                self._learn(readings[0], room, dt, ray)
+            self._learn(readings[0], self._fit(readings[0], room, ray), room, dt)
             return None
-        best = self._judge(readings, room, ray, expected)
-        if best is None:
+        fits = [self._fit(reading, room, ray) for reading in readings]
+        k = self._judge(readings, fits, expected)
+        if k is None:
             self._reject(dt)
             return None
         self._strange_s = 0.0
-        self.flipped += best.flipped
-        if not best.flipped:
-            self._learn(best, room, dt, ray)
-        return self._facing(best.points, seen.visibility, ray)
+        self.flipped += readings[k].flipped
+        if not readings[k].flipped:
+            self._learn(readings[k], fits[k], room, dt)
+        return self._facing(readings[k].points, seen.visibility, ray, fits[k])
 
     def _ray(self, seen: Landmarks) -> float:
         if self.field_of_view <= 0:
@@ -120,30 +137,29 @@ class Camera:
             Picture(points, w, False), Picture(points[SWAPPED], other, True), Picture(mirrored[SWAPPED], other, True),
         )  # fmt: skip
 
-    def _misfit(self, picture: Picture, room: F64, yaw: float, ray: float) -> float:
-        """Mean squared miss in units of the usual one; 0 when too little is seen to tell."""
+    def _fit(self, picture: Picture, room: F64, ray: float) -> Fit:
         if (picture.w > 0).sum() < 2:
-            return 0.0
-        miss = la.residuals(room, la.three(picture.points), picture.w, yaw, self.pitch, self.yaw + ray)
-        return float((np.array(miss) / self.noise**2).mean())
+            return NO_FIT
+        points = la.three(picture.points)
+        yaw, *_ = la.align(room, points, picture.w, self.pitch)
+        *miss2, spread = la.residuals(room, points, picture.w, yaw, self.pitch, self.yaw + ray)
+        noise2 = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
+        variance = noise2 / max(spread * float(picture.w.sum()), 1e-4)
+        return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * LOST_TO_FIT)
 
-    def _fits_itself(self, picture: Picture, room: F64) -> bool:
-        if (picture.w > 0).sum() < 2:
-            return False
-        yaw, *_ = la.align(room, la.three(picture.points), picture.w, self.pitch)
-        return self._misfit(picture, room, yaw, 0.0) < 2 * MISFIT
-
-    def _judge(self, readings: tuple[Picture, ...], room: F64, ray: float, expected: Expected) -> Picture | None:
-        misfits = [self._misfit(p, room, self.yaw, ray) for p in readings]
+    def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
+        """Which reading explains the trackers and what is expected best; None when none does, or none clearly."""
+        misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
+        turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]
         costs = []
-        for picture, misfit in zip(readings, misfits, strict=True):
+        for picture, misfit, turn in zip(readings, misfits, turns, strict=True):
             apart = wrap_angle(self._yaw_of(picture.points) - expected.yaw) / expected.sigma
             points = float((picture.w > 0).sum())
-            costs.append(points * misfit + min(apart**2, FAR_OFF) + FLIP_PENALTY * picture.flipped)
+            costs.append(points * misfit + turn + min(apart**2, FAR_OFF) + FLIP_PENALTY * picture.flipped)
         k = int(np.argmin(costs))
-        if misfits[k] > MISFIT or (k > 0 and costs[0] - costs[k] < CLEAR):
+        if misfits[k] > MISFIT or turns[k] > TURNED or (k > 0 and costs[0] - costs[k] < CLEAR):
             return None
-        return readings[k]
+        return k
 
     def _reject(self, dt: float) -> None:
         self.rejected += 1
@@ -153,25 +169,34 @@ class Camera:
             self.reset()
             self.rejected, self.flipped = counts
 
-    def _learn(self, picture: Picture, room: F64, dt: float, ray: float) -> None:
+    def _learn(self, picture: Picture, fit: Fit, room: F64, dt: float) -> None:
         w = picture.w
-        if (w > 0).sum() < 2:
+        if not math.isfinite(fit.variance):
             return
         keep = 0.5 ** (dt / self.halflife_s)
-        self._h *= keep
-        self._spread *= keep
         r, q = np.empty((2, 3, 3))
         points = la.three(picture.points)
         la.centred(room, w, r)
         la.centred(points, w, q)
-        self._spread += la.add_products(self._h, r, q, w * dt)
+        self._h *= keep
+        spread = la.add_products(self._h, r, q, w * dt)
+        self._spread = keep * self._spread + spread
         if self.fixed_pitch is None:
             self.pitch = la.best_pitch(self._h, -STEEPEST, STEEPEST)
         self.yaw = la.best_yaw(self._h, self.pitch)
-        miss = np.array(la.residuals(room, points, w, self.yaw, self.pitch, self.yaw + ray))
-        # Three points lose a third of their miss to the shift that fits them best.
-        noise2 = self.noise**2 + (1 - 0.5 ** (dt / NOISE_HALFLIFE_S)) * (1.5 * miss - self.noise**2)
+        deep, across, *_ = la.residuals(room, points, w, self.yaw, self.pitch, 0.0)
+        self._missed = keep * self._missed + (deep + across) * float(w.sum()) * dt
+        self._listen(fit, dt)
+
+    def _listen(self, fit: Fit, dt: float) -> None:
+        """How noisy the estimator is: each point, and the body as a whole."""
+        self._heard_s += dt
+        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._heard_s + NOISE_BELIEVED_S))
+        noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
         self.noise = np.clip(np.sqrt(noise2), NOISE_FLOOR, NOISE_CEILING)
+        certain = TURN_START**2 / (TURN_START**2 + fit.variance)
+        turn2 = self.turn**2 + share * certain * (min(fit.turn**2, 1.0) - fit.variance - self.turn**2)
+        self.turn = math.sqrt(min(max(turn2, TURN_FLOOR**2), TURN_CEILING**2))
 
     def _lines(self, points: F64) -> F64:
         """(2, 2): right to left over hips and shoulders, in the room's floor."""
@@ -184,8 +209,11 @@ class Camera:
         left = (lines / np.maximum(np.linalg.norm(lines, axis=1, keepdims=True), 1e-6)).sum(0)
         return math.atan2(-left[0], left[1])
 
-    def _facing(self, points: F64, visibility: F32, ray: float) -> Measurement | None:
-        """Hips and shoulders, each as sure as its length, its visibility and the noise across it allow."""
+    def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
+        """Hips and shoulders, each as sure as its length, its visibility and the noise across it allow.
+
+        A body that is seen turned as a whole shows it in nose and wrists: as much as these can tell is taken out.
+        """
         lines = self._lines(points)
         length = np.linalg.norm(lines, axis=1)
         seen = visibility[LINES].reshape(2, 2).min(1)
@@ -198,4 +226,6 @@ class Camera:
         if w.sum() <= 0:
             return None
         left = (w[:, None] * lines / np.maximum(length, 1e-6)[:, None]).sum(0)
-        return Measurement(math.atan2(-left[0], left[1]), math.sqrt(1 / w.sum()))
+        told = self.turn**2 / (self.turn**2 + fit.variance)
+        yaw = math.atan2(-left[0], left[1]) + told * fit.turn
+        return Measurement(yaw, math.sqrt(1 / w.sum() + (1 - told) * self.turn**2))

@@ -17,8 +17,8 @@ from mm_ros.core import rotations as rot
 from mm_ros.core import skeleton as sk
 from mm_ros.core.clip import Clip
 from mm_ros.core.landmarks import COUNT, LEFT_HIP, LEFT_WRIST, RIGHT_HIP, RIGHT_WRIST, SWAPPED, Landmarks
-from mm_ros.core.simulated_trackers import facing, head_axes, resample
-from mm_ros.core.types import F32, F64
+from mm_ros.core.simulated_trackers import TrackerTrack, facing, head_axes, resample
+from mm_ros.core.types import F32, F64, HEAD_ROLE
 
 # Landmark → joint that carries it; the face and the fingers hang on head and hands.
 CARRIERS: tuple[tuple[int, int], ...] = (
@@ -26,7 +26,8 @@ CARRIERS: tuple[tuple[int, int], ...] = (
     (15, sk.LEFT_HAND), (16, sk.RIGHT_HAND), (23, sk.LEFT_UPPER_LEG), (24, sk.RIGHT_UPPER_LEG),
     (25, sk.LEFT_LOWER_LEG), (26, sk.RIGHT_LOWER_LEG), (27, sk.LEFT_FOOT), (28, sk.RIGHT_FOOT),
     (29, sk.LEFT_FOOT), (30, sk.RIGHT_FOOT), (31, sk.LEFT_TOES), (32, sk.RIGHT_TOES),
-    (17, sk.LEFT_HAND), (18, sk.RIGHT_HAND), (19, sk.LEFT_HAND), (20, sk.RIGHT_HAND), (21, sk.LEFT_HAND), (22, sk.RIGHT_HAND),
+    (17, sk.LEFT_HAND), (18, sk.RIGHT_HAND), (19, sk.LEFT_HAND), (20, sk.RIGHT_HAND), (21, sk.LEFT_HAND),
+    (22, sk.RIGHT_HAND),
 )  # fmt: skip
 # On the head, in head axes from the head joint: nose, eyes (inner, middle, outer), ears, mouth.
 FACE = np.array(
@@ -65,12 +66,11 @@ class LandmarkSimulation:
     seed: int = 0
 
 
-def perfect(**changes: object) -> LandmarkSimulation:
-    none: dict[str, object] = {
-        name: 0.0
-        for name in ("latency_s", "untold_s", "noise_m", "depth_noise_m", "turn_noise", "lost", "flips")
-    }
-    return LandmarkSimulation(**{**none, "flattened": 1.0, "size": 1.0, **changes})  # type: ignore[arg-type]
+COMMON = LandmarkSimulation()
+PERFECT = LandmarkSimulation(
+    latency_s=0.0, untold_s=0.0, noise_m=0.0, depth_noise_m=0.0, turn_noise=0.0, lost=0.0, flips=0.0, flattened=1.0,
+    size=1.0,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,21 @@ class Sighting:
 
 
 def simulate_landmarks(
-    clip: Clip, options: LandmarkSimulation = LandmarkSimulation(), start_ns: int = 0
+    clip: Clip, options: LandmarkSimulation = COMMON, start_ns: int = 0, trackers: TrackerTrack | None = None
 ) -> list[Sighting]:
-    """In the order of arrival. Stamps and trackers' stamps count from the same `start_ns`."""
+    """In the order of arrival. Stamps and trackers' stamps count from the same `start_ns`.
+
+    `trackers`: of the same clip; the face turns with their headset, which may look around where the clip's does not.
+    """
     p, q = (a.astype(np.float64) for a in clip.globals())
     times = np.arange(int((len(p) - 1) / clip.rate * options.rate) + 1) / options.rate
     axes = head_axes(q[:, sk.HEAD], facing(p[:, sk.LEFT_UPPER_LEG], p[:, sk.RIGHT_UPPER_LEG]))
     p, q = resample(p, q, clip.rate, times)
-    room = body_landmarks(p, rot.multiply(q[:, sk.HEAD], axes))
+    head = rot.multiply(q[:, sk.HEAD], axes)
+    if trackers is not None:
+        seconds = (trackers.stamps_ns - start_ns) * 1e-9
+        head = trackers.rotations[np.searchsorted(seconds, times).clip(0, len(seconds) - 1), HEAD_ROLE]
+    room = body_landmarks(p, head)
     rng = np.random.default_rng([options.seed, 7])
     at, yaw = place_camera(p[:, sk.HIPS], options)
     camera = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, options.pitch, 0.0])))

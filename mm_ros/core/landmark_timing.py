@@ -95,19 +95,22 @@ def signals(points: F64, out: F64) -> None:
 @njit
 def compare(
     camera: F64, usable: NDArray[np.bool_], times: F64, rows: F64, newest: int, count: int, t: float,
-    keep_mean: float, keep_spread: float, means: F64, spreads: F64,
+    dt: float, means: F64, spreads: F64, heard: F64,
 ) -> None:  # fmt: skip
     """One picture's signals against the trackers' at every delay."""
     row, own = np.empty(rows.shape[1]), np.empty(SIGNALS)
+    keep_mean, keep_spread = 0.5 ** (dt / MEAN_HALFLIFE_S), 0.5 ** (dt / SPREAD_HALFLIFE_S)
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
+            heard[k] = 0.0  # a delay that cannot always be compared does not compete
             continue
+        heard[k] += dt
         signals(row, own)
         for s in range(SIGNALS):
             if usable[s]:
                 d = camera[s] - own[s]
-                if spreads[k, s] < 0:  # the first
+                if heard[k] <= dt:  # the first
                     means[k, s], spreads[k, s] = d, 0.0
                 means[k, s] = d + keep_mean * (means[k, s] - d)
                 spreads[k, s] = (d - means[k, s]) ** 2 + keep_spread * (
@@ -123,31 +126,29 @@ class LatencyEstimator:
     def reset(self) -> None:
         self.latency_s = self.expected_s
         self.known = False
-        self._heard_s = 0.0
+        self._heard = np.zeros(DELAYS)  # s of comparing at each delay
         self._last: float | None = None
-        self._means, self._spreads = np.zeros((DELAYS, SIGNALS)), np.full((DELAYS, SIGNALS), -1.0)
+        self._means, self._spreads = np.zeros((2, DELAYS, SIGNALS))
         self._camera = np.zeros(SIGNALS)
 
     def step(self, t: float, levelled: F64, seen: F64, history: TrackerHistory) -> float:
         """`levelled` (3, 3): nose and wrists with the camera's pitch taken out; → s to subtract from stamps."""
         dt = 0.0 if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last = t
-        self._heard_s += dt
         signals(levelled.ravel(), self._camera)
         nose, left, right = seen > 0.5
         usable = np.array([nose and left, nose and right, left and right, nose and left, nose and right])
         compare(
             self._camera, usable, history.times, history.rows, history.newest, history.count, t,
-            0.5 ** (dt / MEAN_HALFLIFE_S), 0.5 ** (dt / SPREAD_HALFLIFE_S), self._means, self._spreads,
+            dt, self._means, self._spreads, self._heard,
         )  # fmt: skip
-        if self._heard_s > NEEDED_S:
-            self._judge(dt)
+        self._judge(dt)
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
-        cost = np.where((self._spreads < 0).all(1), np.inf, np.maximum(self._spreads, 0.0) @ np.array(TRUST))
+        cost = np.where(self._heard > NEEDED_S, self._spreads @ np.array(TRUST), np.inf)
         k = int(np.argmin(cost))
-        if not cost[-1] > (1 + CONTRAST) * cost[k]:
+        if not np.isfinite(cost[-1]) or cost[-1] < (1 + CONTRAST) * cost[k]:
             return  # nothing moves enough to tell
         a, b, c = cost[max(k - 1, 0)], cost[k], cost[min(k + 1, DELAYS - 1)]
         between = (a - c) / (2 * max(a - 2 * b + c, 1e-12)) if np.isfinite(a) and 0 < k < DELAYS - 1 else 0.0

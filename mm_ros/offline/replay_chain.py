@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.avatar import Avatar
+from mm_ros.core.landmark_simulation import Sighting
 from mm_ros.core.simulated_trackers import TrackerTrack
 from mm_ros.core.types import F32, F64, AvatarPose, BodyOrientation
 
@@ -64,13 +67,21 @@ class ChainResult:
         return np.asarray(np.linalg.norm(self.pose.root[:, :2] - self.wish_position, axis=1))
 
 
-def run_chain(track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True) -> ChainResult:
-    """`facing` (F,): yaws that stand in for the predicted ones. Samples that the chain drops are not in the result."""
+def run_chain(
+    track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = ()
+) -> ChainResult:
+    """`facing` (F,): yaws that stand in for the predicted ones. Samples that the chain drops are not in the result.
+
+    `sightings`: landmarks, each given to the avatar before the first sample that comes after its arrival.
+    """
     if warm:
         avatar.warm_up()
     rows: list[tuple[Any, ...]] = []
+    coming = deque(sightings)
     for i in range(len(track)):
         trackers = track.frame(i)
+        while coming and coming[0].arrives_ns <= trackers.stamp_ns:
+            avatar.watch(coming.popleft().landmarks)
         told = None
         if facing is not None:
             told = BodyOrientation(trackers.stamp_ns, trackers.epoch, float(facing[i]), 0.0, 0.0, "truth")

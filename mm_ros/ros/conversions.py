@@ -17,6 +17,7 @@ from sensor_msgs.msg import Joy
 from std_msgs.msg import Header
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmarks import COUNT, Landmarks
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import (
     LOST,
@@ -32,6 +33,7 @@ from mm_ros.core.types import (
 from mm_ros.msg import AvatarPose as AvatarPoseMsg
 from mm_ros.msg import BodyOrientation as BodyOrientationMsg
 from mm_ros.msg import Calibration as CalibrationMsg
+from mm_ros.msg import Landmarks as LandmarksMsg
 from mm_ros.msg import Match as MatchMsg
 from mm_ros.msg import Skeleton as SkeletonMsg
 from mm_ros.msg import Tracker as TrackerMsg
@@ -93,6 +95,35 @@ def pose_to_ros(pose: NDArray[np.float64]) -> Pose:
 def pose_from_ros(pose: Pose) -> NDArray[np.float64]:
     p, q = pose.position, pose.orientation
     return np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
+
+
+# ---- landmarks
+
+
+def landmarks_to_ros(seen: Landmarks, frame: str = "camera") -> LandmarksMsg:
+    return LandmarksMsg(
+        header=header(seen.stamp_ns, frame),
+        epoch=seen.epoch,
+        source=seen.source,
+        positions=np.asarray(seen.positions, np.float32).ravel(),
+        visibility=np.asarray(seen.visibility, np.float32),
+        image=np.asarray(seen.image, np.float32).ravel(),
+        confidence=float(seen.confidence),
+    )
+
+
+def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
+    if not np.isfinite(msg.confidence):
+        raise MmRosError("landmarks: the confidence is NaN or infinite")
+    return Landmarks(
+        stamp_from_ros(msg.header.stamp),
+        _numbers("landmarks' positions", msg.positions, (COUNT, 3)).astype(np.float64),
+        _numbers("landmarks' visibility", msg.visibility, (COUNT,)),
+        _numbers("landmarks' places in the picture", msg.image, (COUNT, 2)),
+        float(msg.confidence),
+        int(msg.epoch),
+        str(msg.source),
+    )
 
 
 # ---- trackers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from mm_ros.core.avatar import AvatarSettings
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.kinds import KINDS
+from mm_ros.core.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.io.database import read_database
 from mm_ros.io.importing import load_clips
@@ -39,10 +40,14 @@ def evaluate(
     tell: Progress,
     keep: bool = False,
     clips: Sequence[Clip] | None = None,
+    camera: LandmarkSimulation = COMMON,
 ) -> Evaluation:
     whole, limit = run.measure_database(read_database(database))
     inputs: list[tuple[str, Any]] = [(c.name, c) for c in clips] if clips is not None else read_inputs(paths, tell)
-    tasks = [run.task_of(name, given, database, simulation, limit, rows, settings, keep) for name, given in inputs]
+    tasks = [
+        replace(run.task_of(name, given, database, simulation, limit, rows, settings, keep), camera=camera)
+        for name, given in inputs
+    ]
     outcomes = run.run_all(tasks, jobs, tell)
     return Evaluation(table_of(outcomes, whole, rows), outcomes)
 

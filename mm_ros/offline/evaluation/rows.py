@@ -15,6 +15,8 @@ class Row:
     change: tuple[tuple[str, str, object], ...] = ()  # stage, setting, value
     drag: bool = False
     asked_only: bool = False
+    camera: bool = False  # landmarks of a simulated camera are fused in
+    true_facing: bool = False  # the truth's facing stands in for the predicted one
 
     def settings(self, base: AvatarSettings) -> AvatarSettings:
         out = base
@@ -25,6 +27,8 @@ class Row:
 
 CHAIN_ROWS: tuple[Row, ...] = (
     Row("ours", "the chain as it is"),
+    Row("fused", "a simulated camera's landmarks correct the facing", camera=True),
+    Row("true_facing", "the true facing of the pelvis fed in: what remains is the matching's own", true_facing=True),
     Row("hmd_forward", "facing = headset forward", (("orientation", "predictor", "hmd_forward"),)),
     Row("drag", "no matching: a standing pose dragged along with IK", (("post", "foot_lock", False),), drag=True),
     Row("no_foot_lock", "matching without foot lock", (("post", "foot_lock", False),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import TOES, contacts, contacts_of
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.kinds import KINDS, kinds_of
+from mm_ros.core.landmark_simulation import COMMON, LandmarkSimulation, Sighting, simulate_landmarks
 from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
 from mm_ros.core.skeleton import PARENTS
 from mm_ros.core.still import StillStage
@@ -47,6 +48,7 @@ class Task:
     clip: Clip | None = None
     session: Session | None = None
     keep: bool = False  # poses, for a report
+    camera: LandmarkSimulation = COMMON
 
 
 def task_of(
@@ -92,8 +94,11 @@ def run_one(task: Task) -> Outcome:
     hashes: dict[str, str] = {}
     kept: dict[str, Any] = {}
     for row in task.rows:
+        if (row.camera and task.clip is None) or (row.true_facing and truth is None):
+            continue  # a recorded user has no body for a camera to see
         avatar = make_avatar(row, task.settings, database, calibration)
-        result = run_chain(track, avatar)
+        told = true_facing(truth, track) if row.true_facing and truth is not None else None
+        result = run_chain(track, avatar, told, sightings=_sightings(task, track) if row.camera else ())
         taken = taken_of(track, result)
         rows[row.name] = measure.of_chain(result, taken, calibration, avatar.skeleton, truth, limit)
         hashes[row.name] = pose_hash(result)
@@ -133,6 +138,19 @@ def input_of(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArr
     assert session is not None
     calibration = session.calibration or Calibration()
     return track_of_session(session), calibration, truth_of_session(session), np.zeros(0, np.int8)
+
+
+def _sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
+    assert task.clip is not None
+    camera = replace(task.camera, seed=task.camera.seed + task.simulation.seed)
+    return simulate_landmarks(task.clip, camera, int(track.stamps_ns[0]), track)
+
+
+def true_facing(truth: Truth, track: TrackerTrack) -> Any:
+    """(F,) of the pelvis, at the trackers' samples: a waist tracker without an error."""
+    seconds = (track.stamps_ns - track.stamps_ns[0]) * 1e-9
+    yaw = np.unwrap(m.facing_of_pelvis(truth.positions))
+    return np.interp(seconds, np.arange(len(yaw)) * measure.DT, yaw)
 
 
 def truth_of(clip: Clip) -> Truth:
