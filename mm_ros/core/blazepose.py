@@ -11,13 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mm_ros.core.jit import njit
 from mm_ros.core.landmarks import COUNT
-from mm_ros.core.types import F32, F64
-
-U8 = NDArray[np.uint8]
+from mm_ros.core.types import F32, F64, U8
 
 DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
 STRIDES = (8, 16, 32, 32, 32)

@@ -59,7 +59,7 @@ class FusionSettings(Settings):
     error_lasts: float = setting(2.0, "how long the network stays wrong in the same way", "s", 0.05, 60.0)
     network_doubt: float = setting(1.3, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
     camera_bias: float = setting(0.04, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
-    max_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
+    correction_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
 
 
 SMALLEST_SIGMA = 0.09  # rad; networks are surer of themselves than they should be
@@ -158,7 +158,7 @@ class FusionStage:
             self._wear(frame, predicted.yaw, dt)
         worn = [ROLES[w.role] for w in self._worn if s.use_worn and frame.state[w.role] == TRACKED]
         self._by = ["landmarks"] * (t - self._heard_s < SILENT_S) + worn
-        limit = min(s.max_rate * dt, MAX_STEP)
+        limit = min(s.correction_rate * dt, MAX_STEP)
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
     def _offsets(self) -> F64:

@@ -15,6 +15,7 @@ from mm_ros.core.skeleton import Skeleton
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+U8 = NDArray[np.uint8]
 
 ROLES: tuple[str, ...] = ("head", "left_hand", "right_hand", "waist", "left_foot", "right_foot")
 (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE) = range(6)

@@ -11,7 +11,7 @@ from mm_ros.core import blazepose as bp
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import COUNT, Landmarks
 from mm_ros.core.one_euro import OneEuro
-from mm_ros.core.types import F32
+from mm_ros.core.types import F32, F64, U8
 from mm_ros.io.pose_models import TfliteModel, model_paths
 
 Network = Callable[[F32], list[F32]]
@@ -53,7 +53,7 @@ class BlazePose:
         if self._smooth is not None:
             self._smooth.reset()
 
-    def step(self, image: bp.U8, stamp_ns: int) -> Landmarks | None:
+    def step(self, image: U8, stamp_ns: int) -> Landmarks | None:
         """`image` (H, W, 3), red first. None: nobody there."""
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or min(image.shape[:2]) < 16:
             came = f"{image.shape} {image.dtype}"
@@ -77,14 +77,14 @@ class BlazePose:
         image_share = pixels[:COUNT] / np.array(image.shape[1::-1])
         return self._told(stamp_ns, bp.world_of(world, region), visibility[:COUNT], image_share, presence)
 
-    def _find(self, image: bp.U8) -> bp.Region | None:
+    def _find(self, image: U8) -> bp.Region | None:
         self.detections += 1
         box = bp.whole(image)
         boxes, scores = self._networks.detector(bp.cut(image, *box, bp.DETECTOR_SIZE, -1.0, 1.0, False))
         found = bp.detections(boxes[0], scores[0, :, 0], self.least_detection)
         return bp.region_of(found[0], box) if found else None
 
-    def _told(self, stamp_ns: int, world: bp.F64, visibility: bp.F64, image: bp.F64, presence: float) -> Landmarks:
+    def _told(self, stamp_ns: int, world: F64, visibility: F64, image: F64, presence: float) -> Landmarks:
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         self._last_ns = stamp_ns
         visible = visibility.astype(np.float32)
