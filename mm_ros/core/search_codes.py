@@ -1,7 +1,7 @@
-"""Features in one byte a column: where the codes lie, and a query in codes.
+"""Features as whole numbers of 16 bits: where the codes lie, and a query in codes.
 
-Four neighbouring columns form a group: one instruction sums their squares. A group's sum is scaled by the smallest
-weight in it, per code (columns without weight are masked out): never too large.
+Steps are such that a difference of one code costs the same in every column under the usual weights: then the squares of
+all columns sum up in whole numbers, sixteen sums at once. Other weights come in as a factor of 16 bits a column.
 """
 
 from __future__ import annotations
@@ -11,95 +11,66 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.core.jit import njit
-from mm_ros.core.simd import BAD_NUMBER, BYTES, LANES, LAST_CODE, LEAN, encode16
 from mm_ros.core.types import F32
 
-U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
 
-TAIL = 0.0005  # of the frames on either side do not widen the range by more than …
-REACH = 0.3  # … this share of it; what lies beyond is clamped, which is still a bound
-
-# How far to trust codes for a query.
-BAD, ROUGH, ROWS, BOXES = -1, 0, 1, 2
+PAIR = 2  # columns that share one 32-bit sum
+WIDE = 32  # columns of a query that are encoded at a time
+STEP = 4  # columns that the sums take at a time: two pairs
+MAX_COLUMNS = 128
+TAIL = 0.0005  # of the frames on either side are outliers, when they lie …
+OUTLIER = 1.0  # … farther out than the range of the others is wide: those are clamped, which is still a bound
+REACH = 0.1  # of the range are left free on either side for queries
+LEAST_ROOT = 1 / 16  # no column gets steps this much coarser than another for its small usual weight
+MARGIN = 1e-9  # codes; more than float64 rounds away
+FACTOR = 65535.0  # of the column with the largest weight
 
 
 class CodeSpace(NamedTuple):
-    base: F32  # where code 0 is, a column; padded to whole 16s
-    per_unit: F32  # codes a unit, a column
+    """Of each column; padded to whole 32s."""
+
+    base: F32  # where code 0 is
+    per_unit: F32  # codes a unit
+    unit: NDArray[np.float64]  # a code's square, in squared units
     closed_below: F32  # 1 where no frame lies below code 0, else 0
     closed_above: F32  # 1 where no frame lies above the last code
 
 
+def last_code(columns: int) -> int:
+    """So that the squares of all columns fit into 31 bits."""
+    padded = -(-columns // STEP) * STEP
+    return min(32766, int(np.sqrt((2**31 - 1) / padded)) - 1)
+
+
 def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpace:
-    """Steps such that a difference of one code costs the same in all columns of a group, under the usual weights."""
     columns = features.shape[1]
-    padded = -(-columns // LANES) * LANES
     sample = features[:: max(1, len(features) // 20000)].astype(np.float64)
     usual = np.quantile(sample, [TAIL, 1 - TAIL], axis=0)
-    reach = REACH * (usual[1] - usual[0])
-    low, high = features.min(axis=0), features.max(axis=0)
-    middle, width = np.zeros(padded), np.zeros(padded)
-    bottom, top = np.maximum(low, usual[0] - reach), np.minimum(high, usual[1] + reach)
-    middle[:columns], width[:columns] = (bottom + top) / 2, (top - bottom) * 1.001
-    root = np.ones(padded)
-    if usual_weights is not None and (usual_weights > 0).all():
-        root[:columns] = np.sqrt(usual_weights)
-    step = (width * root).reshape(-1, BYTES).max(axis=1).repeat(BYTES) / root / LAST_CODE
-    step[step < 1e-9] = 1.0  # padding, or columns that never vary
-    base = (middle - LAST_CODE / 2 * step).astype(np.float32)
-    per_unit = (1 / step).astype(np.float32)
-    closed = np.ones((2, padded), np.float32)
-    at_low, at_high = ((v - base[:columns]) * per_unit[:columns].astype(np.float64) for v in (low, high))
-    closed[:, :columns] = at_low >= 0, at_high <= LAST_CODE
-    return CodeSpace(base, per_unit, closed[0], closed[1])
+    width = OUTLIER * (usual[1] - usual[0])
+    low, high = features.min(axis=0).astype(np.float64), features.max(axis=0).astype(np.float64)
+    bottom, top = np.maximum(low, usual[0] - width), np.minimum(high, usual[1] + width)
+    reach = REACH * (top - bottom)
+    bottom, top = bottom - reach, top + reach
+    root = np.ones(columns)
+    if usual_weights is not None and (usual_weights > 0).any():
+        root = np.sqrt(usual_weights.astype(np.float64))
+        root = np.maximum(root, root.max() * LEAST_ROOT)
+    step = ((top - bottom) * root).max() / root / last_code(columns)
+    step[step < 1e-30] = 1.0  # nothing varies
+    base, per_unit = bottom.astype(np.float32), (1 / step).astype(np.float32)
+    at_low, at_high = ((v - base) * per_unit.astype(np.float64) for v in (low, high))
+    padding = (0, -columns % WIDE)
+    closed = (np.pad(v.astype(np.float32), padding) for v in (at_low >= 0, at_high <= last_code(columns)))
+    unit = 1 / per_unit.astype(np.float64) ** 2
+    return CodeSpace(np.pad(base, padding), np.pad(per_unit, padding), np.pad(unit, padding), *closed)
 
 
-def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U8:
-    """(…, D) values → (…, groups, 4) codes, rounded down or up, clamped. Infinite values (padding) are welcome."""
+def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U16:
+    """(…, D) values → (…, pairs, 2) codes, rounded down or up, clamped. Infinite values (padding) are welcome."""
     columns = values.shape[-1]
-    groups = -(-columns // BYTES)
-    at = (values.astype(np.float64) - space.base[:columns]) * space.per_unit[:columns].astype(np.float64)
-    codes = np.full((*values.shape[:-1], groups * BYTES), LAST_CODE if upwards else 0, np.uint8)
-    codes[..., :columns] = np.clip(np.ceil(at) if upwards else np.floor(at), 0, LAST_CODE)
-    return codes.reshape(*values.shape[:-1], groups, BYTES)
-
-
-def to_upper_half(values: F32, *, upwards: bool) -> U16:
-    """The upper 16 bits of float32, rounded down (towards -inf) or up."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    negative = (bits >> 31) == 1
-    away_from_zero = ~negative if upwards else negative
-    cut = (bits & 0xFFFF) != 0
-    out: U16 = ((bits >> 16) + (away_from_zero & cut)).astype(np.uint16)
-    return out
-
-
-@njit(**LEAN)
-def encode_query(
-    base: Any, per_unit: Any, below: Any, above: Any, query: Any, weights: Any,
-    codes: Any, code_weights: Any, groups: Any, scratch: Any,
-) -> Any:  # fmt: skip
-    """A query (padded to whole 16s) in codes, and one weight a group.
-
-    Gives trust, and what lies beyond the range costs.
-    """
-    found = 0
-    columns = base.shape[0]
-    for first in range(0, columns, LANES):
-        found |= encode16(first, base, per_unit, query, weights, codes, code_weights, scratch, below, above)
-    if found & BAD_NUMBER:
-        return BAD, np.float32(0)
-    sane: Any = True
-    beyond = np.float32(0)
-    for group in range(groups):
-        weight = code_weights[group * BYTES]
-        weight = weight if weight < np.float32(np.inf) else np.float32(0)  # no weight in the group
-        sane = sane and (weight == 0 or np.float32(1e-25) < weight < np.float32(1e25))
-        code_weights[group] = weight  # never ahead of what is still to be read
-        for k in range(BYTES):
-            beyond += scratch[group * BYTES + k]
-    if not sane or not beyond < np.float32(1e30):
-        return ROUGH, np.float32(0)
-    return (BOXES if found == 0 else ROWS), beyond
+    at = (values - space.base[:columns].astype(np.float64)) * space.per_unit[:columns].astype(np.float64)
+    padded = -(-columns // STEP) * STEP
+    codes = np.zeros((*values.shape[:-1], padded), np.uint16)
+    codes[..., :columns] = np.clip(np.ceil(at) if upwards else np.floor(at), 0, last_code(columns))
+    return codes.reshape(*values.shape[:-1], padded // PAIR, PAIR)

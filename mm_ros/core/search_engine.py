@@ -26,7 +26,7 @@ from mm_ros.core.types import F32
 BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
-FORMAT = 1  # of stored indices: another number, and older ones are built anew
+FORMAT = 2  # of stored indices: another number, and older ones are built anew
 SEAL = "made_of"
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _TICK_SIGNATURE = (

@@ -8,14 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.jit import njit
 from mm_ros.core.search_base import I32, I64, Corpus
-from mm_ros.core.search_codes import make_code_space, to_codes, to_upper_half
+from mm_ros.core.search_codes import MAX_COLUMNS, last_code, make_code_space, to_codes
 from mm_ros.core.search_tree import NO_FRAME, TreeIndex
-from mm_ros.core.simd import LANES, MAX_COLUMNS
+from mm_ros.core.simd import LANES
 from mm_ros.core.types import F32
 
 TOP_BLOCKS = 16  # a level more when the top one has more blocks than this
-_SAMPLE = 1024  # leaves that say in which direction a large set is longest
+RUN = 4  # consecutive frames that stay together
+RUNS = LANES // RUN  # of a leaf
+_SAMPLE = 512  # runs that tell how a set is best halved
+_CANDIDATES = 6
 
 
 def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
@@ -23,40 +27,39 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
     if columns > MAX_COLUMNS:
         raise MmRosError(f"the tree takes up to {MAX_COLUMNS} columns, came {columns}; use the engine 'boxes'")
     space = make_code_space(corpus.features, usual_weights)
-    frames = _leaves(corpus)
-    centers = _leaf_centers(corpus, frames)
-    if usual_weights is not None:
-        centers *= np.sqrt(usual_weights)
-    frames = np.ascontiguousarray(frames[_close_together(centers)])
-    real = frames != NO_FRAME
-    rows = corpus.features[np.where(real, frames, 0)]
+    frames = _leaves(corpus, np.ones(columns, np.float32) if usual_weights is None else np.sqrt(usual_weights))
+    row_codes, low, high = _codes_of_leaves(space, corpus.features, frames)
     tags = corpus.tags[frames]
-    level = _Level(
-        np.where(real[..., None], rows, np.inf).min(axis=1),
-        np.where(real[..., None], rows, -np.inf).max(axis=1),
-        np.bitwise_or.reduce(np.where(real, tags, np.uint64(0)), axis=1),
-        np.bitwise_and.reduce(np.where(real, tags, ~np.uint64(0)), axis=1),
-    )
+    level = _Level(low, high, np.bitwise_or.reduce(tags, axis=1), np.bitwise_and.reduce(tags, axis=1))
     levels = [level.blocks()]
     while len(levels[-1].low) > TOP_BLOCKS:
         levels.append(levels[-1].parents().blocks())
     sizes = [len(block.low) for block in levels]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     children = [_children(level.count, starts[-1] if i == 0 else starts[i - 1]) for i, level in enumerate(levels)]
-    low, high = (np.concatenate([getattr(block, side) for block in levels]) for side in ("low", "high"))
-    codes = np.stack([to_codes(space, low, upwards=False), to_codes(space, high, upwards=True)], axis=3)
-    boxes = np.stack([to_upper_half(low, upwards=False), to_upper_half(high, upwards=True)], axis=3)
+    boxes = [np.stack([_lanes_inside(block.low), _lanes_inside(block.high)], axis=2) for block in levels]
     return TreeIndex(
-        frames=frames,
-        row_codes=aligned(_lanes_inside(to_codes(space, rows, upwards=False))),
-        box_codes=aligned(codes.transpose(0, 2, 3, 1, 4).reshape(len(low), -1, 2, 4 * LANES)),
-        boxes=aligned(boxes.transpose(0, 2, 3, 1)),
-        any_tags=np.concatenate([block.any_tags for block in levels]),
-        all_tags=np.concatenate([block.all_tags for block in levels]),
+        frames=aligned(frames),
+        row_codes=aligned(row_codes),
+        row_tags=aligned(tags.reshape(-1)),
+        box_codes=aligned(np.concatenate(boxes)),
+        any_tags=aligned(np.concatenate([block.any_tags for block in levels]).reshape(-1)),
+        all_tags=aligned(np.concatenate([block.all_tags for block in levels]).reshape(-1)),
         children=np.concatenate(children),
-        top=np.array([starts[-2], starts[-1]], np.int32),
+        top=np.array([starts[-2], starts[-1], len(levels), last_code(columns)], np.int32),
         **space._asdict(),
     )
+
+
+def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, Any]:
+    """Codes of the rows as they are kept, and of the boxes (leaves, pairs, 2), a part at a time: it is much memory."""
+    rows, low, high = [], [], []
+    for part in np.array_split(frames, -(-len(frames) // 4096)):
+        values = features[part]
+        rows.append(_lanes_inside(to_codes(space, values, upwards=False)))
+        low.append(to_codes(space, values.min(axis=1), upwards=False))
+        high.append(to_codes(space, values.max(axis=1), upwards=True))
+    return np.concatenate(rows), np.concatenate(low), np.concatenate(high)
 
 
 class _Level:
@@ -67,7 +70,7 @@ class _Level:
         self.count = count or len(low)
 
     def blocks(self) -> _Level:
-        padding = (np.inf, -np.inf, np.uint64(0), ~np.uint64(0))
+        padding = (np.uint16(0), np.uint16(0), np.uint64(0), ~np.uint64(0))
         values = (self.low, self.high, self.any_tags, self.all_tags)
         low, high, any_tags, all_tags = (_sixteens(v, p) for v, p in zip(values, padding, strict=True))
         return _Level(low, high, any_tags, all_tags, self.count)
@@ -90,9 +93,9 @@ def _children(count: int, first: int) -> I32:
     return np.stack([first + np.arange(blocks) * LANES, (1 << lanes) - 1], axis=1).astype(np.int32)
 
 
-def _lanes_inside(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(leaves, 16, groups, 4) → (leaves, groups, 64)"""
-    return codes.transpose(0, 2, 1, 3).reshape(len(codes), codes.shape[2], 4 * LANES)
+def _lanes_inside(codes: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """(n, 16, pairs, 2) → (n, pairs, 32)"""
+    return codes.transpose(0, 2, 1, 3).reshape(len(codes), codes.shape[2], -1)
 
 
 def aligned(values: NDArray[Any]) -> NDArray[Any]:
@@ -104,46 +107,104 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _leaves(corpus: Corpus) -> I32:
-    """Runs of 16 consecutive searchable frames; a clip's last run is padded."""
-    leaves = []
+def _leaves(corpus: Corpus, root_weights: F32) -> I32:
+    """(leaves, 16) searchable frames: runs of consecutive ones, those together that are close.
+
+    Where a clip ends within a run, and where the last leaf is not full, a frame is there twice, which harms nothing.
+    """
+    runs = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):
-        count = -(-(stop - start) // LANES)
-        frames = np.arange(start, start + count * LANES, dtype=np.int32).reshape(count, LANES)
-        leaves.append(np.where(frames < stop, frames, np.int32(NO_FRAME)))
-    if not any(len(leaf) for leaf in leaves):  # nothing to search: one leaf of padding
+        runs.append(np.minimum(np.arange(start, start + -(-(stop - start) // RUN) * RUN, dtype=np.int32), stop - 1))
+    frames = np.concatenate(runs).reshape(-1, RUN) if runs else np.zeros((0, RUN), np.int32)
+    if not len(frames):
         return np.full((1, LANES), NO_FRAME, np.int32)
-    return np.concatenate(leaves)
+    centers = np.zeros((len(frames), corpus.features.shape[1]), np.float32)
+    for i in range(RUN):
+        centers += corpus.features[frames[:, i]]
+    frames = frames[_close_together(centers * root_weights)]
+    missing = np.repeat(frames[-1:], -len(frames) % RUNS, axis=0)
+    return np.concatenate([frames, missing]).reshape(-1, LANES).astype(np.int32)
 
 
-def _leaf_centers(corpus: Corpus, frames: I32) -> F32:
-    real = frames != NO_FRAME
-    total = (corpus.features[np.where(real, frames, 0)] * real[..., None]).sum(axis=1)
-    return np.asarray(total / np.maximum(real.sum(axis=1), 1)[:, None], np.float32)
-
-
-def _close_together(centers: F32) -> I64:
-    """An order in which each 16, 256, … neighbours are close: halved across the longest direction, again and again."""
-    order = np.arange(len(centers))
-    todo = [(0, len(centers))]
-    while todo:
+@njit
+def _close_together(points: F32) -> I64:
+    """An order in which each 4 runs (a leaf), 64 (a block), … are close: halved across one column, again and again."""
+    order = np.arange(len(points))
+    todo = [(0, len(points))]
+    while len(todo) > 0:
         start, stop = todo.pop()
         count = stop - start
-        if count <= LANES:
+        if count <= RUNS:
             continue
-        unit = LANES
+        unit = RUNS
         while unit * LANES < count:
             unit *= LANES
-        part = order[start:stop]
         left = min(unit * -(-count // (2 * unit)), count - 1)
-        points = centers[part]
-        along = np.einsum("ij,j->i", points, _longest_direction(points))  # not BLAS: its threads only get in the way
-        order[start:stop] = part[np.argpartition(along, left)]
-        todo += [(start, start + left), (start + left, stop)]
+        column = _column_to_halve(points, order, start, stop, count <= RUNS * LANES)
+        _halve(points[:, column], order, start, stop, start + left)
+        todo.append((start, start + left))
+        todo.append((start + left, stop))
     return order
 
 
-def _longest_direction(points: F32) -> F32:
-    sample = points[:: max(1, len(points) // _SAMPLE)]
-    sample = sample - sample.mean(axis=0)
-    return np.asarray(np.linalg.eigh(np.einsum("ij,ik->jk", sample, sample))[1][:, -1], np.float32)
+@njit
+def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_block: bool) -> int:
+    """That of the largest variance; within a block the one of several that takes the most variance out of all."""
+    columns = points.shape[1]
+    step = max(1, (stop - start) // _SAMPLE)
+    mean, square = np.zeros(columns), np.zeros(columns)
+    count = 0
+    for i in range(start, stop, step):
+        count += 1
+        for c in range(columns):
+            value = np.float64(points[order[i], c])
+            mean[c] += value
+            square[c] += value * value
+    mean /= count
+    variance = square / count - mean * mean
+    if not within_block:
+        return int(np.argmax(variance))
+    best, best_gain = 0, -1.0
+    upper = np.zeros(columns)
+    for _ in range(min(_CANDIDATES, columns)):
+        candidate = int(np.argmax(variance))
+        variance[candidate] = -1
+        upper[:] = 0
+        above = 0
+        for i in range(start, stop, step):
+            if points[order[i], candidate] > mean[candidate]:
+                above += 1
+                for c in range(columns):
+                    upper[c] += points[order[i], c]
+        gain = 0.0
+        if 0 < above < count:
+            for c in range(columns):
+                gain += (upper[c] - above * mean[c]) ** 2  # between the halves, up to a factor
+            gain /= above * (count - above)
+        if gain > best_gain:
+            best, best_gain = candidate, gain
+    return best
+
+
+@njit
+def _halve(values: F32, order: I64, start: int, stop: int, middle: int) -> None:
+    """Quickselect: no value before the middle is larger than one behind it."""
+    low, high = start, stop - 1
+    while low < high:
+        pivot = values[order[(low + high) // 2]]
+        i, j = low, high
+        while i <= j:
+            while values[order[i]] < pivot:
+                i += 1
+            while values[order[j]] > pivot:
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            return
