@@ -73,7 +73,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     return Bvh(
         tuple(names), np.array(parents, np.int64), np.array(offsets), tuple(channels),
         np.array([i for i, _ in tips], np.int64), np.array([t for _, t in tips]).reshape(-1, 3),
-        1 / clip.rate, np.round(np.concatenate(columns, axis=1), 6), clip.name,
+        1 / clip.rate, np.concatenate(columns, axis=1).round(6), clip.name,
     )  # fmt: skip
 
 
