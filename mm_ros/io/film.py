@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mm_ros.core.body_shape import bones, capsules, room_joints
+from mm_ros.core.body_shape import room_joints
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import F64, AvatarPose
-from mm_ros.io.render import ACCENT, BODY, GHOST, Camera, Image, follow, render
+from mm_ros.io.body_mesh import skin
+from mm_ros.io.render import BODY, GHOST, Camera, Image, Shape, follow, render
 
 BESIDE_M = 1.1  # between ours and the truth
 
@@ -35,26 +36,30 @@ def film(
     paths = np.array([_floor(actor) for actor in actors])
     target = _smoothed(paths[0])
     side = np.array([-np.sin(bearing), np.cos(bearing), 0.0])
-    shapes = [bones(a.skeleton) for a in actors]
     out = []
     for i in range(len(target)):
         middle = target[i] + side[:2] * BESIDE_M * (len(actors) - 1) / 2
-        camera = _camera(middle, len(actors), bearing)
-        parts, colors = [], []
-        for k, (actor, shape) in enumerate(zip(actors, shapes, strict=True)):
-            pose = actor.poses[i]
-            if pose is None:
-                continue
-            body = capsules(shape, *room_joints(pose))
-            shift = k * BESIDE_M * side
-            body[:, :3] += shift
-            body[:, 3:6] += shift
-            parts.append(body)
-            colors.append(np.tile(actor.color, (len(body), 1)))
-        out.append(render(np.concatenate(parts), np.concatenate(colors), camera, width, height))
+        there = [(k * BESIDE_M * side, actor, actor.poses[i]) for k, actor in enumerate(actors)]
+        shapes = [
+            figure(actor.skeleton, *room_joints(pose), actor.color, shift) for shift, actor, pose in there if pose
+        ]
+        out.append(render(shapes, _camera(middle, len(actors), bearing), width, height))
         if progress:
             progress(i + 1, len(target))
     return out
+
+
+def figure(
+    skeleton: Skeleton,
+    positions: F64,
+    rotations: F64,
+    color: tuple[float, float, float] = BODY,
+    shift: F64 | tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> Shape:
+    """One body, by its joints in the room, for `render`."""
+    mesh = skin(skeleton)
+    vertices, normals = mesh.posed(positions, rotations)
+    return Shape(vertices + np.asarray(shift), normals, mesh.faces, color)
 
 
 def _camera(at: F64, actors: int, bearing: float) -> Camera:
@@ -80,4 +85,4 @@ def _smoothed(path: F64, half: int = 6) -> F64:
     return np.stack([np.convolve(padded[:, k], window, mode="valid") for k in range(2)], -1)
 
 
-__all__ = ["ACCENT", "BODY", "GHOST", "Actor", "film"]
+__all__ = ["BODY", "GHOST", "Actor", "figure", "film"]

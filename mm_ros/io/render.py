@@ -1,4 +1,4 @@
-"""Pictures of bodies without a screen: capsules by ray casting, with a floor, a shadow and soft light.
+"""Pictures of bodies without a screen: triangles over a floor, with a soft shadow.
 
 For the demo without a browser, reports and docs. Arrays in, pixels out; `write_gif` needs pillow (extra `viewer`).
 """
@@ -22,9 +22,21 @@ from mm_ros.io.files import write_whole
 
 Image = NDArray[np.uint8]
 
-SKY_LOW, SKY_HIGH = (0.93, 0.94, 0.96), (0.80, 0.85, 0.92)
-BODY, GHOST, ACCENT = (0.35, 0.52, 0.78), (0.78, 0.72, 0.62), (0.90, 0.45, 0.25)
+BODY, GHOST, ACCENT = (0.25, 0.46, 0.80), (0.80, 0.72, 0.58), (0.90, 0.45, 0.25)
+DEVICE = (0.13, 0.14, 0.16)
+SKY_LOW, SKY_HIGH = (0.945, 0.95, 0.96), (0.76, 0.82, 0.90)
 SUN = np.array([0.35, 0.25, 0.9]) / np.linalg.norm([0.35, 0.25, 0.9])
+SHADOW_CELL_M, SHADOW_BLUR = 0.012, 2
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A mesh in the room: vertices and normals (V, 3), triangles (F, 3), one colour 0 … 1."""
+
+    vertices: F64
+    normals: F64
+    faces: NDArray[np.uint32]
+    color: tuple[float, float, float] = BODY
 
 
 @dataclass(frozen=True)
@@ -50,119 +62,149 @@ def follow(x: float, y: float, distance: float = 4.2, bearing: float = -0.9, hei
     return Camera(eye, (x, y, 0.85))
 
 
-def render(
-    capsules: F64, colors: F64, camera: Camera, width: int = 480, height: int = 480, smooth: int = 2
-) -> Image:
-    """`capsules` (B, 8): start, end, radii; `colors` (B, 3) in 0 … 1. `smooth`² samples a pixel."""
+def render(shapes: Sequence[Shape], camera: Camera, width: int = 480, height: int = 480, smooth: int = 2) -> Image:
+    """`smooth`² samples a pixel."""
     w, h = width * smooth, height * smooth
     out = np.empty((h, w, 3), np.float32)
-    depth = np.full((h, w), np.inf, np.float32)
+    depth = np.full((h, w), np.inf)
     eye, axes = np.array(camera.eye, np.float64), camera.axes()
     zoom = h / 2 / math.tan(camera.fov / 2)
-    _ground(out, depth, eye, axes, zoom, np.ascontiguousarray(capsules, np.float64), SUN)
-    for capsule, color in zip(np.asarray(capsules, np.float64), np.asarray(colors, np.float64), strict=True):
-        _draw(out, depth, eye, axes, zoom, capsule, color, SUN)
+    shadow, corner = _shadow(shapes)
+    _ground(out, depth, eye, axes, zoom, shadow, corner, SHADOW_CELL_M)
+    for shape in shapes:
+        seen = (np.asarray(shape.vertices, np.float64) - eye) @ axes.T
+        normals = np.asarray(shape.normals, np.float64)
+        _draw(out, depth, seen, normals, shape.faces, axes, zoom, np.array(shape.color), SUN)
     small = out.reshape(height, smooth, width, smooth, 3).mean(axis=(1, 3))
     pixels: Image = np.clip(small * 255 + 0.5, 0, 255).astype(np.uint8)
     return pixels
 
 
+def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
+    """How much of the sun is hidden, on a grid of the floor around all shapes, and the grid's first corner."""
+    flat = [np.asarray(s.vertices[:, :2] - s.vertices[:, 2:] * (SUN[:2] / SUN[2]), np.float64) for s in shapes]
+    if not flat:
+        return np.zeros((1, 1)), np.zeros(2)
+    margin = (2 * SHADOW_BLUR + 2) * SHADOW_CELL_M
+    corner = np.min([f.min(0) for f in flat], axis=0) - margin
+    size = np.ceil((np.max([f.max(0) for f in flat], axis=0) + margin - corner) / SHADOW_CELL_M).astype(int) + 1
+    grid = np.zeros(size)
+    for f, s in zip(flat, shapes, strict=True):
+        _fill(grid, (f - corner) / SHADOW_CELL_M, s.faces)
+    for _ in range(2):  # two boxes are nearly a bell
+        for axis in (0, 1):
+            grid = np.mean([np.roll(grid, k, axis) for k in range(-SHADOW_BLUR, SHADOW_BLUR + 1)], axis=0)
+    return grid, corner
+
+
 @njit
-def _ground(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, capsules: Any, sun: Any) -> None:
-    """Sky, floor with a half-metre grid, and the shadow of the capsules."""
+def _fill(grid: Any, points: Any, faces: Any) -> None:
+    """Cells below the triangles become 1."""
+    for k in range(len(faces)):
+        ax, ay = points[faces[k, 0], 0], points[faces[k, 0], 1]
+        bx, by = points[faces[k, 1], 0], points[faces[k, 1], 1]
+        cx, cy = points[faces[k, 2], 0], points[faces[k, 2], 1]
+        area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+        if area == 0:
+            continue
+        for i in range(math.ceil(min(ax, bx, cx)), math.floor(max(ax, bx, cx)) + 1):
+            for j in range(math.ceil(min(ay, by, cy)), math.floor(max(ay, by, cy)) + 1):
+                u = ((bx - i) * (cy - j) - (by - j) * (cx - i)) / area
+                v = ((cx - i) * (ay - j) - (cy - j) * (ax - i)) / area
+                if u >= 0 and v >= 0 and u + v <= 1:
+                    grid[i, j] = 1.0
+
+
+@njit
+def _ground(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, shadow: Any, corner: Any, cell: float) -> None:
+    """Sky, and a floor with a half-metre grid that fades into it."""
     h, w = depth.shape
     for i in range(h):
         for j in range(w):
             u, v = (j + 0.5 - w / 2) / zoom, (h / 2 - i - 0.5) / zoom
+            dx = axes[0, 0] * u + axes[1, 0] * v + axes[2, 0]
+            dy = axes[0, 1] * u + axes[1, 1] * v + axes[2, 1]
             dz = axes[0, 2] * u + axes[1, 2] * v + axes[2, 2]
-            share = 0.5 - 0.5 * (h / 2 - i) / (h / 2)
+            high = min(1.0, max(0.0, 4.0 * dz / math.sqrt(dx * dx + dy * dy + dz * dz)))
             for c in range(3):
-                out[i, j, c] = SKY_HIGH[c] + (SKY_LOW[c] - SKY_HIGH[c]) * share
+                out[i, j, c] = SKY_LOW[c] + (SKY_HIGH[c] - SKY_LOW[c]) * high
             if dz >= -1e-3:
                 continue
             t = -eye[2] / dz
-            x = eye[0] + t * (axes[0, 0] * u + axes[1, 0] * v + axes[2, 0])
-            y = eye[1] + t * (axes[0, 1] * u + axes[1, 1] * v + axes[2, 1])
+            x, y = eye[0] + t * dx, eye[1] + t * dy
             depth[i, j] = t
             gx, gy = abs(2 * x - round(2 * x)), abs(2 * y - round(2 * y))
-            line = min(gx, gy) < 0.012 + 0.0012 * t
-            shade = 0.72 if line else 0.82
-            light = 1.0 - 0.45 * _shadow(x, y, capsules, sun)
-            fog = min(1.0, max(0.0, (t - 6.0) / 14.0))
+            mx, my = abs(x - round(x)) * 2, abs(y - round(y)) * 2
+            wide = 0.008 + 0.0014 * t
+            shade = 0.80 if min(mx, my) < 1.3 * wide else 0.855 if min(gx, gy) < wide else 0.90
+            shade *= 1.0 - 0.42 * _sample(shadow, (x - corner[0]) / cell, (y - corner[1]) / cell)
+            fog = min(1.0, max(0.0, (t - 4.5) / 11.0))
+            fog = fog * fog * (3 - 2 * fog)
             for c in range(3):
-                floor = shade * light * (0.97 + 0.03 * c)
-                out[i, j, c] = floor * (1 - fog) + SKY_LOW[c] * fog
+                out[i, j, c] = shade * (0.97 + 0.015 * c) * (1 - fog) + SKY_LOW[c] * fog
 
 
 @njit
-def _shadow(x: float, y: float, capsules: Any, sun: Any) -> float:
-    """How much the capsules hide the sun from a point of the floor, with a soft edge."""
-    dark = 0.0
-    for k in range(len(capsules)):
-        ax = capsules[k, 0] - capsules[k, 2] * sun[0] / sun[2]
-        ay = capsules[k, 1] - capsules[k, 2] * sun[1] / sun[2]
-        bx = capsules[k, 3] - capsules[k, 5] * sun[0] / sun[2]
-        by = capsules[k, 4] - capsules[k, 5] * sun[1] / sun[2]
-        dx, dy = bx - ax, by - ay
-        along = ((x - ax) * dx + (y - ay) * dy) / max(dx * dx + dy * dy, 1e-12)
-        along = min(1.0, max(0.0, along))
-        away = math.hypot(x - ax - along * dx, y - ay - along * dy)
-        radius = capsules[k, 6] + along * (capsules[k, 7] - capsules[k, 6])
-        soft = 0.03
-        dark = max(dark, min(1.0, max(0.0, (radius + soft - away) / (2 * soft))))
-    return dark
+def _sample(grid: Any, x: float, y: float) -> float:
+    if not (0 <= x < grid.shape[0] - 1 and 0 <= y < grid.shape[1] - 1):
+        return 0.0
+    i, j = int(x), int(y)
+    u, v = x - i, y - j
+    low = grid[i, j] * (1 - v) + grid[i, j + 1] * v
+    high = grid[i + 1, j] * (1 - v) + grid[i + 1, j + 1] * v
+    return float(low * (1 - u) + high * u)
 
 
 @njit
-def _draw(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, capsule: Any, color: Any, sun: Any) -> None:
-    """One tapered capsule, as a row of spheres so close that they look like one body."""
-    length = math.sqrt(
-        (capsule[3] - capsule[0]) ** 2 + (capsule[4] - capsule[1]) ** 2 + (capsule[5] - capsule[2]) ** 2
-    )
-    thin = max(min(capsule[6], capsule[7]), 1e-3)
-    n = max(2, math.ceil(length / (0.25 * thin)))
-    for k in range(n + 1):
-        s = k / n
-        x = capsule[0] + s * (capsule[3] - capsule[0])
-        y = capsule[1] + s * (capsule[4] - capsule[1])
-        z = capsule[2] + s * (capsule[5] - capsule[2])
-        _draw_sphere(out, depth, eye, axes, zoom, x, y, z, capsule[6] + s * (capsule[7] - capsule[6]), color, sun)
-
-
-@njit
-def _draw_sphere(
-    out: Any, depth: Any, eye: Any, axes: Any, zoom: float, x: float, y: float, z: float, r: float, color: Any, sun: Any
+def _draw(
+    out: Any, depth: Any, seen: Any, normals: Any, faces: Any, axes: Any, zoom: float, color: Any, sun: Any
 ) -> None:
+    """Triangles of one shape, `seen` from the camera (right, up, forward), with a normal for each pixel."""
     h, w = depth.shape
-    px, py, pz = x - eye[0], y - eye[1], z - eye[2]
-    cx = axes[0, 0] * px + axes[0, 1] * py + axes[0, 2] * pz
-    cy = axes[1, 0] * px + axes[1, 1] * py + axes[1, 2] * pz
-    cz = axes[2, 0] * px + axes[2, 1] * py + axes[2, 2] * pz
-    if cz < 2 * r:
-        return
-    reach = zoom * r / (cz - r) + 1
-    j0, j1 = int(max(0, w / 2 + zoom * cx / cz - reach)), int(min(w - 1, w / 2 + zoom * cx / cz + reach))
-    i0, i1 = int(max(0, h / 2 - zoom * cy / cz - reach)), int(min(h - 1, h / 2 - zoom * cy / cz + reach))
-    for i in range(i0, i1 + 1):
-        for j in range(j0, j1 + 1):
-            u, v = (j + 0.5 - w / 2) / zoom, (h / 2 - i - 0.5) / zoom
-            a = u * u + v * v + 1
-            b = u * cx + v * cy + cz
-            disc = b * b - a * (cx * cx + cy * cy + cz * cz - r * r)
-            if disc < 0:
-                continue
-            t = (b - math.sqrt(disc)) / a
-            if t <= 0 or t >= depth[i, j]:
-                continue
-            depth[i, j] = t
-            nx, ny, nz = (t * u - cx) / r, (t * v - cy) / r, (t - cz) / r
-            gx = nx * axes[0, 0] + ny * axes[1, 0] + nz * axes[2, 0]
-            gy = nx * axes[0, 1] + ny * axes[1, 1] + nz * axes[2, 1]
-            gz = nx * axes[0, 2] + ny * axes[1, 2] + nz * axes[2, 2]
-            sunlit = max(0.0, gx * sun[0] + gy * sun[1] + gz * sun[2])
-            light = 0.55 + 0.5 * sunlit + 0.12 * max(0.0, -nz)
-            for c in range(3):
-                out[i, j, c] = min(1.0, color[c] * light)
+    for k in range(len(faces)):
+        a, b, c = faces[k, 0], faces[k, 1], faces[k, 2]
+        az, bz, cz = seen[a, 2], seen[b, 2], seen[c, 2]
+        if min(az, bz, cz) < 0.05:
+            continue
+        ax, ay = w / 2 + zoom * seen[a, 0] / az, h / 2 - zoom * seen[a, 1] / az
+        bx, by = w / 2 + zoom * seen[b, 0] / bz, h / 2 - zoom * seen[b, 1] / bz
+        cx, cy = w / 2 + zoom * seen[c, 0] / cz, h / 2 - zoom * seen[c, 1] / cz
+        area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+        if area >= 0:  # seen from behind, or edge on
+            continue
+        j0, j1 = max(0, math.floor(min(ax, bx, cx))), min(w - 1, math.ceil(max(ax, bx, cx)))
+        i0, i1 = max(0, math.floor(min(ay, by, cy))), min(h - 1, math.ceil(max(ay, by, cy)))
+        for i in range(i0, i1 + 1):
+            for j in range(j0, j1 + 1):
+                x, y = j + 0.5, i + 0.5
+                u = ((bx - x) * (cy - y) - (by - y) * (cx - x)) / area
+                v = ((cx - x) * (ay - y) - (cy - y) * (ax - x)) / area
+                s = 1 - u - v
+                if u < 0 or v < 0 or s < 0:
+                    continue
+                t = 1 / (u / az + v / bz + s / cz)
+                if t >= depth[i, j]:
+                    continue
+                depth[i, j] = t
+                nx = u * normals[a, 0] + v * normals[b, 0] + s * normals[c, 0]
+                ny = u * normals[a, 1] + v * normals[b, 1] + s * normals[c, 1]
+                nz = u * normals[a, 2] + v * normals[b, 2] + s * normals[c, 2]
+                _shade(out, i, j, nx, ny, nz, axes, color, sun)
+
+
+@njit
+def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any, color: Any, sun: Any) -> None:
+    """Sun, a sky that is brighter than the floor, and a rim of light where the surface turns away."""
+    size = max(math.sqrt(nx * nx + ny * ny + nz * nz), 1e-9)
+    nx, ny, nz = nx / size, ny / size, nz / size
+    sunlit = max(0.0, nx * sun[0] + ny * sun[1] + nz * sun[2])
+    facing = max(0.0, -(nx * axes[2, 0] + ny * axes[2, 1] + nz * axes[2, 2]))
+    gx, gy, gz = sun[0] - axes[2, 0], sun[1] - axes[2, 1], sun[2] - axes[2, 2]  # halfway to the eye
+    shine = max(0.0, (nx * gx + ny * gy + nz * gz) / max(math.sqrt(gx * gx + gy * gy + gz * gz), 1e-9))
+    light = 0.42 + 0.16 * nz + 0.52 * sunlit + 0.10 * facing
+    for c in range(3):
+        value = color[c] * light + 0.10 * shine**24 + 0.10 * (1 - facing) ** 3 * SKY_LOW[c]
+        out[i, j, c] = min(1.0, value)
 
 
 def write_gif(path: Path, frames: Sequence[Image], rate: float) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.body_shape import bones, capsules
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.skeleton import PARENTS
+from mm_ros.io.film import figure
 from mm_ros.io.render import ACCENT, BODY, GHOST, contact_sheet, follow, render, write_png
 from mm_ros.offline.explain import Explanation
 
@@ -19,11 +19,10 @@ def write_picture(path: Path, database: MotionDatabase, e: Explanation) -> None:
     shown = [(e.winner.frame, BODY)]
     shown += [(e.current.frame, ACCENT)] if e.current else []
     shown += [(c.frame, GHOST) for c in e.runners_up]
-    shape = bones(database.skeleton)
     pictures = []
     for frame, color in shown:
         p, q = np.array(database.positions[frame], np.float64), np.array(database.rotations[frame], np.float64)
         p[0], q[0] = 0.0, (1.0, 0.0, 0.0, 0.0)
-        body = capsules(shape, *rot.forward_kinematics(PARENTS, p, q))
-        pictures.append(render(body, np.tile(color, (len(body), 1)), follow(0, 0, 3.4), 240, 300))
+        body = figure(database.skeleton, *rot.forward_kinematics(PARENTS, p, q), color)
+        pictures.append(render([body], follow(0, 0, 3.4), 240, 300))
     write_png(path, contact_sheet(pictures, len(pictures)))

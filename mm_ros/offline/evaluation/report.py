@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.body_shape import bones, capsules
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.skeleton import PARENTS, Skeleton
+from mm_ros.core.skeleton import PARENTS
 from mm_ros.core.types import F64
 from mm_ros.io.files import write_whole
+from mm_ros.io.film import figure
 from mm_ros.io.render import BODY, GHOST, follow, render, write_gif
 from mm_ros.offline.evaluation import measure, table
 from mm_ros.offline.evaluation.evaluate import Evaluation
@@ -143,23 +143,14 @@ def pair(o: Outcome, t: float, width: int = 340, height: int = 300) -> Any:
     i = int(np.clip(np.searchsorted(result.stamps_ns, result.stamps_ns[0] + t * 1e9), 0, len(result) - 1))
     local = [a[i].astype(np.float64) for a in (result.pose.positions, result.pose.rotations)]
     local[0][0], local[1][0] = result.pose.root[i, :3], result.pose.root[i, 3:]
-    bodies = [(_capsules(o.kept["skeleton"], *rot.forward_kinematics(PARENTS, *local)), BODY)]
+    shapes = [figure(o.kept["skeleton"], *rot.forward_kinematics(PARENTS, *local), BODY)]
     if truth is not None:
         f = min(round(t * measure.RATE), len(truth.positions) - 1)
-        ghost = _capsules(o.kept["skeleton"], truth.positions[f], truth.rotations[f])
-        ghost[:, :3] += BESIDE
-        ghost[:, 3:6] += BESIDE
-        bodies.append((ghost, GHOST))
+        there = [np.asarray(a[f], np.float64) for a in (truth.positions, truth.rotations)]
+        shapes.append(figure(o.kept["skeleton"], there[0], there[1], GHOST, BESIDE))
     x, y = result.pose.root[i, :2]
-    camera = follow(float(x), float(y) + 0.5 * (len(bodies) - 1), 4.2, bearing=-0.5)
-    return render(
-        np.concatenate([b for b, _ in bodies]), np.concatenate([np.tile(c, (len(b), 1)) for b, c in bodies]),
-        camera, width, height,
-    )  # fmt: skip
-
-
-def _capsules(skeleton: Skeleton, p: F64, q: F64) -> F64:
-    return capsules(bones(skeleton), np.asarray(p, np.float64), np.asarray(q, np.float64))
+    camera = follow(float(x), float(y) + 0.5 * (len(shapes) - 1), 4.2, bearing=-0.5)
+    return render(shapes, camera, width, height)
 
 
 def _png(picture: Any) -> str:
