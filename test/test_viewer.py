@@ -1,36 +1,24 @@
 """The viewer: meshes, scene and panel with the real viser; the page itself in a real headless Chromium."""
 
-import shutil
-import socket
 import time
 
 import numpy as np
 import pytest
+from browser import CHROMIUM, FLAGS, free_port
 
 pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 
 import viser
 
 from mm_ros.core.body_shape import bones
+from mm_ros.core.features import default_layout
 from mm_ros.core.settings import Spec
-from mm_ros.core.skeleton import HEAD, J, default_skeleton
+from mm_ros.core.skeleton import HEAD, default_skeleton
 from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
 from mm_ros.viewing import meshes
-from mm_ros.viewing.panels import Panel, slider_range
-from mm_ros.viewing.scene import AvatarScene
-
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
-]  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from mm_ros.viewing.features import feature_vectors
+from mm_ros.viewing.panels import Panel, slider_range, slider_step
+from mm_ros.viewing.scene import TRAIL_PIECES, AvatarScene, Trail
 
 
 @pytest.fixture
@@ -50,10 +38,6 @@ def test_a_capsule_is_closed_and_looks_outward():
     sized = np.linalg.norm(normals, axis=1) > 1e-9
     outward = ((a - middle) * normals).sum(1)[sized]
     assert (outward > 0).mean() > 0.95
-
-
-def test_every_joint_but_the_root_has_a_shape():
-    assert set(meshes.body(default_skeleton())) == set(range(1, J))
 
 
 def test_the_body_follows_the_pose(server):
@@ -85,6 +69,43 @@ def test_trackers_and_wish_are_drawn(server):
 def test_a_slider_keeps_to_the_settings_range():
     assert slider_range(0.1, Spec("", low=0.0, high=10.0)) == (0.0, 0.5)
     assert slider_range(2.0, Spec("", low=1.0, high=3.0)) == (1.0, 3.0)
+
+
+def test_a_slider_moves_in_round_steps():
+    assert [slider_step(0.0, high) for high in (0.5, 1.0, 2.5, 180.0)] == [0.005, 0.01, 0.02, 1.0]
+
+
+def test_a_value_set_elsewhere_is_shown_even_beyond_the_slider(server):
+    panel = Panel(server, lambda *_: None)
+    panel.settings.add("node", 0, {"lead": (1.0, Spec("", low=0.0, high=100.0))})
+    slider = panel.settings._handles[("node", "lead")]
+    panel.settings.show("node", "lead", 42.0)
+    assert slider.value == 42.0
+    assert slider.max >= 42.0
+
+
+def test_features_are_read_by_their_names():
+    layout = default_layout()
+    found = feature_vectors(layout.column_names, np.arange(layout.size, dtype=float))
+    assert [round(t, 2) for t in sorted(found.positions)] == [0.33, 0.67, 1.0]
+    assert found.positions[1.0].tolist() == [4, 5, 0]
+    assert found.joints["right_foot"].tolist() == [15, 16, 17]
+    assert found.velocities["hips"].tolist() == [24, 25, 26]
+    places, ways = found.path(np.array([1.0, 2.0, 0.0, 1.0, 0, 0, 0]))
+    assert places[0].tolist() == [1, 2, 0]
+    assert places[-1].tolist() == [5, 7, 0]
+    assert len(ways) == 4
+
+
+def test_the_trail_keeps_its_last_metres(server):
+    trail = Trail(server, "/a/trail")
+    for i in range(2000):
+        trail.extend((0.05 * i, 0.0, 0.0))
+    assert len(trail._pieces) == TRAIL_PIECES
+    assert trail._pieces[-1].points[-1, -1, 0] == pytest.approx(0.05 * 1999)
+    ends = [p.points[-1, -1, 0] for p in trail._pieces]
+    starts = [p.points[0, 0, 0] for p in trail._pieces]
+    assert ends[:-1] == pytest.approx(starts[1:])  # without holes
 
 
 def test_the_panel_lists_the_avatars(server):
@@ -145,7 +166,7 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
         browser.close()
         assert outside == []
     assert empty.shape == before.shape
-    assert panel.camera.value == "follow"
+    assert panel.avatar.value == "–"
 
 
 def wait_for_change(page, before: np.ndarray, seconds: float = 20.0) -> np.ndarray:

@@ -29,6 +29,9 @@ class DatabaseSettings(Settings):
         "",
         "pose database to search; empty is the procedural one that mm_ros makes itself (engine learned: none at all)",
     )
+    runners_up: bool = setting(
+        False, "tell the next best places in `match` too; takes longer than the search itself"
+    )
     follow: str = setting("", "source of `trajectory` to follow; empty follows the first that comes")
 
 
@@ -76,7 +79,8 @@ class MotionMatcher(AvatarNode):
         trajectory = trajectory_from_ros(msg)
         if not self._follows(trajectory.source):
             return
-        self._stage.explain = self._match.get_subscription_count() > 0
+        heard = self._match.get_subscription_count() > 0
+        self._stage.explain = heard and self.settings(DatabaseSettings).runners_up
         began_s = time.perf_counter()
         result = self._stage.step(trajectory)
         if result is None:
@@ -86,8 +90,8 @@ class MotionMatcher(AvatarNode):
         if match.searched:
             self._search_s = max(self._search_s, time.perf_counter() - began_s)
         self._pose.publish(avatar_pose_to_ros(pose))
-        if self._stage.explain:
-            self._match.publish(match_to_ros(match, pose, self._database.layout.column_names))
+        if heard:
+            self._match.publish(match_to_ros(match, pose, self._database, self._stage.scale))
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band
 

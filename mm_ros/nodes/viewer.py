@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -9,29 +11,34 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
-from rclpy.parameter import Parameter
-from rclpy.parameter_client import AsyncParameterClient
+from rclpy.clock import Clock, ClockType
+from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from mm_ros import graph
-from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
     skeleton_from_ros,
-    stamp_from_ros,
     trackers_from_ros,
     trajectory_from_ros,
 )
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.observer import errors
 from mm_ros.ros.qos import message_class, subscription_qos
-from mm_ros.viewing.panels import Panel, settings_of
-from mm_ros.viewing.scene import AvatarScene
+from mm_ros.ros.remote_settings import RemoteSettings, live_settings
+from mm_ros.viewing.cameras import Camera
+from mm_ros.viewing.features import feature_vectors
+from mm_ros.viewing.panels import Panel
+from mm_ros.viewing.scene import AvatarScene, furnish
 
 STREAMS = ("pose", "matched_pose", "truth", "trackers", "trajectory", "match")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
+BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
+REPORT_S, LOOK_S = 0.2, 1.0
+KEPT_TRUTHS = 100
+GONE_S = 3.0  # an avatar of which nothing came for so long, and whose topic is gone, leaves the page
 
 
 @dataclass(frozen=True)
@@ -44,16 +51,24 @@ class ViewerSettings(Settings):
 
 @dataclass
 class Seen:
-    """One avatar: its scene, the newest message a topic, and figures since the last report."""
+    """One avatar: its scene, the newest message a topic (serialized: most are never looked at), and figures."""
 
     scene: AvatarScene
-    newest: dict[str, Any] = field(default_factory=dict)
+    newest: dict[str, bytes] = field(default_factory=dict)
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
+    truths: dict[int, bytes] = field(default_factory=dict)
+    compared: tuple[bytes, bytes] | None = None  # the newest pose and the truth of the same stamp
+    match: Any = None
     searched: Any = None  # the last Match of a frame in which a search ran
-    truths: dict[int, Any] = field(default_factory=dict)
-    facing_error: float = float("nan")
-    root_error: float = float("nan")
+    subscriptions: list[Any] = field(default_factory=list)
+    last_s: float = field(default_factory=time.monotonic)
+
+
+def stamp_of(raw: bytes) -> int:
+    """All our messages begin with a header, so that the stamp stands behind the 4 bytes of encapsulation."""
+    seconds, nanoseconds = struct.unpack_from("<iI", raw, 4)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
 
 class Viewer(AvatarNode):
@@ -61,81 +76,103 @@ class Viewer(AvatarNode):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        try:
-            import viser
-        except ImportError:
-            raise MmRosError("the viewer needs viser: pip install 'mm_ros[viewer]'") from None
         s = self.settings(ViewerSettings)
-        self._server = viser.ViserServer(s.host, s.port, verbose=False)
+        self._server = serve(s.host, s.port)
         self._actions: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
+        furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._parameters: dict[str, AsyncParameterClient] = {}
-        self._furnish()
-        self.create_timer(1.0, self._look_for_avatars)
-        self.create_timer(1.0 / s.view_rate, self._draw)
-        self.create_timer(0.2, self._report)
-        self._look_for_avatars()
+        self._cameras: dict[int, Camera] = {}
+        self._services: dict[str, Any] = {}
+        self._fields = live_settings()
+        names = {node: tuple(fields) for node, fields in self._fields.items()}
+        show = self._panel.settings.show
+        self._settings = RemoteSettings(self, names, self._found_settings, show, self._say)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)  # a paused replay is looked at, too
+        for period_s, callback in (
+            (1.0 / s.view_rate, self._draw), (REPORT_S, self._report), (LOOK_S, self._look),
+        ):  # fmt: skip
+            self.create_timer(period_s, self.guarded("timer", callback), clock=steady)
+        self._look()
         self.get_logger().info(f"the avatar is at http://{s.host}:{self._server.get_port()}")
         self.start()
 
     # ---- what there is to see
 
-    def _furnish(self) -> None:
-        scene = self._server.scene
-        scene.set_up_direction("+z")
-        scene.add_grid("/floor", 40.0, 40.0, cell_size=0.5, section_size=1.0, plane_opacity=0.0, shadow_opacity=0.25)
-        self._server.initial_camera.position = (2.1, -2.1, 1.5)
-        self._server.initial_camera.look_at = (0.0, 0.0, 0.9)
-
-    def _look_for_avatars(self) -> None:
+    def _look(self) -> None:
         wanted = [a.strip() for a in self.settings(ViewerSettings).avatars.split(",") if a.strip()]
+        there = set()
         for topic, types in self.get_topic_names_and_types():
             name, _, last = topic.strip("/").rpartition("/")
-            if last != "pose" or "mm_ros/msg/AvatarPose" not in types or name in self._seen:
-                continue
+            if last == "pose" and "mm_ros/msg/AvatarPose" in types and self.count_publishers(topic):
+                there.add(name)
+        for name in sorted(there - self._seen.keys()):
             if not wanted or name in wanted:
                 self._add(name)
+        now = time.monotonic()
+        for name in [n for n, seen in self._seen.items() if n not in there and now - seen.last_s > GONE_S]:
+            self._remove(name)
+        self._settings.look()
 
     def _add(self, name: str) -> None:
-        seen = self._seen[name] = Seen(AvatarScene(self._server, name, len(self._seen)))
+        index = next(i for i in range(len(self._seen) + 1) if i not in [s.scene.index for s in self._seen.values()])
+        seen = self._seen[name] = Seen(AvatarScene(self._server, name, index))
         for topic in STREAMS:
-            self._subscribe(name, topic, lambda msg, topic=topic: self._receive(seen, topic, msg))
+            self._subscribe(seen, topic, lambda raw, topic=topic: self._receive(seen, topic, raw), raw=True)
         for topic, layers in LATCHED.items():
-            self._subscribe(name, topic, lambda msg, layers=layers: self._shape(seen, layers, msg))
-        self._panel.avatars(tuple(self._seen))
-        if len(self._seen) == 1:
-            for node in graph.NODES:
-                fields = settings_of(node)
-                if fields and not node.optional and "vr" in node.controls:
-                    self._panel.settings.add(node.name, fields)
+            self._subscribe(seen, topic, lambda msg, layers=layers: self._shape(seen, layers, msg))
+        self._list_avatars()
 
-    def _subscribe(self, avatar: str, topic: str, callback: Any) -> None:
-        t = graph.TOPICS[topic]
-        self.create_subscription(message_class(t.type), f"/{avatar}/{t.name}", callback, subscription_qos(t.qos))
+    def _remove(self, name: str) -> None:
+        seen = self._seen.pop(name)
+        for subscription in seen.subscriptions:
+            self.destroy_subscription(subscription)
+        seen.scene.remove()
+        self._list_avatars()
 
-    def _receive(self, seen: Seen, topic: str, msg: Any) -> None:
-        seen.newest[topic] = msg
-        if topic == "match" and msg.searched:
-            seen.searched = msg
-        if topic == "pose":
-            now_ns = self.get_clock().now().nanoseconds
-            seen.latencies_s.append((now_ns - stamp_from_ros(msg.header.stamp)) * 1e-9)
-            seen.received.append(time.monotonic())
-            self.health.step(stamp_from_ros(msg.header.stamp))
-        if topic in ("pose", "truth"):
-            self._compare(seen, topic, msg)
+    def _list_avatars(self) -> None:
+        if self._seen:
+            self._panel.avatars(tuple(self._seen))
+            self._watch(self._panel.avatar.value)
+        for seen in self._seen.values():
+            seen.scene.named(len(self._seen) > 1)
 
-    def _compare(self, seen: Seen, topic: str, msg: Any) -> None:
-        """Error against the truth of the same stamp, which the bridge publishes long before the pose is there."""
-        stamp = stamp_from_ros(msg.header.stamp)
+    def _watch(self, name: str) -> None:
+        """Buttons, settings and figures are about this avatar from now on."""
+        if name == self._settings.avatar:
+            return
+        self._panel.settings.clear()
+        self._panel.plots.clear()
+        self._settings.watch(name)
+        self._settings.look()
+        for path in [p for p in self._services if not p.startswith(f"/{name}/")]:
+            self.destroy_client(self._services.pop(path))
+
+    def _subscribe(self, seen: Seen, topic: str, callback: Any, raw: bool = False) -> None:
+        t, name = graph.TOPICS[topic], seen.scene.name
+        qos = subscription_qos(t.qos)
+        kind = message_class(t.type)
+        guarded = self.guarded(topic, callback)
+        seen.subscriptions.append(self.create_subscription(kind, f"/{name}/{t.name}", guarded, qos, raw=raw))
+
+    def _receive(self, seen: Seen, topic: str, raw: bytes) -> None:
+        seen.newest[topic] = raw
+        seen.last_s = time.monotonic()
         if topic == "truth":
-            seen.truths[stamp] = msg
-            while len(seen.truths) > 100:
+            seen.truths[stamp_of(raw)] = raw
+            while len(seen.truths) > KEPT_TRUTHS:
                 seen.truths.pop(next(iter(seen.truths)))
-        elif stamp in seen.truths:
-            facing, root = errors(msg, seen.truths[stamp])
-            seen.facing_error, seen.root_error = float(np.degrees(facing)), 100 * root
+        elif topic == "pose":
+            stamp = stamp_of(raw)
+            seen.latencies_s.append((self.get_clock().now().nanoseconds - stamp) * 1e-9)
+            seen.received.append(seen.last_s)
+            self.health.step(stamp)
+            if stamp in seen.truths:  # the bridge publishes it long before the pose is there
+                seen.compared = (raw, seen.truths[stamp])
+        elif topic == "match":
+            match = seen.match = decoded(topic, raw)
+            if match.searched:
+                seen.searched = match
 
     def _shape(self, seen: Seen, layers: tuple[str, ...], msg: Any) -> None:
         for layer in layers:
@@ -145,46 +182,38 @@ class Viewer(AvatarNode):
 
     def _draw(self) -> None:
         self._act()
+        self._settings.tick()
+        if not self._server.get_clients():
+            return
         with self._server.atomic():
             for seen in self._seen.values():
                 self._draw_one(seen)
         self._move_cameras()
 
     def _draw_one(self, seen: Seen) -> None:
-        take = {t: seen.newest.pop(t) for t in STREAMS if t in seen.newest and t != "match"}
-        try:
-            for topic, layer in (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched")):
-                if topic in take:
-                    seen.scene.body(layer, avatar_pose_from_ros(take[topic]))
-            if "trackers" in take:
-                seen.scene.trackers(trackers_from_ros(take["trackers"]))
-            if "trajectory" in take:
-                seen.scene.wish(trajectory_from_ros(take["trajectory"]))
-        except MmRosError as error:
-            self.health.refuse(str(error))
+        take = {t: seen.newest.pop(t) for t in STREAMS if t in seen.newest}
+        for topic, layer in BODIES:
+            if topic in take and (layer == "body" or seen.scene.shown(layer)):
+                seen.scene.body(layer, avatar_pose_from_ros(decoded(topic, take[topic])))
+        if "trackers" in take:
+            seen.scene.trackers(trackers_from_ros(decoded("trackers", take["trackers"])))
+        if "trajectory" in take:
+            seen.scene.wish(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
+        if "match" in take and seen.searched is not None:
+            names = seen.searched.feature_names
+            asked, found = seen.searched.query_physical, seen.searched.winner_physical
+            seen.scene.match(feature_vectors(names, asked), feature_vectors(names, found))
 
     def _move_cameras(self) -> None:
         seen = self._seen.get(self._panel.avatar.value)
-        mode = self._panel.camera.value
-        if seen is None or mode == "orbit":
-            self._followed = None
-            return
-        for client in self._server.get_clients().values():
-            if mode == "follow":
-                self._follow(client, seen)
-            else:
-                eyes = seen.scene.head + np.array([0.0, 0.0, 0.08])
-                client.camera.position = tuple(eyes)
-                client.camera.look_at = tuple(eyes + rot.rotate(seen.scene.head_wxyz, np.array([1.0, 0.0, 0.0])))
-
-    def _follow(self, client: Any, seen: Seen) -> None:
-        """The camera goes along with the avatar; the user's own turning and zooming stay."""
-        target = np.array([*seen.scene.root[:2], 0.9])
-        moved = target - np.asarray(client.camera.look_at)
-        if np.linalg.norm(moved) > 0.02:
-            step = moved * 0.15
-            client.camera.position = tuple(np.asarray(client.camera.position) + step)
-            client.camera.look_at = tuple(np.asarray(client.camera.look_at) + step)
+        clients = self._server.get_clients()
+        for gone in self._cameras.keys() - clients.keys():
+            del self._cameras[gone]
+        for number, client in clients.items():
+            if number not in self._cameras:
+                self._cameras[number] = Camera(client, self._panel.view)
+            if seen is not None and seen.received:
+                self._cameras[number].move(seen.scene)
 
     # ---- what the user wants
 
@@ -197,37 +226,42 @@ class Viewer(AvatarNode):
             if action == "show":
                 for seen in self._seen.values():
                     seen.scene.visible(*details)
+            elif action == "beside":
+                for seen in self._seen.values():
+                    seen.scene.beside(*details)
             elif action == "set":
-                self._set(*details)
+                self._settings.set(*details)
+            elif action == "watch":
+                self._watch(*details)
             else:
                 self._call(action)
 
-    def _set(self, node: str, name: str, value: Any) -> None:
-        target = f"/{self._panel.avatar.value}/{node}"
-        client = self._parameters.setdefault(target, AsyncParameterClient(self, target))
-        if not client.services_are_ready():
-            self._say(f"{target} does not answer")
-            return
-        done = client.set_parameters([Parameter(name, value=value)])
-        done.add_done_callback(lambda f: self._answered(name, value, f.result().results[0]))
-
-    def _answered(self, name: str, value: Any, result: Any) -> None:
-        self._say(f"{name} = {value}" if result.successful else f"{name} was refused: {result.reason}")
+    def _found_settings(self, node: str, values: dict[str, Any]) -> None:
+        fields = {name: (values[name], spec) for name, (_, spec) in self._fields[node].items()}
+        self._panel.settings.add(node, list(self._fields).index(node), fields)
 
     def _call(self, action: str) -> None:
-        nodes = [n.name for n in graph.NODES if "vr" in n.controls] if action == "reset" else [""]
-        for node in nodes:
-            path = "/".join(part for part in ("", self._panel.avatar.value, node, action) if part or part == "")
-            client = self.create_client(Trigger, path)
-            if client.service_is_ready() or client.wait_for_service(timeout_sec=0.05):
-                client.call_async(Trigger.Request()).add_done_callback(lambda f: self._say(f.result().message))
-            elif not node:
-                self._say(f"nobody offers {path}")
+        avatar = self._panel.avatar.value
+        nodes = [n for n in self._fields if n != self.NAME] if action == "reset" else [""]
+        paths = [f"/{avatar}/{node}/{action}" if node else f"/{avatar}/{action}" for node in nodes]
+        offered = [p for p, types in self.get_service_names_and_types() if p in paths]
+        if not offered:
+            self._say(f"nobody offers /{avatar}/{action}", True)
+        for path in offered:
+            if path not in self._services:
+                self._services[path] = self.create_client(Trigger, path)
+            self._services[path].call_async(Trigger.Request()).add_done_callback(self._called)
 
-    def _say(self, text: str) -> None:
+    def _called(self, future: Any) -> None:
+        answer = future.result()
+        self._say(answer.message, not answer.success)
+
+    def _say(self, text: str, bad: bool = False) -> None:
         self.get_logger().info(text)
+        if bad:
+            self._panel.settings.note(f"**{text}**")
         for client in self._server.get_clients().values():
-            client.add_notification("mm_ros", text, auto_close_seconds=4.0)
+            client.add_notification("", text, auto_close_seconds=8.0 if bad else 3.0, color="red" if bad else "blue")
 
     # ---- figures
 
@@ -236,20 +270,51 @@ class Viewer(AvatarNode):
         if seen is None:
             return
         now = time.monotonic()
-        recent = [t for t in seen.received if now - t < 2.0]
-        rate = len(recent) / 2.0
+        rate = sum(1 for t in seen.received if now - t < 2.0) / 2.0
         late = float(np.percentile(seen.latencies_s, 99)) * 1e3 if seen.latencies_s else float("nan")
-        figures = {"facing": seen.facing_error, "root": seen.root_error, "latency": late, "rate": rate}
-        self._panel.plots.add(now, figures)
-        self._panel.status.content = f"**{self._panel.avatar.value}** · {rate:.0f} Hz · p99 {late:.1f} ms"
-        match = seen.newest.get("match")
-        lines = [f"facing error {seen.facing_error:.1f}° · root error {seen.root_error:.1f} cm"]
-        if match is not None:
-            lines.append(f"clip **{match.clip}** at {match.time:.2f} s, frame {match.frame}, band {match.band or '–'}")
+        figures = {"latency": late, "rate": rate}
+        if seen.compared is not None:
+            facing, root = errors(*(decoded("pose", raw) for raw in seen.compared))
+            figures |= {"facing": float(np.degrees(facing)), "root": 100 * root}
+            seen.compared = None
         if seen.searched is not None:
-            s = seen.searched
-            lines.append(f"search cost {s.cost:.2f}, playing on {s.continue_cost:.2f} ({s.reason})")
-        self._panel.figures.content = "\n\n".join(lines)
+            figures["cost"] = float(seen.searched.cost)
+        if not self._server.get_clients():
+            return
+        self._panel.plots.add(now, figures)
+        self._panel.status.content = f"**{self._panel.avatar.value}** · {rate:.0f} Hz · latency p99 {late:.1f} ms"
+        self._panel.figures.content = told(figures, seen.match, seen.searched)
 
     def close(self) -> None:
         self._server.stop()
+
+
+def serve(host: str, port: int) -> Any:
+    try:
+        import viser
+    except ImportError:
+        raise MmRosError("the viewer needs viser: pip install 'mm_ros[viewer]'") from None
+    with socket.socket() as probe:  # viser would take another port in silence
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            why = error.strerror
+            raise MmRosError(f"cannot serve the page at {host}:{port} ({why}); choose another port") from None
+    return viser.ViserServer(host, port, verbose=False)
+
+
+def decoded(topic: str, raw: bytes) -> Any:
+    return deserialize_message(raw, message_class(graph.TOPICS[topic].type))
+
+
+def told(figures: dict[str, float], match: Any, searched: Any) -> str:
+    lines = []
+    if "facing" in figures:
+        lines.append(f"facing error **{figures['facing']:.1f}°** · root error **{figures['root']:.1f} cm**")
+    if match is not None:
+        lines.append(f"clip **{match.clip or match.engine}** at {match.time:.2f} s, frame {match.frame}")
+        lines.append(f"height band {match.band or '–'}")
+    if searched is not None:
+        lines.append(f"search: cost {searched.cost:.2f}, playing on {searched.continue_cost:.2f} ({searched.reason})")
+    return "\n\n".join(lines)

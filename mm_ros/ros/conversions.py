@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import Joy
 from std_msgs.msg import Header
 
+from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import COUNT, Landmarks
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
@@ -286,7 +287,9 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
 # ---- match
 
 
-def match_to_ros(m: Match, pose: AvatarPose, names: tuple[str, ...] = ()) -> MatchMsg:
+def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = None, scale: float = 1.0) -> MatchMsg:
+    """With a database also the features' names and values in root space, as large as the user."""
+    told = database if m.query.size else None
     return MatchMsg(
         header=header(m.stamp_ns),
         epoch=m.epoch,
@@ -301,12 +304,24 @@ def match_to_ros(m: Match, pose: AvatarPose, names: tuple[str, ...] = ()) -> Mat
         reason=m.reason,
         cost=float(m.cost),
         continue_cost=float(m.continue_cost),
-        feature_names=list(names) if m.query.size else [],
+        feature_names=list(told.layout.column_names) if told else [],
         query=floats(m.query),
         winner=floats(m.winner),
+        query_physical=floats(_physical(told, m.query, scale)),
+        winner_physical=floats(_physical(told, m.winner, scale)),
         runner_up_frames=m.runner_up_frames.astype(np.uint32),
         runner_up_costs=floats(m.runner_up_costs),
     )
+
+
+def _physical(database: MotionDatabase | None, normalized: Any, scale: float) -> Any:
+    if database is None:
+        return np.zeros(0)
+    out = np.asarray(normalized) * database.feature_std + database.feature_mean
+    for f in database.layout.features:
+        if f.kind in ("trajectory_position", "joint_position", "joint_velocity"):
+            out[database.layout.offsets[f.name]] *= scale
+    return out
 
 
 def match_from_ros(msg: MatchMsg) -> Match:

@@ -1,4 +1,4 @@
-"""Triangles for viser: tapered capsules, headset, controllers."""
+"""Triangles of what is worn: headset, controllers, pucks, from tapered capsules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.body_shape import Bone, bones
-from mm_ros.core.skeleton import J, Skeleton
+from mm_ros.core.body_shape import Bone
 
 Mesh = tuple[NDArray[np.float32], NDArray[np.uint32]]
 
@@ -49,13 +48,6 @@ def joined(meshes: list[Mesh]) -> Mesh:
         faces.append(f + shift)
         shift += len(v)
     return np.concatenate(vertices), np.concatenate(faces).astype(np.uint32)
-
-
-def body(skeleton: Skeleton) -> dict[int, Mesh]:
-    """One mesh a joint, in the joint's axes."""
-    shape = bones(skeleton)
-    parts = {j: [capsule(b) for b in shape if b.joint == j] for j in range(1, J)}
-    return {j: joined(p) for j, p in parts.items() if p}
 
 
 def _straight(start: tuple[float, float, float], end: tuple[float, float, float], r0: float, r1: float) -> Mesh:

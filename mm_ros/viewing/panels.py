@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -9,18 +10,28 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core.settings import Spec
-from mm_ros.viewing.scene import LAYERS
+from mm_ros.viewing.scene import HIDDEN, LAYERS
 
 LABELS = {
-    "body": "avatar", "truth": "true body (ghost)", "matched": "matched pose", "trackers": "headset, controllers",
-    "wish": "wished trajectory", "feet": "planted feet", "features": "feature vectors", "trail": "trail",
+    "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
+    "wish": "wished path", "found": "matched path", "feet": "planted feet",
+    "features": "feature vectors", "trail": "trail",
 }  # fmt: skip
-HIDDEN = ("matched", "features")
-CAMERAS = ("orbit", "follow", "first person")
+HINTS = {
+    "truth": "of a synthetic or mocap user, who is known", "matched": "before head, hands and feet are put right",
+    "trackers": "headset, controllers, trackers", "wish": "blue: where the head says that the body goes",
+    "found": "orange: where the motion goes that was found", "feet": "orange: locked; yellow: touch the floor",
+    "features": "blue: asked for, orange: found; feet, and velocities of feet and hips",
+}  # fmt: skip
+BUTTONS = {
+    "user": (("calibrate", "reset"), "calibrate: stand upright first; reset: all nodes forget their state"),
+    "trackers": (("pause", "resume"), "hold the trackers: the avatar comes to a stand"),
+}
 PLOT_SECONDS, PLOT_RATE = 20.0, 5.0
 PLOTS = {
-    "facing": ("facing error", "°"), "root": ("root error", "cm"), "latency": ("latency p99", "ms"),
-    "rate": ("rate", "Hz"),
+    "facing": ("facing error", "°", "#3b82f6"), "root": ("root error", "cm", "#0d9488"),
+    "latency": ("latency p99", "ms", "#e8590c"), "rate": ("rate", "Hz", "#7048e8"),
+    "cost": ("search cost", "", "#868e96"),
 }  # fmt: skip
 
 
@@ -29,16 +40,36 @@ class Settings:
 
     def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
         self._gui, self._tab, self._send = gui, tab, send
+        self._folders: dict[str, Any] = {}
         self._handles: dict[tuple[str, str], Any] = {}
-        self._quiet = False
+        with tab:
+            self._note = gui.add_markdown("_Waiting for the nodes …_", order=-1.0)
 
-    def add(self, node: str, fields: dict[str, tuple[Any, Spec]]) -> None:
-        with self._tab, self._gui.add_folder(node, expand_by_default=False):
+    def note(self, text: str) -> None:
+        self._note.content = text
+
+    def clear(self) -> None:
+        for folder in self._folders.values():
+            folder.remove()
+        self._folders.clear()
+        self._handles.clear()
+        self.note("_Waiting for the nodes …_")
+
+    def add(self, node: str, place: int, fields: dict[str, tuple[Any, Spec]]) -> None:
+        """A folder of a node, with the values that it has now."""
+        if node in self._folders:
+            return
+        self.note("Changes go to the nodes at once, as ROS parameters.")
+        with self._tab:
+            self._folders[node] = self._gui.add_folder(node, expand_by_default=False, order=float(place))
+        with self._folders[node]:
             for name, (value, spec) in fields.items():
-                handle = self._control(name, value, spec)
-                if handle is not None:
+                changed = self._changed(node, name, type(value))
+                if isinstance(value, str) and not spec.choices:
+                    self._handles[(node, name)] = self._text(name, value, spec, changed)
+                elif (handle := self._control(name, value, spec)) is not None:
                     self._handles[(node, name)] = handle
-                    handle.on_update(self._changed(node, name, type(value)))
+                    handle.on_update(lambda event, changed=changed: changed(event, event.target))
 
     def _control(self, name: str, value: Any, spec: Spec) -> Any:
         label = name.replace("_", " ")
@@ -49,32 +80,49 @@ class Settings:
             return self._gui.add_dropdown(label, spec.choices, initial_value=value, hint=hint)
         if isinstance(value, float):
             low, high = slider_range(value, spec)
-            return self._gui.add_slider(label, low, high, (high - low) / 200, value, hint=hint)
-        if isinstance(value, str):
-            return self._gui.add_text(label, value, hint=hint)
+            return self._gui.add_slider(label, low, high, slider_step(low, high), value, hint=hint)
+        if isinstance(value, int):
+            return self._gui.add_number(label, value, spec.low, spec.high, 1, hint=hint)
         return None
 
-    def _changed(self, node: str, name: str, kind: type) -> Callable[[Any], None]:
-        def changed(event: Any) -> None:
-            if event.client is not None and not self._quiet:  # not when we set it ourselves
-                self._send(node, name, kind(event.target.value))
+    def _text(self, name: str, value: str, spec: Spec, changed: Callable[[Any, Any], None]) -> Any:
+        """Goes to the node at Enter: half a word would be refused."""
+        form = self._gui.add_form(None)
+        with form:
+            handle = self._gui.add_text(name.replace("_", " "), value, hint=f"{spec.description} [Enter]")
+        form.on_submit(lambda event: changed(event, handle))
+        return handle
+
+    def _changed(self, node: str, name: str, kind: type) -> Callable[[Any, Any], None]:
+        def changed(event: Any, handle: Any) -> None:
+            if event.client is not None:  # not when we set it ourselves
+                self._send(node, name, kind(handle.value))
 
         return changed
 
     def show(self, node: str, name: str, value: Any) -> None:
-        """The node's own value, read back."""
+        """The value that the node has, whatever the hand said."""
         handle = self._handles.get((node, name))
-        if handle is not None and handle.value != value:
-            handle.value = value
+        if handle is None or handle.value == value:
+            return
+        if hasattr(handle, "max") and hasattr(handle, "step"):  # set elsewhere, beyond what the slider shows
+            handle.min, handle.max = min(handle.min, value), max(handle.max, value)
+        handle.value = value
 
 
 def slider_range(value: float, spec: Spec) -> tuple[float, float]:
-    """The setting's range, narrowed to where a hand can aim: at most five times the default."""
+    """The setting's range, narrowed to where a hand can aim: at most five times the value."""
     low = spec.low if spec.low is not None else min(0.0, value)
     high = spec.high if spec.high is not None else max(1.0, 5 * value)
     if value > 0:
         high = min(high, max(5 * value, low + 1e-6))
-    return float(low), float(max(high, value))
+    return float(min(low, value)), float(max(high, value))
+
+
+def slider_step(low: float, high: float) -> float:
+    """A round number, a hundredth of the range or less."""
+    whole = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / 100))
+    return round(whole * max(k for k in (1, 2, 5) if k * whole <= (high - low) / 100 * (1 + 1e-9)), 9)
 
 
 class Plots:
@@ -85,63 +133,67 @@ class Plots:
 
         self._data = {name: deque[tuple[float, float]](maxlen=int(PLOT_SECONDS * PLOT_RATE)) for name in PLOTS}
         self._handles = {}
-        for name, (label, unit) in PLOTS.items():
+        for name, (label, unit, color) in PLOTS.items():
+            title = f"{label} [{unit}]" if unit else label
             self._handles[name] = gui.add_uplot(
                 (np.array([0.0, 1.0]), np.array([0.0, 0.0])),
-                (uplot.Series(label="s"), uplot.Series(label=f"{label} [{unit}]", stroke="#3b82f6", width=2)),
-                title=f"{label} [{unit}]", aspect=2.6, scales={"x": uplot.Scale(time=False)},
-                legend=uplot.Legend(show=False),
+                (uplot.Series(label="s"), uplot.Series(label=title, stroke=color, width=2)),
+                title=title, height=120, scales={"x": uplot.Scale(time=False)}, legend=uplot.Legend(show=False),
+                visible=False,
             )  # fmt: skip
 
     def add(self, t: float, values: dict[str, float]) -> None:
+        """A figure that nobody knows (the truth of a real user) has no plot."""
         for name, value in values.items():
-            if np.isfinite(value):
-                self._data[name].append((t, value))
-            if len(self._data[name]) > 1:
-                data = np.array(self._data[name])
-                self._handles[name].data = (data[:, 0] - data[-1, 0], data[:, 1])
+            data, handle = self._data[name], self._handles[name]
+            if not np.isfinite(value):
+                continue
+            data.append((t, value))
+            if len(data) > 1:
+                points = np.array(data)
+                handle.data = (points[:, 0] - points[-1, 0], points[:, 1])
+                if not handle.visible:
+                    handle.visible = True
+
+    def clear(self) -> None:
+        for name, data in self._data.items():
+            data.clear()
+            self._handles[name].visible = False
 
 
 class Panel:
     """`do(action, …)` is called from viser's threads: it must only note what is wanted."""
 
     def __init__(self, server: Any, do: Callable[..., None]):
-        self._server, self._do = server, do
+        self._do = do
         gui = server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(49, 106, 197))
+        gui.set_panel_label("mm_ros")
         tabs = gui.add_tab_group()
-        with tabs.add_tab("View"):
+        self.view = tabs.add_tab("View")
+        with self.view:
             self._add_view(gui)
-        tab = tabs.add_tab("Settings")
-        self.settings = Settings(gui, tab, lambda node, name, value: do("set", node, name, value))
-        with tab:
-            self._settings_note = gui.add_markdown("_Waiting for the nodes …_")
+        self.settings = Settings(gui, tabs.add_tab("Settings"), lambda *change: do("set", *change))
         with tabs.add_tab("Figures"):
             self.figures = gui.add_markdown("")
             self.plots = Plots(gui)
 
     def _add_view(self, gui: Any) -> None:
-        self.status = gui.add_markdown("_Waiting for an avatar …_")
-        hint = "whom camera, buttons and figures are about"
-        self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint=hint)
-        self.camera = gui.add_dropdown("camera", CAMERAS, initial_value="follow")
-        hints = {"calibrate": "stand upright first", "reset": "forget all state", "pause": "hold the trackers"}
-        for name in ("calibrate", "reset", "pause", "resume"):
-            gui.add_button(name, hint=hints.get(name)).on_click(lambda _event, name=name: self._do(name))
-        with gui.add_folder("show"):
+        self.status = gui.add_markdown("_Waiting for an avatar …_", order=0.0)
+        hint = "whom camera, buttons, settings and figures are about"
+        self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint=hint, visible=False, order=1.0)
+        self.avatar.on_update(lambda event: self._do("watch", event.target.value))
+        for place, (label, (names, hint)) in enumerate(BUTTONS.items()):
+            group = gui.add_button_group(label, names, hint=hint, order=3.0 + place)
+            group.on_click(lambda event: self._do(event.target.value))
+        with gui.add_folder("show", order=9.0):
+            beside = gui.add_checkbox("ghost beside", True, hint="or where the true body is, over the avatar")
+            beside.on_update(lambda event: self._do("beside", bool(event.target.value)))
             for layer in LAYERS:
-                box = gui.add_checkbox(LABELS[layer], layer not in HIDDEN)
+                box = gui.add_checkbox(LABELS[layer], layer not in HIDDEN, hint=HINTS.get(layer))
                 box.on_update(lambda event, layer=layer: self._do("show", layer, bool(event.target.value)))
 
     def avatars(self, names: tuple[str, ...]) -> None:
         if names and tuple(self.avatar.options) != names:
             self.avatar.options = names
-            self._settings_note.content = "Changes go to the nodes at once, as ROS parameters."
-
-
-def settings_of(node: Any) -> dict[str, tuple[Any, Spec]]:
-    """Settings of a described node that may change while it runs."""
-    out = {}
-    for kind in node.settings_types():
-        defaults = kind.defaults()
-        out.update({name: (defaults[name], spec) for name, spec in kind.specs().items() if spec.live})
-    return out
+            self.avatar.visible = len(names) > 1

@@ -7,119 +7,265 @@ from typing import Any
 
 import numpy as np
 
+from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
-from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES, Skeleton
-from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
+from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
+from mm_ros.core.types import HEAD_ROLE, LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
+from mm_ros.io.body_mesh import skin
 from mm_ros.viewing import meshes
+from mm_ros.viewing.features import FeatureVectors
 
-PALETTE = ((45, 85, 165), (170, 80, 45), (60, 125, 65), (120, 65, 140), (160, 125, 35), (40, 125, 130))
-GHOST, MATCHED, DEVICE = (215, 175, 105), (120, 120, 130), (25, 27, 32)
-WISHED, PLANTED, FEATURE, TRAIL = (40, 150, 255), (255, 120, 40), (190, 90, 230), (120, 120, 130)
-TRAIL_POINTS, TRAIL_STEP_M = 400, 0.03
+Color = tuple[int, int, int]
 
-LAYERS = ("body", "truth", "matched", "trackers", "wish", "feet", "features", "trail")
+PALETTE = ((78, 130, 214), (206, 104, 62), (80, 152, 90), (146, 90, 176), (188, 150, 54), (60, 148, 156))
+GHOST, MATCHED, DEVICE = (214, 184, 128), (150, 150, 160), (34, 36, 42)
+WISHED, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40), (245, 190, 60)
+QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
+BESIDE_M = (0.0, 1.0, 0.0)
+FLOOR_M, ABOVE_FLOOR_M = 60.0, 0.012
+TRAIL_PIECES, TRAIL_PIECE, TRAIL_STEP_M = 12, 40, 0.04
+MOVED_M, TURNED = 2e-4, 3e-4  # less cannot be seen, and is not sent
+
+LAYERS = ("body", "truth", "matched", "trackers", "wish", "found", "feet", "features", "trail")
+HIDDEN = ("matched", "features")
+
+
+def furnish(server: Any) -> None:
+    """Floor and light."""
+    scene = server.scene
+    scene.set_up_direction("+z")
+    scene.add_grid(
+        "/floor", FLOOR_M, FLOOR_M, cell_size=0.5, section_size=1.0, cell_color=(222, 226, 232),
+        section_color=(206, 211, 220), plane_color=(240, 242, 245), plane_opacity=1.0, shadow_opacity=0.3,
+        fade_distance=26.0, fade_strength=1.4, position=(0.0, 0.0, -0.002),
+    )  # fmt: skip
+    scene.configure_fog(9.0, 28.0, color=(255, 255, 255))
+    scene.configure_environment_map("studio", environment_intensity=0.25)
+    server.initial_camera.position = (2.5, -2.7, 1.6)
+    server.initial_camera.look_at = (0.0, 0.0, 0.9)
+    server.initial_camera.fov = 0.75
 
 
 class Body:
-    """A skeleton's meshes, moved joint by joint."""
+    """A skeleton's skin, moved by its bones."""
 
-    def __init__(self, server: Any, path: str, skeleton: Skeleton, color: tuple[int, int, int], opacity: float | None):
+    def __init__(self, server: Any, path: str, skeleton: Skeleton, color: Color, opacity: float | None):
         self.skeleton = skeleton
-        self._parts = {
-            j: server.scene.add_mesh_simple(
-                f"{path}/{skeleton.names[j]}", v, f, color=color, opacity=opacity, cast_shadow=opacity is None
-            )
-            for j, (v, f) in meshes.body(skeleton).items()
-        }
+        mesh = skin(skeleton)
+        self._joints = range(1, J)
+        self._mesh = server.scene.add_mesh_skinned(
+            path, mesh.vertices, mesh.faces, bone_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (J - 1, 1)),
+            bone_positions=mesh.rest[1:], skin_weights=mesh.dense_weights()[:, 1:], color=color, opacity=opacity,
+            cast_shadow=opacity is None, receive_shadow=False,
+        )  # fmt: skip
+        self._sent = [(np.full(3, np.inf), np.full(4, np.inf)) for _ in range(J)]
 
-    def show(self, pose: AvatarPose, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> None:
-        p, q = room_joints(pose)
-        for j, part in self._parts.items():
-            part.position, part.wxyz = p[j] + shift, q[j]
+    def show(self, positions: Any, rotations: Any) -> None:
+        for j in self._joints:
+            bone, (p, q) = self._mesh.bones[j - 1], self._sent[j]
+            if np.abs(positions[j] - p).max() > MOVED_M:
+                bone.position = p[:] = positions[j]
+            if np.abs(rotations[j] - q).max() > TURNED:
+                bone.wxyz = q[:] = rotations[j]
+
+    def remove(self) -> None:
+        self._mesh.remove()
+
+
+class Path:
+    """Where a root goes: a line on the floor and an arrow for each facing."""
+
+    def __init__(self, server: Any, path: str, color: Color):
+        self._server, self._path, self._color = server, path, color
+        self._line: Any = None
+        self._arrows: Any = None
+
+    def show(self, places: Any, directions: Any) -> None:
+        points = np.asarray(places, np.float32) * (1, 1, 0) + (0, 0, ABOVE_FLOOR_M)
+        tips = points[1:] + 0.2 * np.asarray(directions, np.float32)[1:]
+        segments, arrows = np.stack([points[:-1], points[1:]], 1), np.stack([points[1:], tips], 1)
+        if self._line is None or len(self._line.points) != len(segments):
+            self._line = self._server.scene.add_line_segments(
+                f"{self._path}/line", segments.astype(np.float32), self._color, thickness=0.014
+            )
+            self._arrows = self._server.scene.add_arrows(
+                f"{self._path}/facing", arrows.astype(np.float32), self._color, shaft_radius=0.008,
+                head_radius=0.024, head_length=0.05,
+            )  # fmt: skip
+            return
+        self._line.points, self._arrows.points = segments.astype(np.float32), arrows.astype(np.float32)
+
+
+class Trail:
+    """Where the root went, in pieces, so that a step sends the newest piece only."""
+
+    def __init__(self, server: Any, path: str):
+        self._server, self._path = server, path
+        self._pieces: deque[Any] = deque()
+        self._points: list[tuple[float, float, float]] = []
+        self._made = 0
+
+    def extend(self, root: Any) -> None:
+        here = (float(root[0]), float(root[1]), 0.006)
+        if self._points and np.hypot(here[0] - self._points[-1][0], here[1] - self._points[-1][1]) < TRAIL_STEP_M:
+            return
+        self._points.append(here)
+        points = np.array(self._points, np.float32)
+        if len(points) == 2 or (len(points) > 2 and not self._pieces):
+            self._begin(np.stack([points[:-1], points[1:]], 1))
+        elif len(points) > 2:
+            self._pieces[-1].points = np.stack([points[:-1], points[1:]], 1)
+        if len(points) > TRAIL_PIECE:
+            self._points = self._points[-1:]
+
+    def _begin(self, segments: Any) -> None:
+        self._made += 1
+        self._pieces.append(
+            self._server.scene.add_line_segments(f"{self._path}/{self._made}", segments, TRAIL, thickness=0.01)
+        )
+        while len(self._pieces) > TRAIL_PIECES:
+            self._pieces.popleft().remove()
+
+    def clear(self) -> None:
+        while self._pieces:
+            self._pieces.popleft().remove()
+        self._points.clear()
 
 
 class AvatarScene:
     """All layers of one avatar below `/<name>`. Handles are made once and moved."""
 
     def __init__(self, server: Any, name: str, index: int = 0):
-        self._server, self.name, self._color = server, name, PALETTE[index % len(PALETTE)]
+        self._server, self.name, self.index = server, name, index
+        self._color = PALETTE[index % len(PALETTE)]
         self._layers = {layer: server.scene.add_frame(f"/{name}/{layer}", show_axes=False) for layer in LAYERS}
-        self._layers["matched"].visible = self._layers["features"].visible = False
+        for layer in HIDDEN:
+            self._layers[layer].visible = False
+        self.beside(True)
         self._bodies: dict[str, Body] = {}
         self._trackers = self._make_trackers()
         self._feet = [self._make_foot(s) for s in ("left", "right")]
-        self._trail: deque[tuple[float, float, float]] = deque(maxlen=TRAIL_POINTS)
+        self._wish = Path(server, f"/{name}/wish", WISHED)
+        self._found = Path(server, f"/{name}/found", FOUND)
+        self._trail = Trail(server, f"/{name}/trail")
+        self._features: dict[str, Any] = {}
+        self._label: Any = None
         self.root = np.zeros(3)
         self.head = np.array([0.0, 0.0, 1.6])
         self.head_wxyz = np.array([1.0, 0.0, 0.0, 0.0])
+        self.eyes: Any = None  # the headset's position, while it is tracked
+        self.root_pose = np.array([0.0, 0, 0, 1, 0, 0, 0])
+        self._joints: Any = None
 
     def visible(self, layer: str, shown: bool) -> None:
         self._layers[layer].visible = shown
 
+    def beside(self, beside: bool) -> None:
+        """The true body stands next to ours, or in its own place, where the two overlap."""
+        self._layers["truth"].position = BESIDE_M if beside else (0.0, 0.0, 0.0)
+
+    def shown(self, layer: str) -> bool:
+        return bool(self._layers[layer].visible)
+
+    def named(self, shown: bool) -> None:
+        """The avatar's name above its head, where there are several."""
+        if shown and self._label is None:
+            self._label = self._server.scene.add_label(f"/{self.name}/name", self.name)
+        if self._label is not None:
+            self._label.visible = shown
+
     def skeleton(self, layer: str, skeleton: Skeleton) -> None:
         """`body`, `truth` or `matched` gets this skeleton's shape."""
         known = self._bodies.get(layer)
-        if known is not None and known.skeleton.hash == skeleton.hash:
-            return
-        color, opacity = {"body": (self._color, None), "truth": (GHOST, 0.35), "matched": (MATCHED, 0.3)}[layer]
-        self._bodies[layer] = Body(self._server, f"/{self.name}/{layer}", skeleton, color, opacity)
+        if known is not None:
+            if known.skeleton.hash == skeleton.hash:
+                return
+            known.remove()
+        color, opacity = {"body": (self._color, None), "truth": (GHOST, 0.75), "matched": (MATCHED, 0.35)}[layer]
+        self._bodies[layer] = Body(self._server, f"/{self.name}/{layer}/skin", skeleton, color, opacity)
 
     def body(self, layer: str, pose: AvatarPose) -> None:
         body = self._bodies.get(layer)
         if body is None or body.skeleton.hash != pose.skeleton:
             return
-        body.show(pose)
-        if layer == "body":
-            self._follow(pose)
-
-    def _follow(self, pose: AvatarPose) -> None:
         p, q = room_joints(pose)
-        self.root, self.head, self.head_wxyz = p[0], p[HEAD], q[HEAD]
+        if self.shown(layer):
+            body.show(p, q)
+        if layer == "body":
+            self._follow(pose, p, q)
+
+    def _follow(self, pose: AvatarPose, p: Any, q: Any) -> None:
+        jumped = np.linalg.norm(p[0] - self.root) > 1.0
+        self.root, self.head, self.head_wxyz, self._joints = p[0], p[HEAD], q[HEAD], p
+        self.root_pose = np.concatenate([p[0], q[0]])
         for side, (foot, toes) in enumerate(((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))):
-            planted = bool(pose.locked[side] or pose.contacts[side])
-            self._feet[side].visible = planted
-            if planted:
-                self._feet[side].position = (*((p[foot] + p[toes]) / 2)[:2], 0.005)
-        self._extend_trail(p[0])
-        self._draw_features(p)
+            self._show_foot(side, bool(pose.locked[side]), bool(pose.contacts[side]), (p[foot] + p[toes]) / 2)
+        if self._label is not None:
+            self._label.position = p[HEAD] + (0.0, 0.0, 0.42)
+        if jumped:
+            self._trail.clear()
+        self._trail.extend(p[0])
 
-    def _extend_trail(self, root: Any) -> None:
-        here = (float(root[0]), float(root[1]), 0.006)
-        if self._trail and np.hypot(here[0] - self._trail[-1][0], here[1] - self._trail[-1][1]) < TRAIL_STEP_M:
-            return
-        self._trail.append(here)
-        if len(self._trail) > 1:
-            points = np.array(self._trail, np.float32)
-            self._lines("trail/line", np.stack([points[:-1], points[1:]], 1), TRAIL, 0.012)
-
-    def _draw_features(self, p: Any) -> None:
-        if not self._layers["features"].visible:
-            return
-        self._lines("features/lines", np.array([[p[0], p[LEFT_FOOT]], [p[0], p[RIGHT_FOOT]]]), FEATURE, 0.01)
+    def _show_foot(self, side: int, locked: bool, touching: bool, middle: Any) -> None:
+        planted, resting = self._feet[side]
+        for mark, shown in ((planted, locked), (resting, touching and not locked)):
+            if mark.visible != shown:
+                mark.visible = shown
+            if shown:
+                mark.position = (float(middle[0]), float(middle[1]), 0.004)
 
     def trackers(self, frame: TrackerFrame) -> None:
         for r, handle in enumerate(self._trackers):
-            handle.visible = bool(frame.state[r] != LOST)
-            handle.position, handle.wxyz = frame.positions[r], frame.rotations[r]
+            tracked = bool(frame.state[r] != LOST)
+            if handle.visible != tracked:
+                handle.visible = tracked
+            if tracked:
+                handle.position, handle.wxyz = frame.positions[r], frame.rotations[r]
+        there = frame.state[HEAD_ROLE] != LOST
+        self.eyes = (frame.positions[HEAD_ROLE], frame.rotations[HEAD_ROLE]) if there else None
 
     def wish(self, wish: Trajectory) -> None:
-        at = np.vstack([np.asarray(wish.position, np.float32)[None], wish.positions])
-        points = np.column_stack([at, np.full(len(at), 0.012)]).astype(np.float32)
-        self._lines("wish/line", np.stack([points[:-1], points[1:]], 1), WISHED, 0.015)
-        tips = points[1:] + 0.22 * np.column_stack([wish.directions, np.zeros(len(wish.times))])
-        self._server.scene.add_arrows(
-            f"/{self.name}/wish/facing", np.stack([points[1:], tips], 1).astype(np.float32), WISHED,
-            shaft_radius=0.008, head_radius=0.025, head_length=0.05,
-        )  # fmt: skip
+        if not self.shown("wish"):
+            return
+        now = np.asarray(wish.position, np.float64)[None]
+        flat = np.column_stack([np.vstack([now, wish.positions]), np.zeros(len(wish.times) + 1)])
+        ahead = np.column_stack([wish.directions, np.zeros(len(wish.times))])
+        self._wish.show(flat, np.vstack([np.zeros((1, 3)), ahead]))
+
+    def match(self, query: FeatureVectors, winner: FeatureVectors) -> None:
+        """The winner's own future, and what both say of feet and hips."""
+        if self.shown("found") and winner.positions:
+            self._found.show(*winner.path(self.root_pose))
+        if self.shown("features") and self._joints is not None:
+            for name, found, color in (("query", query, QUERY), ("winner", winner, WINNER)):
+                self._draw_features(name, found, color)
+
+    def _draw_features(self, name: str, found: FeatureVectors, color: Color) -> None:
+        """A line from the root to each foot, an arrow for each velocity (a fifth of a second of it)."""
+        root = self.root_pose
+        places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in found.joints.items()}
+        foot = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
+        lines = np.array([(foot, p) for p in places.values()], np.float32).reshape(-1, 2, 3)
+        starts = {joint: places.get(joint, self._joints[NAMES.index(joint)]) for joint in found.velocities}
+        arrows = np.array(
+            [(starts[j], starts[j] + 0.2 * rot.rotate(root[3:], v)) for j, v in found.velocities.items()], np.float32
+        ).reshape(-1, 2, 3)
+        known = self._features.get(name)
+        if known is None:
+            base, scene = f"/{self.name}/features/{name}", self._server.scene
+            self._features[name] = (
+                scene.add_line_segments(f"{base}/places", lines, color, thickness=0.008),
+                scene.add_arrows(f"{base}/velocities", arrows, color, shaft_radius=0.006, head_radius=0.016,
+                                 head_length=0.04),
+            )  # fmt: skip
+            return
+        known[0].points, known[1].points = lines, arrows
 
     def remove(self) -> None:
         for layer in self._layers.values():
             layer.remove()
-
-    def _lines(self, path: str, segments: Any, color: tuple[int, int, int], thickness: float) -> None:
-        self._server.scene.add_line_segments(
-            f"/{self.name}/{path}", np.asarray(segments, np.float32), color, thickness=thickness
-        )
+        if self._label is not None:
+            self._label.remove()
 
     def _make_trackers(self) -> list[Any]:
         shapes = [meshes.headset(), meshes.controller(1.0), meshes.controller(-1.0)] + [meshes.puck()] * 3
@@ -128,9 +274,13 @@ class AvatarScene:
             for role, (v, f) in zip(ROLES, shapes, strict=True)
         ]
 
-    def _make_foot(self, side: str) -> Any:
+    def _make_foot(self, side: str) -> list[Any]:
+        """Two rings of one shape: the foot is locked, or only touches the floor."""
         v, f = meshes.puck()
         flat = v * np.array([3.2, 3.2, 0.2], np.float32)
-        return self._server.scene.add_mesh_simple(
-            f"/{self.name}/feet/{side}", flat, f, color=PLANTED, opacity=0.6, cast_shadow=False, visible=False
-        )
+        return [
+            self._server.scene.add_mesh_simple(
+                f"/{self.name}/feet/{side}_{kind}", flat, f, color=color, opacity=0.6, cast_shadow=False, visible=False
+            )
+            for kind, color in (("locked", PLANTED), ("touching", TOUCHING))
+        ]

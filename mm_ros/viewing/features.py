@@ -1,0 +1,50 @@
+"""What a Match says in numbers, as places and arrows in the room. Goes by the names that the feature layout gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mm_ros.core import rotations as rot
+from mm_ros.core.skeleton import NAMES
+from mm_ros.core.types import F64
+
+_NAME = re.compile(r"(?P<what>.+?)(@(?P<time>[\d.eE+-]+)s)?\.(?P<axis>[xyz])$")
+
+
+@dataclass
+class FeatureVectors:
+    """In root space, as the layout has them."""
+
+    positions: dict[float, F64] = field(default_factory=dict)  # seconds ahead → place of the root
+    directions: dict[float, F64] = field(default_factory=dict)
+    joints: dict[str, F64] = field(default_factory=dict)  # joint → place
+    velocities: dict[str, F64] = field(default_factory=dict)  # joint → m/s
+
+    def path(self, root: F64) -> tuple[F64, F64]:
+        """Places and directions of the future root in the room, (N + 1, 3), now first."""
+        times = sorted(self.positions)
+        places = np.array([np.zeros(3), *(self.positions[t] for t in times)])
+        ways = np.array([(1.0, 0.0, 0.0), *(self.directions.get(t, (0.0, 0.0, 0.0)) for t in times)])
+        return root[:3] + rot.rotate(root[3:], places), np.asarray(rot.rotate(root[3:], ways))
+
+
+def feature_vectors(names: Sequence[str], values: Sequence[float]) -> FeatureVectors:
+    out = FeatureVectors()
+    for name, value in zip(names, values, strict=False):
+        found = _NAME.match(name)
+        if found is None:
+            continue
+        what, axis = found["what"], "xyz".index(found["axis"])
+        if found["time"] is not None:
+            kind = {"trajectory_position": out.positions, "trajectory_direction": out.directions}.get(what)
+            if kind is not None:
+                kind.setdefault(float(found["time"]), np.zeros(3))[axis] = value
+            continue
+        joint, _, quantity = what.rpartition("_")
+        if joint in NAMES and quantity in ("position", "velocity"):
+            (out.joints if quantity == "position" else out.velocities).setdefault(joint, np.zeros(3))[axis] = value
+    return out

@@ -1,0 +1,174 @@
+"""The page with the real graph behind it, in a real headless Chromium: what a hand does there reaches the nodes."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
+sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
+
+import rclpy
+from browser import CHROMIUM, FLAGS, free_port
+from graph_harness import Client
+from rcl_interfaces.srv import GetParameters, SetParameters
+from rclpy.parameter import Parameter, parameter_value_to_python
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt install chromium"),
+]
+
+AVATAR = "seen"
+PATIENCE_S = 60.0
+
+
+class Page:
+    """A graph, its viewer, and a browser on it."""
+
+    def __init__(self, folder, browser):
+        self.port, self._browser = free_port(), browser
+        self._log = (folder / "log").open("ab")
+        words = [["up", "--avatar", AVATAR], ["view", "--port", str(self.port), "--avatars", AVATAR]]
+        self._running = [
+            subprocess.Popen([sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log) for w in words
+        ]
+        self.client = Client(AVATAR, ("pose", "trackers"))
+        assert self.client.spin_until(lambda: self.client.received["pose"], 150.0), "no pose came"
+        self.outside: list[str] = []
+        self.page = self.open()
+
+    def open(self):
+        page = self._browser.new_page(viewport={"width": 760, "height": 560})
+        page.set_default_timeout(90_000)
+        page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
+        page.goto(f"http://127.0.0.1:{self.port}")
+        page.wait_for_selector("canvas")
+        page.get_by_text(re.compile("latency p99")).wait_for()
+        return page
+
+    def open_settings(self, page):
+        page.get_by_role("tab", name="Settings").click(force=True)
+        page.get_by_text("motion_matcher", exact=True).click(force=True)
+        page.get_by_text("responsiveness", exact=True).wait_for()
+
+    def until(self, done, what):
+        end = time.monotonic() + PATIENCE_S
+        while not done():
+            assert time.monotonic() < end, f"{what}: not within {PATIENCE_S:g} s"
+            self.client.spin(0.1)
+            self.page.wait_for_timeout(50)
+
+    def parameter(self, name):
+        request = GetParameters.Request(names=[name])
+        answer = self.client.call(GetParameters, f"/{AVATAR}/motion_matcher/get_parameters", request)
+        return parameter_value_to_python(answer.values[0])
+
+    def set_elsewhere(self, name, value):
+        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+        answer = self.client.call(SetParameters, f"/{AVATAR}/motion_matcher/set_parameters", request)
+        assert answer.results[0].successful
+
+    def newest_trackers_s(self):
+        return self.client.arrived["trackers"][-1] if self.client.arrived["trackers"] else 0.0
+
+    def close(self):
+        self.client.close()
+        for process in reversed(self._running):
+            process.send_signal(signal.SIGINT)
+        codes = [process.wait(20) for process in self._running]
+        self._log.close()
+        return codes
+
+
+def beside(page, label, selector):
+    """The control in the row of this label."""
+    at = page.get_by_text(label, exact=True).bounding_box()
+    middle = at["y"] + at["height"] / 2
+    rows = []
+    for found in page.locator(selector).all():
+        box = found.bounding_box() if found.is_visible() else None
+        if box is not None:
+            rows.append((abs(box["y"] + box["height"] / 2 - middle), found))
+    return min(rows, key=lambda row: row[0])[1]
+
+
+def number(page, label):
+    return float(beside(page, label, "input[inputmode]").input_value())
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    rclpy.init()
+    with sync.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        page = Page(tmp_path_factory.mktemp("page"), browser)
+        yield page
+        browser.close()
+        codes = page.close()
+    rclpy.try_shutdown()
+    assert codes == [0, 0]
+    assert page.outside == []
+
+
+def test_sliders_show_what_the_nodes_have_and_move_it(seen):
+    seen.set_elsewhere("quality", 2.5)  # before the panel has asked
+    seen.open_settings(seen.page)
+    seen.until(lambda: number(seen.page, "quality") == 2.5, "the slider shows the node's value")
+    before = seen.parameter("responsiveness")
+    beside(seen.page, "responsiveness", "[role=slider]").press("ArrowRight")
+    seen.until(lambda: seen.parameter("responsiveness") > before, "the slider moves the node's parameter")
+    assert number(seen.page, "responsiveness") == pytest.approx(seen.parameter("responsiveness"))
+
+
+def test_a_value_set_by_somebody_else_moves_the_slider(seen):
+    seen.set_elsewhere("jump_cost", 1.25)
+    seen.until(lambda: number(seen.page, "jump cost") == 1.25, "the slider follows /parameter_events")
+
+
+def test_a_refused_value_snaps_back_and_says_why(seen):
+    text = beside(seen.page, "weights", "input[type=text]:not([inputmode])")
+    text.fill("nonsense=1")
+    text.press("Enter")
+    seen.page.get_by_text(re.compile("weights was refused: .*'nonsense' is not in the layout")).first.wait_for()
+    seen.until(
+        lambda: beside(seen.page, "weights", "input[type=text]:not([inputmode])").input_value() == "", "it snaps back"
+    )
+    assert seen.parameter("weights") == ""
+
+
+def test_the_buttons_call_the_services(seen):
+    page = seen.page
+    page.get_by_role("tab", name="View").click(force=True)
+    page.get_by_role("button", name="pause").click(force=True)
+    seen.until(lambda: time.monotonic() - seen.newest_trackers_s() > 1.0, "the trackers pause")
+    page.get_by_role("button", name="resume").click(force=True)
+    seen.until(lambda: time.monotonic() - seen.newest_trackers_s() < 0.3, "the trackers go on")
+    run = seen.client.received["pose"][-1].segment
+    page.get_by_role("button", name="reset").click(force=True)
+    page.get_by_text("motion_matcher starts anew").first.wait_for()
+    seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher starts anew")
+    page.get_by_role("button", name="calibrate").click(force=True)
+    page.get_by_text(re.compile("this source knows its user's measures")).first.wait_for()
+
+
+def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
+    late = seen.open()
+    seen.open_settings(late)
+    assert number(late, "quality") == 2.5
+    late.get_by_role("tab", name="View").click(force=True)
+    beside(late, "camera", "input").click(force=True)
+    late.get_by_role("option", name="orbit").click(force=True)
+    assert beside(late, "camera", "input").input_value() == "orbit"
+    assert beside(seen.page, "camera", "input").input_value() == "follow"
+    late.close()
+
+
+def test_the_server_outlives_its_tabs(seen):
+    seen.page.close()
+    again = seen.page = seen.open()
+    assert again.get_by_role("button", name="calibrate").is_visible()
