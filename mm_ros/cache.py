@@ -14,8 +14,13 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+# The mark of https://bford.info/cachedir: backups leave such a folder out, and `mm_ros clean` may remove it.
+TAG = "CACHEDIR.TAG"
+TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by mm_ros; `mm_ros clean` removes this folder.\n"
+UNUSED_DAYS = 7.0
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -23,8 +28,10 @@ _PACKAGE = Path(__file__).resolve().parent
 def cache_root() -> Path:
     """`$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`. Need not exist yet."""
     own = os.environ.get("MM_ROS_CACHE")
-    if own:
-        return Path(own)
+    return Path(own) if own else cache_root_by_default()
+
+
+def cache_root_by_default() -> Path:
     xdg = os.environ.get("XDG_CACHE_HOME")
     # The XDG specification tells us to ignore a relative path.
     if xdg and Path(xdg).is_absolute():
@@ -72,9 +79,16 @@ def is_writable(folder: Path) -> bool:
 def _can_write(folder: Path) -> bool:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            (folder / TAG).write_text(TAG_TEXT)
         return os.access(folder, os.W_OK | os.X_OK)
     except OSError:
         return False
+
+
+def is_ours(folder: Path) -> bool:
+    """Made by us, and for us alone: MM_ROS_CACHE may name a folder that holds other things."""
+    return (folder / TAG).is_file() or folder == cache_root_by_default()
 
 
 def kernels_key() -> str:
@@ -117,12 +131,28 @@ def configure_numba() -> None:
 
 
 def forget_old_kernels(days: float = 30.0) -> None:
-    """Each change of core is a new folder of kernels; those that nobody has touched for long are removed."""
+    """Each change of core is a new folder of kernels; those that nobody has used for long are removed."""
     current = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
-    for folder in (cache_root() / "kernels").glob("*"):
-        age_days = (time.time() - folder.stat().st_mtime) / 86400
-        if folder != current and age_days > days:
+    mark_used(current)
+    for folder in unused(cache_root() / "kernels", "*", days):
+        if folder != current:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def mark_used(path: Path) -> None:
+    """Its time is that of its last use, not of its making."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
+    """What another checkout or an older version has made and may still use is left to it for a while."""
+    out = []
+    for path in folder.glob(pattern):
+        with suppress(OSError):  # another process has just removed it
+            if time.time() - path.stat().st_mtime > days * 86400:
+                out.append(path)
+    return out
 
 
 @contextmanager

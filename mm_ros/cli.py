@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mm_ros import __version__
+from mm_ros.commands.output import stdout_kept_for
 from mm_ros.core.errors import MmRosError
 
 _COMMANDS = Path(__file__).parent / "commands"
@@ -121,7 +122,9 @@ def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(argv)) or 0)
+    args = parser.parse_args(argv)
+    with stdout_kept_for(getattr(args, "json", None)):
+        return int(module.run(args) or 0)
 
 
 def _dispatch(argv: Sequence[str]) -> int:
@@ -140,9 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         end_with_parent()
     try:
-        code = _dispatch(arguments)
-        sys.stdout.flush()
-        return code
+        return _flushed(arguments)
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
@@ -152,6 +153,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"mm_ros: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _flushed(arguments: Sequence[str]) -> int:
+    """Also after `--help`, which ends by SystemExit: whether the reader has gone shows here."""
+    try:
+        return _dispatch(arguments)
+    finally:
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The cache folder: where it is, when it changes, who may hold it; and the `njit` that uses it."""
 
+import ast
 import itertools
 import os
 import shutil
@@ -127,7 +128,8 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
 
 
 def test_clean_removes_the_cache_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "cache" / "kernels").mkdir(parents=True)
+    python("from mm_ros.cache import writable_root; writable_root()", MM_ROS_CACHE=str(tmp_path / "cache"))
+    (tmp_path / "cache" / "kernels").mkdir(parents=True, exist_ok=True)
     (tmp_path / "cache" / "kernels" / "x.nbi").write_bytes(b"123")
     (tmp_path / "neighbour").write_text("")
     command = [sys.executable, "-m", "mm_ros", "clean"]
@@ -142,6 +144,54 @@ def test_clean_removes_the_cache_and_nothing_else(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
     assert (tmp_path / "neighbour").exists()
     assert "nothing to remove" in run()
+
+
+def test_clean_leaves_a_folder_that_was_there_before_mm_ros(tmp_path: Path) -> None:
+    """MM_ROS_CACHE=$HOME is a mistake that must not cost a home."""
+    (tmp_path / "thesis.tex").write_text("years of work")
+    python("from mm_ros.cache import writable_root; writable_root()", MM_ROS_CACHE=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "mm_ros", "clean"], env={**os.environ, "MM_ROS_CACHE": str(tmp_path)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and "not removed" in done.stderr
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_what_another_checkout_uses_is_left_to_it(tmp_path: Path) -> None:
+    from mm_ros.cache import mark_used, unused
+
+    for name, age_days in (("theirs", 1), ("forgotten", 60), ("ours", 60)):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (time.time() - 86400 * age_days,) * 2)
+    mark_used(tmp_path / "ours")
+    assert [p.name for p in unused(tmp_path, "*", 7)] == ["forgotten"]
+    mark_used(tmp_path / "gone")  # no error
+
+
+def imported_by(files: set[Path], top: Path) -> set[Path]:
+    """Our modules that these import, in turn."""
+    done: set[Path] = set()
+    while files:
+        path = files.pop()
+        done.add(path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mm_ros"):
+                base = top.parent / node.module.replace(".", "/")
+                found = [base / f"{a.name}.py" for a in node.names] + [base.with_suffix(".py"), base / "__init__.py"]
+                files |= {f for f in found if f.is_file()} - done
+    return done
+
+
+def test_the_default_database_is_made_anew_when_anything_that_makes_it_changes() -> None:
+    """A module that is missing in the key would leave yesterday's motion in use."""
+    from mm_ros.io import default_database
+
+    top = Path(default_database.__file__).parents[1]
+    made_of = imported_by({top / "io/build.py", top / "io/database.py", top / "core/procedural/__init__.py"}, top)
+    counted = {f for pattern in default_database._MADE_OF for f in top.glob(pattern)}
+    harmless = {top / p for p in ("core/__init__.py", "core/errors.py", "core/settings.py", "io/files.py")}
+    assert {str(f.relative_to(top)) for f in made_of - counted - harmless} == set()
 
 
 KERNEL = """

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from mm_ros.commands.evaluate import finite
+from mm_ros.commands.output import finite
 from mm_ros.core import rotations as rot
 from mm_ros.core.avatar import AvatarSettings
 from mm_ros.core.calibration import from_skeleton

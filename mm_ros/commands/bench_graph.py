@@ -1,8 +1,8 @@
 """`mm_ros bench graph`."""
 
 import argparse
-from pathlib import Path
 
+from mm_ros.commands.arguments import picture_file, seconds
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "measure the graph: latency from a tracker's stamp to /tf, losses, CPU, memory; beside bare transport"
@@ -12,12 +12,12 @@ MODES = ("processes", "composed")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each round (default 30)")
+    parser.add_argument("--seconds", type=seconds, default=30.0, help="of each round (default 30)")
     parser.add_argument("--rounds", type=int, default=5, help="medians of so many (default 5)")
     parser.add_argument("--rates", type=int, nargs="*", default=[72, 90, 120], help="Hz (default 72 90 120)")
     parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="a process a node, or one")
     parser.add_argument("--avatars", type=int, nargs="*", default=[1, 2, 4], help="side by side, each a process")
-    parser.add_argument("--plot", metavar="FILE", type=Path, help="draw latencies and what avatars cost")
+    parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw latencies and what avatars cost")
     add_json(parser)
 
 

@@ -2,9 +2,9 @@
 
 import argparse
 import os
-from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import picture_file
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.commands.progress import Progress
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns that all contenders take (default 5)")
     parser.add_argument("--only-ours", action="store_true", help="leave the libraries out")
     parser.add_argument("--no-growth", action="store_true", help="leave out 16 thousand to a million rows")
-    parser.add_argument("--plot", metavar="FILE", type=Path, help="draw recall over time, and growth")
+    parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw recall over time, and growth")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_json(parser)
 

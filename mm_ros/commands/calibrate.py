@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from mm_ros.commands.arguments import avatar, seconds
 from mm_ros.core.errors import MmRosError
 
 HELP = "measure the user who wears the headset: stand straight for three seconds"
@@ -23,9 +24,9 @@ The name of the user is the bridge's parameter `user`. Without ROS's command lin
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--avatar", default="avatar", help="namespace of the bridge (default: %(default)s)")
-    parser.add_argument("--in", dest="delay", type=float, default=3.0, metavar="S", help="count down so long first")
-    parser.add_argument("--timeout", type=float, default=10.0, help="how long to look for the bridge, s")
+    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the bridge (%(default)s)")
+    parser.add_argument("--in", dest="delay", type=seconds, default=3.0, metavar="S", help="count down so long first")
+    parser.add_argument("--timeout", type=seconds, default=10.0, help="how long to look for the bridge, s")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     rclpy.init(args=[])
     try:
-        node = rclpy.create_node("calibrate", namespace=args.avatar.strip("/"))
+        node = rclpy.create_node("calibrate", namespace=args.avatar)
         client = node.create_client(Trigger, "calibrate")
         if not client.wait_for_service(args.timeout):
             raise MmRosError(

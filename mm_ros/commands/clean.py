@@ -3,7 +3,8 @@
 import argparse
 import shutil
 
-from mm_ros.cache import cache_root
+from mm_ros.cache import TAG, cache_root, is_ours
+from mm_ros.core.errors import MmRosError
 
 HELP = "remove the cache (compiled kernels, the default database)"
 
@@ -18,6 +19,11 @@ def run(args: argparse.Namespace) -> int:
     if not root.exists():
         print(f"nothing to remove: {root} does not exist")
         return 0
+    if not is_ours(root):
+        raise MmRosError(
+            f"{root} (MM_ROS_CACHE) was there before mm_ros and holds {TAG} of nobody: not removed. "
+            "Remove by hand what is no longer wanted in it"
+        )
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     verb = "would remove" if args.dry_run else "removed"
     if not args.dry_run:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import seconds
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -30,7 +31,7 @@ FIRST_POSE_S = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time (default: at Ctrl-C)")
+    parser.add_argument("--seconds", type=seconds, default=0.0, help="stop after this time (default: at Ctrl-C)")
     parser.add_argument("--headless", action="store_true", help="no page: a film and a picture instead")
     parser.add_argument("--session", type=Path, help="a recorded session instead of the synthetic user")
     parser.add_argument("--database", default="", help="pose database (default: the procedural one)")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import output_file
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="a report with plots, in one file")
-    parser.add_argument("--video", type=Path, metavar="FILE", help="a GIF of the first clip, truth beside ours")
+    parser.add_argument("--html", type=output_file, metavar="FILE", help="a report with plots, in one file")
+    parser.add_argument("--video", type=output_file, metavar="FILE", help="a GIF of the first clip, truth beside ours")
     add_json(parser)
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{result.table['seconds']:.0f} s of motion; hash of all poses of ours: {result.table['hash']}")
     if result.table["brute_equals_ours"] is False:
         print("!!! brute force gave other poses than ours: the search is not exact")
-    write_json(args.json, finite(result.table))
+    write_json(args.json, result.table)
     _write_pictures(args, result)
     return 0
 
@@ -114,14 +114,3 @@ def _write_pictures(args: argparse.Namespace, result: Any) -> None:
 
         write_video(args.video, result.outcomes[0])
         print(f"film: {args.video}")
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN: what could not be measured is null."""
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [finite(v) for v in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mm_ros.commands.evaluate import finite
+from mm_ros.commands.arguments import output_file
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "why the matcher chose the pose at a moment"
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at", type=float, required=True, help="seconds from the start")
     parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
     parser.add_argument("-k", type=int, default=5, help="runners-up (default: %(default)s)")
-    parser.add_argument("--picture", type=Path, help="PNG: query pose's winner and runners-up side by side")
+    parser.add_argument("--picture", type=output_file, help="PNG: query pose's winner and runners-up side by side")
     add_json(parser)
 
 
@@ -53,5 +53,5 @@ def run(args: argparse.Namespace) -> int:
     if args.picture:
         write_picture(args.picture, database, e)
         print(f"picture: {args.picture}")
-    write_json(args.json, finite(explain.as_json(e)))
+    write_json(args.json, explain.as_json(e))
     return 0

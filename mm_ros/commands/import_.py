@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import output_file
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.commands.progress import Progress
 from mm_ros.core.errors import MmRosError
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="BVH files, folders, .zip or .tar archives")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DB", help="the database to write (.mmdb); without it, only the report"
+        "-o", "--output", type=output_file, metavar="DB", help="the database (.mmdb); without it, only a report"
     )
     parser.add_argument(
         "--options", type=Path, metavar="YAML", help="overrides of what is found out, for all or single files"
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--map", type=Path, metavar="YAML", help="which joint is which: canonical joint → joint of the file"
     )
     parser.add_argument(
-        "--draft-map", type=Path, metavar="YAML", help="write a first draft of such a map for the first file, and stop"
+        "--draft-map", type=output_file, metavar="YAML", help="write a draft of such a map for the first file, and stop"
     )
     parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout instead of the usual 27 numbers")
     parser.add_argument("--up", metavar="AXIS", help="X+, X-, Y+, Y-, Z+ or Z- (else found out)")
@@ -50,27 +51,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--licence", default="", metavar="TEXT", help="a line that goes into the database, and stays with it"
     )
     parser.add_argument(
-        "--report", type=Path, metavar="MD", help="where to write the report (else beside the database)"
+        "--report", type=output_file, metavar="MD", help="where to write the report (else beside the database)"
     )
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="processes")
-    parser.add_argument("--force", action="store_true", help="replace a database that is there already")
+    parser.add_argument("--force", action="store_true", help="replace a database, report or map that is there already")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from mm_ros.io.features import read_layout
     from mm_ros.io.importing import find_files, import_files
     from mm_ros.io.importing.report import short_report, write_report
 
+    report = args.report or (args.output.with_suffix(".report.md") if args.output is not None else None)
+    _keep_what_is_there(args, report)
+    if not 1 <= args.rate <= 1000:
+        raise MmRosError(f"--rate: expected 1 to 1000 Hz, came {args.rate:g}")
     if args.draft_map is not None:
         return _draft(find_files(args.paths)[0], args.draft_map)
-    if args.output is not None and args.output.exists() and not args.force:
-        raise MmRosError(f"{args.output} exists already; choose another name, or --force to replace it")
+    layout = read_layout(args.features) if args.features is not None else None
     progress = Progress(args.quiet)
     found = import_files(args.paths, _options(args), progress)
     progress.end()
     print(short_report(found))
-    report = args.report or (args.output.with_suffix(".report.md") if args.output is not None else None)
     if report is not None:
         write_report(found, report)
         print(f"report: {report}")
@@ -81,9 +85,20 @@ def run(args: argparse.Namespace) -> int:
         "files": _files(found) if args.json is not None else [],
     }
     if args.output is not None:
-        result["database"] = _build(args, found)
+        result["database"] = _build(args, found, layout)
     write_json(args.json, result)
     return 0
+
+
+def _keep_what_is_there(args: argparse.Namespace, report: Path | None) -> None:
+    """Before the work. The report that lies beside a database goes with it; a map may have been filled in by hand."""
+    inputs = [p.resolve() for p in args.paths]
+    for path in (args.output, args.draft_map, report):
+        if path is not None and path.resolve() in inputs:
+            raise MmRosError(f"{path} is one of the files to import; choose another name for what is written")
+    for path in (args.output, args.draft_map, args.report):
+        if path is not None and path.is_file() and not args.force:
+            raise MmRosError(f"{path} exists already; choose another name, or --force to replace it")
 
 
 def _options(args: argparse.Namespace) -> Any:
@@ -101,12 +116,9 @@ def _options(args: argparse.Namespace) -> Any:
 
 
 def _read_map(path: Path) -> dict[str, str]:
-    import yaml
+    from mm_ros.io.files import read_yaml
 
-    try:
-        value = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise MmRosError(f"{path}: cannot be read as a joint map ({error})") from error
+    value = read_yaml(path)
     if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
         raise MmRosError(f"{path}: expected lines such as 'hips: Pelvis'")
     return {str(k): v for k, v in value.items()}
@@ -171,12 +183,10 @@ def _clip(clip: Any) -> dict[str, Any]:
     }
 
 
-def _build(args: argparse.Namespace, found: Any) -> dict[str, Any]:
+def _build(args: argparse.Namespace, found: Any, layout: Any) -> dict[str, Any]:
     from mm_ros.io.build import BuildOptions, build_database
     from mm_ros.io.database import write_database
-    from mm_ros.io.features import read_layout
 
-    layout = read_layout(args.features) if args.features is not None else None
     progress = Progress(args.quiet)
     licence = " ".join(x for x in (args.licence, found.licence) if x)
     options = BuildOptions(

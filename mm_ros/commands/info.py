@@ -7,9 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import picture_file
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.commands.progress import Progress
 from mm_ros.core.errors import MmRosError
+from mm_ros.io.bag_paths import is_session
 
 HELP = "show what is in a BVH, database, session or model"
 
@@ -17,7 +19,7 @@ HELP = "show what is in a BVH, database, session or model"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "examples:\n  mm_ros info walks/\n  mm_ros info mine.mmdb --plot mine.png"
     parser.add_argument("path", type=Path, help="BVH file, folder or archive of them, .mmdb, session folder or .onnx")
-    parser.add_argument("--plot", type=Path, metavar="PNG", help="also draw the velocities that are covered")
+    parser.add_argument("--plot", type=picture_file, metavar="PNG", help="also draw the velocities that are covered")
     add_json(parser)
 
 
@@ -35,7 +37,7 @@ def kind_of(path: Path) -> str:
         raise MmRosError(f"{path}: there is no such file or folder")
     if path.suffix == ".onnx":
         return "model"
-    if path.suffix in (".mcap", ".db3") or (path.is_dir() and (path / "metadata.yaml").is_file()):
+    if is_session(path):
         return "session"
     if path.is_file():
         from mm_ros.io.database import MAGIC, SUFFIX

@@ -2,38 +2,62 @@
 
 import argparse
 import json
-import os
-import tempfile
-from collections.abc import Sequence
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from mm_ros.core.errors import MmRosError
+from mm_ros.commands.arguments import output_file
+from mm_ros.io.files import write_whole
+
+STDOUT = Path("-")
+_stdout_for_json: TextIO | None = None
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the result as JSON to FILE")
+    parser.add_argument(
+        "--json", metavar="FILE", type=output_file, help="also write the result as JSON to FILE; -: to stdout, alone"
+    )
+
+
+@contextmanager
+def stdout_kept_for(json_file: Path | None) -> Iterator[None]:
+    """With `--json -`, what people read goes to stderr, so that a program can read the rest."""
+    global _stdout_for_json
+    if json_file != STDOUT:
+        yield
+        return
+    _stdout_for_json = sys.stdout
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def write_json(path: Path | None, value: Any) -> None:
-    """Nothing when `path` is None. A reader never sees half a file: written aside, then renamed."""
+    """Nothing when `path` is None. What could not be measured (NaN) is null."""
     if path is None:
         return
-    text = json.dumps(value, indent=2, default=_plain, allow_nan=False) + "\n"
-    try:
-        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise MmRosError(f"cannot write {path}: {error.strerror}. Does its folder exist?") from error
-    with os.fdopen(descriptor, "w") as handle:
-        handle.write(text)
-    os.chmod(aside, 0o644)
-    os.replace(aside, path)
+    text = json.dumps(finite(value), indent=2, default=_plain, allow_nan=False) + "\n"
+    if path == STDOUT:
+        print(text, end="", file=_stdout_for_json or sys.stdout, flush=True)
+    else:
+        write_whole(path, text.encode())
+
+
+def finite(value: Any) -> Any:
+    """JSON has neither NaN nor infinity."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):
+        return finite(value.tolist())
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
-    """numpy's numbers and arrays, and paths, as JSON knows them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
+    """Paths, as JSON knows them."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form: {value!r}")

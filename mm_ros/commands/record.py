@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import avatar, seconds
 from mm_ros.commands.output import add_json, table, write_json
 
 HELP = "record trackers, calibration and truth as a session (rosbag2)"
@@ -26,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("-o", "--output", type=Path, help="new folder (default: session_DATE_TIME)")
-    parser.add_argument("--avatar", default="avatar", help="namespace to record (default: %(default)s)")
+    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace to record (default: %(default)s)")
     parser.add_argument("--outputs", action="store_true", help="also trajectory, poses, match, under recorded/")
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time (default: at Ctrl-C)")
+    parser.add_argument("--seconds", type=seconds, default=0.0, help="stop after this time (default: at Ctrl-C)")
     parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
     parser.add_argument(
         "--compression",
@@ -52,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
     overrides = [Parameter("use_sim_time", value=True)] if args.use_sim_time else []
     try:
         node = Recorder(
-            output, args.avatar.strip("/"), args.outputs, args.storage, args.compression, parameter_overrides=overrides
+            output, args.avatar, args.outputs, args.storage, args.compression, parameter_overrides=overrides
         )
-        print(f"recording /{args.avatar.strip('/')} into {output}; Ctrl-C ends it", flush=True)
+        print(f"recording /{args.avatar} into {output}; Ctrl-C ends it", flush=True)
         _spin(node, args.seconds)
         node.close()
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mm_ros.commands.arguments import avatar, seconds
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "play a session onto the topics that it was recorded from"
@@ -31,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", type=Path, help="rosbag2 folder, or its .mcap or .db3 file")
     parser.add_argument("--rate", type=float, default=1.0, help="how fast (default: %(default)s)")
     parser.add_argument("--loop", action="store_true", help="again and again; each time is a new epoch")
-    parser.add_argument("--start", type=float, default=0.0, metavar="SECONDS", help="begin so far in")
+    parser.add_argument("--start", type=seconds, default=0.0, metavar="SECONDS", help="begin so far in")
     parser.add_argument("--clock", action="store_true", help="keep the recorded stamps and publish /clock")
-    parser.add_argument("--avatar", default="", help="namespace to play into (default: as recorded)")
+    parser.add_argument("--avatar", type=avatar, default="", help="namespace to play into (default: as recorded)")
     parser.add_argument("--from-avatar", default="", help="whose trackers, when the session holds several")
     parser.add_argument("--wait-for", type=int, default=0, metavar="N", help="begin when N listen to the trackers")
     add_json(parser)

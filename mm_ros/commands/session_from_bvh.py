@@ -25,14 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    session_options.check_output(args)
     from mm_ros.commands.progress import Progress
     from mm_ros.io.importing import load_clips
     from mm_ros.io.session_making import session_of_clips
 
+    devices = session_options.simulation(args)
     progress = Progress()
     everything = load_clips(args.motion, progress=progress)
     progress.end()
     clips = [c for c in everything if args.only in c.name]
     if not clips:
         raise MmRosError(f"no clip has '{args.only}' in its name. Clips: {', '.join(c.name for c in everything[:20])}")
-    return session_options.finish(session_of_clips(clips, session_options.simulation(args), args.output.name), args)
+    return session_options.finish(session_of_clips(clips, devices, args.output.name), args)

@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    session_options.check_output(args)
     from mm_ros.core.errors import MmRosError
     from mm_ros.io.session_making import START_NS, session_of_table
     from mm_ros.io.tracker_table import read_table

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mm_ros.commands.arguments import new_folder
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.simulated_trackers import Simulation
+from mm_ros.io.bag import refuse_existing
 from mm_ros.io.session import Session, write_session
 
 
@@ -51,6 +53,12 @@ def simulation(args: argparse.Namespace) -> Simulation:
         feet=args.feet,
         seed=args.seed,
     )
+
+
+def check_output(args: argparse.Namespace) -> None:
+    """Before the work."""
+    refuse_existing(args.output)
+    new_folder(args.output)
 
 
 def finish(session: Session, args: argparse.Namespace) -> int:

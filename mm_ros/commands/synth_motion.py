@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mm_ros.commands.arguments import new_folder, seconds
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="same seed, same bytes (default: %(default)s)")
     parser.add_argument("--only", metavar="WORD", default="", help="only clips with this word in their name")
     parser.add_argument(
-        "--user", metavar="SECONDS", type=float, default=0.0, help="the synthetic user instead of walks"
+        "--user", metavar="SECONDS", type=seconds, default=0.0, help="the synthetic user instead of walks"
     )
     parser.add_argument("--no-mirror", action="store_true", help="left turns and left steps only")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -35,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    _refuse_existing(args.output)
+    new_folder(args.output)
+    if args.seed < 0:
+        raise MmRosError(f"--seed: expected 0 or more, came {args.seed}")
     clips = _clips(args)
     if args.output.suffix == ".mmdb":
         _write_database(clips, args)
@@ -48,18 +51,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_existing(path: Path) -> None:
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise MmRosError(f"{path} is already there. Remove it or name another output")
-
-
 def _clips(args: argparse.Namespace) -> list[Clip]:
     from mm_ros.core.cleaning import mirror
     from mm_ros.core.procedural import make_clips
     from mm_ros.core.procedural.user import SyntheticUser
 
-    if args.user < 0:
-        raise MmRosError(f"--user: expected seconds above 0, came {args.user:g}")
     clips = [SyntheticUser(args.seed).clip(args.user)] if args.user else make_clips(args.seed)
     chosen = [c for c in clips if args.only in c.name]
     if not chosen:
@@ -80,12 +76,13 @@ def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
 def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:
     from mm_ros.io.bvh import write_bvh
     from mm_ros.io.bvh_export import to_bvh
+    from mm_ros.io.files import folder_whole
 
     tell = _progress(args.quiet)
-    args.output.mkdir(parents=True, exist_ok=True)
-    for i, clip in enumerate(clips):
-        tell("writing", i, len(clips))
-        write_bvh(to_bvh(clip), args.output / f"{clip.name.replace(' ', '_')}.bvh")
+    with folder_whole(args.output) as folder:
+        for i, clip in enumerate(clips):
+            tell("writing", i, len(clips))
+            write_bvh(to_bvh(clip), folder / f"{clip.name.replace(' ', '_')}.bvh")
     tell("writing", len(clips), len(clips))
 
 

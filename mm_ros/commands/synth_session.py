@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mm_ros.commands import session_options
+from mm_ros.core.errors import MmRosError
 
 HELP = "a synthetic user's session: trackers, calibration and the true body"
 
@@ -23,13 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mm_ros.core.errors import MmRosError
-    from mm_ros.io.session_making import session_of_clips
-    from mm_ros.trackers.synthetic import user_clip
-
     if not 0.1 <= args.seconds <= 36000:
         raise MmRosError(f"--seconds: expected 0.1 to 36000, came {args.seconds:g}")
     if not 0.5 <= args.scale <= 1.5:
         raise MmRosError(f"--scale: expected 0.5 to 1.5, came {args.scale:g}")
+    session_options.check_output(args)
+    devices = session_options.simulation(args)
+    from mm_ros.io.session_making import session_of_clips
+    from mm_ros.trackers.synthetic import user_clip
+
     clip = user_clip(args.seconds, args.seed, args.scale)
-    return session_options.finish(session_of_clips([clip], session_options.simulation(args), args.output.name), args)
+    return session_options.finish(session_of_clips([clip], devices, args.output.name), args)

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example: mm_ros train orientation --data ../shared/data/cmu_locomotion.tar.xz -o facing.onnx --seed 1\n\n"
         "Writes FILE.onnx and, for comparison, FILE_paper_r1.onnx and FILE_paper_r50.onnx.\n"
-        "Use it: mm_ros up -p orientation_predictor.model=facing.onnx"
+        "Use it: mm_ros up --config FILE, with `model: facing.onnx` under /**/orientation_predictor"
     )
     parser.add_argument("--data", nargs="+", required=True, metavar="PATH", help="BVH files, folders, archives")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the ONNX file to write")

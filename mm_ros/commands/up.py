@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+from mm_ros.commands.arguments import avatar
 from mm_ros.core.errors import MmRosError
 
 HELP = "start the graph: trackers → pose → TF, in one process"
@@ -21,11 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--trackers", default="synthetic", help="source of trackers; 'none': they come over the topic"
+        "--trackers", default="", help="source of trackers (default: synthetic); none: they come over the topic"
     )
     parser.add_argument("--path", default="", help="file of the source: BVH or session")
     parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
-    parser.add_argument("--avatar", default="avatar", help="namespace of the avatar (default: %(default)s)")
+    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the avatar (%(default)s)")
     parser.add_argument(
         "--avatars",
         type=int,
@@ -42,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--urdf-t-pose", default="", help="its angles in T-pose: 'joint=1.57, joint=-1.57' (default: all 0)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the synthetic user (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="of the synthetic user (default: 0)")
     parser.add_argument(
-        "--world-frame", default="map", help="parent of <avatar>/root on TF (default: %(default)s)"
+        "--world-frame", default="", help="parent of <avatar>/root on TF (default: map)"
     )
     parser.add_argument(
         "--discovery",
@@ -54,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ROS_AUTOMATIC_DISCOVERY_RANGE, where set, wins",
     )
     parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
-    parser.add_argument("--config", default="", help="YAML with parameters of the nodes")
+    parser.add_argument("--config", default="", help="YAML with parameters of the nodes; options win over it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,27 +66,31 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.node import run_all
 
     extra = ["visualizer"] if args.visualizer else []
-    nodes = [
-        n.node_class()
-        for n in graph.nodes_for(args.control, extra)
-        if n.name != "tracker_bridge" or args.trackers != "none"
-    ]
+    nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
+    classes = {n.name: n.node_class() for n in nodes}
+
+    def start(one: argparse.Namespace) -> int:
+        makers: list[Callable[..., Any]] = [
+            partial(kind, parameter_overrides=overrides(name, one)) for name, kind in classes.items()
+        ]
+        return run_all(makers, ros_arguments(one))
+
     if not args.avatars:
-        return run_all(nodes, ros_arguments(args))
+        return start(args)
     from mm_ros.ros.process import run_each
 
     each = _each(args)
     _load_once(args.database)
-    return run_each([partial(run_all, nodes, ros_arguments(one)) for one in each])
+    return run_each([partial(start, one) for one in each])
 
 
 def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
     """The arguments of each avatar."""
     from mm_ros.ros.several import side_by_side
 
-    if args.trackers != "synthetic" or args.place:
+    if args.trackers not in ("", "synthetic") or args.place:
         raise MmRosError("--avatars starts invented users side by side; it takes neither --trackers nor --place")
-    users = side_by_side(args.avatar, args.avatars, args.seed)
+    users = side_by_side(args.avatar, args.avatars, args.seed or 0)
     return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
 
 
@@ -97,30 +104,33 @@ def _load_once(database: str) -> None:
 
 
 def ros_arguments(args: argparse.Namespace) -> list[str]:
-    out = ["--ros-args", "-r", f"__ns:=/{args.avatar.strip('/')}"]
-    if args.config:
-        out += ["--params-file", args.config]
+    config = ["--params-file", args.config] if args.config else []
+    return ["--ros-args", "-r", f"__ns:=/{args.avatar}", *config]
+
+
+def overrides(node: str, args: argparse.Namespace) -> list[Any]:
+    """What the command line says of this node's parameters; what it does not say is left to --config.
+
+    Not by `-p node:name:=value`: that does not find a node in a namespace, and says nothing.
+    """
+    from rclpy.parameter import Parameter
+
     given = {
-        "tracker_bridge:source": args.trackers if args.trackers != "none" else "",
-        "tracker_bridge:path": args.path,
-        "tracker_bridge:seed": str(args.seed),
-        "tracker_bridge:place": _numbers(args.place),
-        "pose_postprocessor:urdf": args.urdf,
-        "pose_postprocessor:urdf_t_pose": args.urdf_t_pose,
-        "motion_matcher:database": args.database,
-        "pose_postprocessor:world_frame": args.world_frame,
-        "visualizer:world_frame": args.world_frame,
-        "use_sim_time": "true" if args.use_sim_time else "",
-    }
-    for name, value in given.items():
-        if value:
-            out += ["-p", f"{name}:={value}"]
-    return out
+        "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place)},
+        "motion_matcher": {"database": args.database},
+        "pose_postprocessor": {
+            "urdf": args.urdf, "urdf_t_pose": args.urdf_t_pose, "world_frame": args.world_frame
+        },
+        "visualizer": {"world_frame": args.world_frame},
+    }.get(node, {})  # fmt: skip
+    said = {name: value for name, value in given.items() if value not in (None, "", [])}
+    if args.use_sim_time:
+        said["use_sim_time"] = True
+    return [Parameter(name, value=value) for name, value in said.items()]
 
 
-def _numbers(text: str) -> str:
-    """'0,4' → '[0.0, 4.0]', a list of doubles to ROS's parser."""
+def _place(text: str) -> list[float]:
     try:
-        return str([float(v) for v in text.split(",")]) if text else ""
+        return [float(v) for v in text.split(",")] if text else []
     except ValueError:
         raise MmRosError(f"--place: expected x,y, came '{text}'") from None

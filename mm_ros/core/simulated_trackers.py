@@ -68,6 +68,17 @@ class Simulation:
     feet: bool = False
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.rate <= 10_000.0:
+            raise MmRosError(f"simulated trackers: rate: expected 1 to 10000 Hz, came {self.rate:g}")
+        if not np.isfinite(self.headset_in_head).all():
+            raise MmRosError(f"simulated trackers: headset: expected x, y and z, came {self.headset_in_head}")
+        for name in ("noise_m", "noise_rad", "grip_sd_rad", "grip_sd_m", "dropouts_per_minute", "dropout_s", "seed"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise MmRosError(f"simulated trackers: {name}: expected 0 or more, came {getattr(self, name):g}")
+        if not np.isfinite(self.look_around_rad):
+            raise MmRosError(f"simulated trackers: look_around_rad: expected an angle, came {self.look_around_rad:g}")
+
 
 @dataclass(frozen=True)
 class TrackerTrack:

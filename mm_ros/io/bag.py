@@ -14,7 +14,8 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StorageP
 from rosbags.serde import SerdeError
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.io.bag_recover import recover, storage_files
+from mm_ros.io.bag_paths import STORED, storage_files
+from mm_ros.io.bag_recover import recover
 from mm_ros.io.bag_types import check_definition, typestore
 
 STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
@@ -52,7 +53,7 @@ class Bag:
             raise MmRosError(f"session {path} does not exist")
         if path.is_dir() and not storage_files(path):
             raise MmRosError(f"{path} is no session: expected a rosbag2 folder with a .mcap or .db3 file in it")
-        if path.is_file() and not path.name.endswith((".mcap", ".db3", ".zstd")):
+        if path.is_file() and not path.name.endswith(STORED):
             raise MmRosError(f"{path} is no session: expected a rosbag2 folder, or a .mcap or .db3 file")
         self.topics = self._topics()
 
@@ -87,12 +88,16 @@ class Bag:
                 yield from reader.messages(wanted)
 
 
+def refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise MmRosError(f"{path} exists already, and sessions are not overwritten")
+
+
 class BagWriter:
     """A new bag; one that is there is never overwritten."""
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
-        if path.exists():
-            raise MmRosError(f"{path} exists already, and sessions are not overwritten")
+        refuse_existing(path)
         if storage not in STORAGES:
             raise MmRosError(f"storage '{storage}' does not exist. Storages: {', '.join(STORAGES)}")
         if compression not in COMPRESSIONS:

@@ -22,6 +22,8 @@ else:
 
 from rosbags.interfaces import Connection, ConnectionExtRosbag2, MessageDefinition, MessageDefinitionFormat
 
+from mm_ros.io.bag_paths import storage_files
+
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 3, 4, 5, 6, 15
 
@@ -35,13 +37,6 @@ def recover(path: Path) -> Iterator[Found]:
         data = _expand(part.read_bytes()) if part.name.endswith(".zstd") else part.read_bytes()
         for connection, stamp, message in _mcap(data) if name.endswith(".mcap") else _sqlite(data):
             yield connection, stamp, _expand(message) if message[:4] == ZSTD_MAGIC else message
-
-
-def storage_files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    names = ("*.mcap", "*.db3", "*.mcap.zstd", "*.db3.zstd")
-    return sorted(p for pattern in names for p in path.glob(pattern))
 
 
 def _expand(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ import yaml
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import Calibration
-from mm_ros.io.files import write_whole
+from mm_ros.io.files import read_yaml, write_whole
 
 VERSION = 1
 POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
@@ -57,10 +57,7 @@ def read_calibration(user: str, path: Path | None = None) -> Calibration | None:
     path = path or user_file(user)
     if not path.is_file():
         return None
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise MmRosError(f"{path} is no YAML: {error}") from error
+    content = read_yaml(path)
     if not isinstance(content, dict) or content.get("version") != VERSION:
         version = content.get("version") if isinstance(content, dict) else content
         raise MmRosError(f"{path}: expected a calibration of version {VERSION}, came {version!r}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 from mm_ros.cache import locked, writable_root
 from mm_ros.core.errors import MmRosError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
+# RuntimeError: a password is wanted; NotImplementedError: a compression that Python does not know.
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 
@@ -79,7 +83,7 @@ def _extract(path: Path, folder: Path) -> None:
                     if member.isfile() and _wanted(member.name):
                         handle = tar.extractfile(member)
                         _write(folder, member.name, handle.read() if handle else b"")
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+    except _BROKEN as error:
         raise MmRosError(f"{path}: is no archive that can be unpacked ({error})") from error
 
 

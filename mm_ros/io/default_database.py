@@ -7,21 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import mm_ros.core
-from mm_ros.cache import locked, writable_root
+from mm_ros.cache import locked, mark_used, unused, writable_root
 from mm_ros.core.procedural import make_clips
 from mm_ros.io.build import BuildOptions, build_database
 from mm_ros.io.database import SUFFIX, write_database
 
 Progress = Callable[[str, int, int], None]  # what, done, of
 SEED = 0
-_MADE_OF = ("core/procedural/*.py", "core/bands.py", "core/contacts.py", "core/feature*.py", "core/kinds.py",
-            "core/search*.py", "core/skeleton.py", "io/build.py", "io/database.py")  # fmt: skip
+# All that these import, in turn (a test looks), but for what only says how: errors, files, settings.
+_MADE_OF = ("core/procedural/*.py", "core/bands.py", "core/cleaning.py", "core/clip.py", "core/contacts.py",
+            "core/database.py", "core/feature*.py", "core/jit.py", "core/kinds.py", "core/retarget_legs.py",
+            "core/rotations.py", "core/search*.py", "core/simd.py", "core/skeleton.py", "core/types.py",
+            "io/build.py", "io/database.py")  # fmt: skip
 
 
 def default_database_path(progress: Progress | None = None) -> Path:
     """The file; made first where it is missing, which takes about 20 s. Processes that ask at once wait for one."""
     path = writable_root() / "database" / f"procedural-{_key()}{SUFFIX}"
     if path.exists():
+        mark_used(path)
         return path
     with locked("default-database"):
         if not path.exists():
@@ -40,7 +44,7 @@ def _make(path: Path, tell: Progress) -> None:
 
 def _forget_older(kept: Path) -> None:
     """Who has an older one mapped keeps it: removing a name takes nothing from them."""
-    for path in kept.parent.glob(f"procedural-*{SUFFIX}"):
+    for path in unused(kept.parent, f"procedural-*{SUFFIX}"):
         if path != kept:
             path.unlink(missing_ok=True)
 

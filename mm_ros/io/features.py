@@ -11,17 +11,13 @@ import yaml
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import KINDS, Feature, FeatureLayout
 from mm_ros.core.skeleton import NAMES
+from mm_ros.io.files import read_yaml
 
 KEYS = tuple(f.name for f in fields(Feature))
 
 
 def read_layout(path: str | Path) -> FeatureLayout:
-    try:
-        value = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise MmRosError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from error
+    value = read_yaml(path)
     rows = value.get("features") if isinstance(value, dict) else None
     if not isinstance(rows, list) or not rows:
         raise MmRosError(f"{path}: expected a list under 'features'")
@@ -35,11 +31,12 @@ def _feature(path: str | Path, row: Any) -> Feature:
         if key not in KEYS:
             raise MmRosError(f"{path}: feature '{row['name']}': '{key}' is unknown. Keys: {', '.join(KEYS)}")
     row = dict(row)
+    _check_types(path, row)
     joint = row.get("joint", "root")
     if joint not in NAMES:
         raise MmRosError(f"{path}: feature '{row['name']}': joint '{joint}' does not exist. Joints: {', '.join(NAMES)}")
     times = row.get("times", [0.0])
-    if not isinstance(times, list) or not all(isinstance(t, int | float) for t in times):
+    if not isinstance(times, list) or not times or not all(isinstance(t, int | float) for t in times):
         raise MmRosError(f"{path}: feature '{row['name']}': times: expected a list of seconds, came {times!r}")
     row["times"] = tuple(float(t) for t in times)
     trajectory = row["kind"] in KINDS and KINDS[row["kind"]][1]
@@ -51,6 +48,14 @@ def _feature(path: str | Path, row: Any) -> Feature:
         return Feature(**row)
     except MmRosError as error:
         raise MmRosError(f"{path}: {error}") from None
+
+
+def _check_types(path: str | Path, row: dict[str, Any]) -> None:
+    kinds = {"name": str, "kind": str, "joint": str, "weight": int | float, "function": str, "width": int}
+    for key, kind in kinds.items():
+        if key in row and (not isinstance(row[key], kind) or isinstance(row[key], bool)):
+            what = "a name" if kind is str else "a number"
+            raise MmRosError(f"{path}: feature '{row['name']}': {key}: expected {what}, came {row[key]!r}")
 
 
 def format_layout(layout: FeatureLayout) -> str:

@@ -1,27 +1,69 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all, and text that people write."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mm_ros.core.errors import MmRosError
+
+
+def read_yaml(path: str | Path) -> Any:
+    """None where the file is empty."""
+    import yaml
+
+    try:
+        return yaml.safe_load(Path(path).read_text("utf-8-sig"))
+    except OSError as error:
+        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise MmRosError(f"{path}: is not YAML (it is no text)") from error
+    except yaml.YAMLError as error:
+        raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())})") from error
+
+
+@contextmanager
+def folder_whole(path: Path) -> Iterator[Path]:
+    """A folder to fill, of the same name but elsewhere; it comes to its place when all went well."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as aside:
+            inside = Path(aside) / path.name
+            yield inside
+            inside.rename(path)
+    except OSError as error:
+        raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_whole(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
     """Written under a temporary name in the same folder, then renamed: a reader never sees half of it."""
     path = Path(path)
+    parts = [data] if isinstance(data, bytes) else data
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        if path.exists() and not path.is_file():
+            _write_through(path, parts)
+        else:
+            _write_aside(path.resolve(), parts, mode)  # behind a link: the link stays
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_through(path: Path, parts: Iterable[bytes]) -> None:
+    """A pipe or a device: a file of that name would take its place. (A folder is refused by `open`.)"""
+    with path.open("wb") as handle:
+        handle.writelines(parts)
+
+
+def _write_aside(path: Path, parts: Iterable[bytes], mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            for part in [data] if isinstance(data, bytes) else data:
-                handle.write(part)
+            handle.writelines(parts)
             handle.flush()
             os.fsync(handle.fileno())
         os.chmod(aside, mode)

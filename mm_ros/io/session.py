@@ -15,7 +15,8 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.io import bag_messages as convert
-from mm_ros.io.bag import Bag, BagWriter
+from mm_ros.io.bag import Bag, BagWriter, refuse_existing
+from mm_ros.io.files import folder_whole
 
 RECORDED = "recorded"
 TRACKERS = "mm_ros/msg/TrackerArray"
@@ -132,6 +133,13 @@ class SessionWriter:
 
 
 def write_session(path: Path, session: Session, storage: str = "mcap", compression: str = "none") -> None:
+    """Whole or not at all, and never over another."""
+    refuse_existing(path)
+    with folder_whole(path) as aside:
+        _write_session(aside, session, storage, compression)
+
+
+def _write_session(path: Path, session: Session, storage: str, compression: str) -> None:
     truth = {pose.stamp_ns: pose for pose in session.truth}
     start_ns = session.frames[0].stamp_ns if session.frames else 0
     with SessionWriter(path, storage=storage, compression=compression, truth=bool(truth)) as writer:

@@ -28,16 +28,25 @@ def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
 def _rows(path: Path) -> list[F64]:
     """(N, 8) for each role, in order of time: t, x, y, z, qw, qx, qy, qz."""
     out: list[list[list[float]]] = [[] for _ in range(R)]
-    with path.open(newline="") as handle:
-        reader = csv.reader(handle)
-        header = tuple(next(reader, ()))
-        if header != COLUMNS:
-            raise MmRosError(f"{path}: expected the columns {','.join(COLUMNS)}, came {','.join(header)[:80]}")
-        for number, row in enumerate(reader, 2):
+    for number, row in enumerate(_lines(path), 1):
+        if number == 1 and tuple(row) != COLUMNS:
+            raise MmRosError(f"{path}: expected the columns {','.join(COLUMNS)}, came {','.join(row)[:80]}")
+        if number > 1 and row:
             role, values = _row(path, number, row)
             out[role].append(values)
     tables = [np.array(table, np.float64).reshape(-1, 8) for table in out]
     return [table[np.argsort(table[:, 0], kind="stable")] for table in tables]
+
+
+def _lines(path: Path) -> list[list[str]]:
+    """A spreadsheet's mark at the beginning of the file is no part of the first name."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            return list(csv.reader(handle)) or [[]]
+    except OSError as error:
+        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise MmRosError(f"{path}: is no table of text with commas ({error})") from error
 
 
 def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
@@ -45,8 +54,8 @@ def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
         t, role, x, y, z, qx, qy, qz, qw = row
         values = [float(v) for v in (t, x, y, z, qw, qx, qy, qz)]
         length = float(np.linalg.norm(values[4:]))
-        if not 0.9 < length < 1.1:
-            raise ValueError("no rotation")
+        if not 0.9 < length < 1.1 or not np.isfinite(values[0]):
+            raise ValueError("no pose at a time")
         values[4:] = [v / length for v in values[4:]]
         return ROLES.index(role), values
     except ValueError:

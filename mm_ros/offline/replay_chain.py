@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.avatar import Avatar
+from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmark_simulation import Sighting
 from mm_ros.core.simulated_trackers import TrackerTrack
 from mm_ros.core.types import F32, F64, AvatarPose, BodyOrientation
@@ -93,7 +94,7 @@ def run_chain(
             lean = avatar.post.added_lean_deg
             rows.append((trackers.stamp_ns, s.facing, s.wish, s.match, s.matched, pose, lean, took))
     if not rows:
-        raise ValueError("the chain gave no pose: no sample of the track has a head")
+        raise MmRosError("no sample has a headset that is tracked: the chain gives no pose")
     stamps, facings, wishes, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
     return ChainResult(
         stamps_ns=np.array(stamps),

@@ -104,10 +104,6 @@ def _tags(task: Task, frames: int, begins_s: float) -> tuple[tuple[str, int, int
         if isinstance(given, str):
             out.append((given, 0, frames))
             continue
-        if len(given) != 3:
-            raise MmRosError(
-                f"{task.path}: tags: expected a name or [name, from second, to second], came {list(given)}"
-            )
         name, a, b = given
         first, stop = (round((float(t) - begins_s) * task.new_rate) for t in (a, b))
         if first < frames and stop > 0:

@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import NAMES
+from mm_ros.io.files import read_yaml
 from mm_ros.io.importing.evidence import AXES
 
 REFERENCES = ("zero pose", "first frame", "mean posture")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _tag(value: Any) -> bool:
+    """A name, or [name, from second, to second]."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str) and all(map(_number, value[1:]))
+
+
+_FITS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("unit_to_m", "a number above 0", lambda v: _number(v) and v > 0),
+    ("rate", "a number above 0", lambda v: _number(v) and v > 0),
+    ("skip_start", "a count of frames", _count),
+    ("skip_end", "a count of frames", _count),
+    ("swap_left_right", "true or false", lambda v: isinstance(v, bool)),
+    ("leave_out", "true or false", lambda v: isinstance(v, bool)),
+    ("floor_m", "a number", _number),
+    ("subject", "a name", lambda v: isinstance(v, str)),
+    ("joints", "canonical joint: joint of the file", lambda v: isinstance(v, Mapping)),
+    ("tags", "names, or [name, from second, to second]", lambda v: isinstance(v, tuple) and all(map(_tag, v))),
+)
 
 
 @dataclass(frozen=True)
@@ -39,10 +68,10 @@ class Overrides:
             raise MmRosError(f"up: '{self.up}' is not among {', '.join(AXES)}")
         if self.reference is not None and self.reference not in REFERENCES:
             raise MmRosError(f"reference: '{self.reference}' is not among {', '.join(REFERENCES)}")
-        for name in ("unit_to_m", "rate"):
+        for name, wanted, fits in _FITS:
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | float) and value > 0):
-                raise MmRosError(f"{name}: expected a number above 0, came {value!r}")
+            if value is not None and not fits(value):
+                raise MmRosError(f"{name}: expected {wanted}, came {value!r}")
         for joint in self.joints or {}:
             if joint not in NAMES[1:]:
                 raise MmRosError(f"joints: '{joint}' is no canonical joint. Joints: {', '.join(NAMES[1:])}")
@@ -72,12 +101,7 @@ class ImportOptions:
 
 def read_options(path: str | Path, base: ImportOptions | None = None) -> ImportOptions:
     """YAML: keys of Overrides at the top, for every file; `files:` pattern → keys of Overrides."""
-    try:
-        value = yaml.safe_load(Path(path).read_text()) or {}
-    except OSError as error:
-        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise MmRosError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from error
+    value = read_yaml(path) or {}
     if not isinstance(value, dict):
         raise MmRosError(f"{path}: expected keys and values, came {type(value).__name__}")
     per_file = value.pop("files", None) or {}
@@ -98,7 +122,11 @@ def _overrides(path: str | Path, value: Any) -> Overrides:
             raise MmRosError(f"{path}: '{key}' is unknown. Keys: {', '.join(KEYS)}, files")
     value = dict(value)
     if "tags" in value:
-        value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in value["tags"] or ())
+        given = value["tags"] or ()
+        several = given if isinstance(given, list | tuple) else (given,)
+        value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in several)
+    if isinstance(value.get("subject"), int):
+        value["subject"] = str(value["subject"])  # YAML takes a subject's number for one
     try:
         return Overrides(**value)
     except MmRosError as error:

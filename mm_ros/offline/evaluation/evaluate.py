@@ -13,6 +13,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.kinds import KINDS
 from mm_ros.core.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.core.simulated_trackers import Simulation
+from mm_ros.io.bag_paths import is_session
 from mm_ros.io.database import read_database
 from mm_ros.io.importing import load_clips
 from mm_ros.io.session import read_session
@@ -62,14 +63,12 @@ def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any]]:
     out: list[tuple[str, Any]] = [(p.name, read_session(p)) for p in sessions]
     if others:
         out += [(c.name, c) for c in load_clips(others, progress=tell) if c.seconds >= 1.0]
+    if not out:
+        raise MmRosError("nothing to evaluate: all clips are shorter than a second")
     for name, given in out:
         if not isinstance(given, Clip) and len(given.frames) < 10:
             raise MmRosError(f"session {name} has {len(given.frames)} samples of trackers; at least 10 are needed")
     return out
-
-
-def is_session(path: Path) -> bool:
-    return path.suffix in (".mcap", ".db3") or (path.is_dir() and (path / "metadata.yaml").is_file())
 
 
 def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tuple[Row, ...]) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""What `mm_ros up` is told reaches the nodes."""
+
+import argparse
+
+import pytest
+
+pytest.importorskip("rclpy")
+import rclpy
+
+from mm_ros.commands import up
+from mm_ros.core.errors import MmRosError
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    up.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def values_on(node: str, *words: str) -> dict[str, object]:
+    """The parameters that a node of this name is started with, as rclpy has understood them."""
+    args = parsed(*words)
+    context = rclpy.context.Context()
+    rclpy.init(args=up.ros_arguments(args), context=context)
+    try:
+        made = rclpy.create_node(node, context=context, parameter_overrides=up.overrides(node, args))
+        assert made.get_namespace() == f"/{args.avatar}"
+        out = {name: p.value for name, p in made._parameter_overrides.items()}
+        made.destroy_node()
+        return out
+    finally:
+        rclpy.try_shutdown(context=context)
+
+
+def test_options_reach_a_node_in_a_namespace():
+    words = ("--avatar", "anna", "--trackers", "mocap", "--path", "a b.bvh", "--seed", "3", "--place", "0,5")
+    got = values_on("tracker_bridge", *words)
+    assert got == {"source": "mocap", "path": "a b.bvh", "seed": 3, "place": [0.0, 5.0]}
+    assert values_on("motion_matcher", "--database", "mine.mmdb") == {"database": "mine.mmdb"}
+    assert values_on("pose_postprocessor", "--urdf", "r.urdf", "--use-sim-time") == {
+        "urdf": "r.urdf", "use_sim_time": True}  # fmt: skip
+
+
+def test_what_is_not_said_is_left_to_the_file(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("/**/tracker_bridge:\n  ros__parameters:\n    source: openxr\n    seed: 9\n")
+    assert values_on("tracker_bridge", "--config", str(file)) == {"source": "openxr", "seed": 9}
+    assert values_on("tracker_bridge", "--config", str(file), "--seed", "0")["seed"] == 0
+
+
+def test_every_option_is_a_parameter_of_its_node():
+    from mm_ros import graph
+
+    args = parsed("--trackers", "mocap", "--path", "x", "--seed", "1", "--place", "0,1", "--database", "d",
+                  "--urdf", "u", "--urdf-t-pose", "t", "--world-frame", "w")  # fmt: skip
+    for node in graph.NODES:
+        known = {name for kind in node.settings_types() for name in kind.specs()}
+        assert {p.name for p in up.overrides(node.name, args)} <= known
+
+
+def test_a_place_that_is_none():
+    with pytest.raises(MmRosError, match="expected x,y"):
+        up.overrides("tracker_bridge", parsed("--place", "here"))
+
+
+@pytest.mark.parametrize("name", ["ü x", "9lives", "a//b"])
+def test_a_name_that_ros_does_not_take(name):
+    with pytest.raises(SystemExit):
+        parsed("--avatar", name)
