@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "up": (),
     "view": (),
     "calibrate": (),
+    "pose-setup": (),
     "evaluate": (),
     "explain": (),
     "warm": (),

@@ -57,6 +57,7 @@ TOPICS: dict[str, Topic] = {
         Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "revolute joints of a URDF given by the user"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF: the avatar's capsules, or the user's robot", "when it changes"),
         Topic("markers", "visualization_msgs/msg/MarkerArray", STREAM, "what RViz shows", "30 Hz"),
+        Topic("image", "sensor_msgs/msg/Image", SENSOR, "a camera's pictures, for `pose_estimator`", "camera's rate"),
         Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "webcam pose estimate", "camera's rate"),
         Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "device's rate"),
         Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "device's rate"),
@@ -116,6 +117,15 @@ NODES: tuple[Node, ...] = (
         ("mm_ros.core.orientation:OrientationSettings", "mm_ros.core.fusion:FusionSettings"),
         "where the body faces, by a small network, corrected by camera or worn trackers where there are any",
         controls=("vr",),
+    ),
+    Node(
+        "pose_estimator",
+        ("image",),
+        ("landmarks",),
+        ("mm_ros.nodes.pose_estimator:EstimatorSettings",),
+        "a person's landmarks in a camera's pictures, by BlazePose",
+        controls=("vr",),
+        optional=True,
     ),
     Node(
         "trajectory_predictor",

@@ -40,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
     )
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
+    parser.add_argument(
+        "--camera",
+        default="",
+        metavar="SOURCE",
+        help="a camera corrects the facing: number of a webcam, video file, folder of pictures, or 'topic' (image)",
+    )
     parser.add_argument("--place", default="", help="x,y of the user's room in the world [m] (default: 0,0)")
     parser.add_argument("--urdf", default="", help="a humanoid robot that follows on joint_states")
     parser.add_argument(
@@ -65,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros import graph
     from mm_ros.ros.node import run_all
 
-    extra = ["visualizer"] if args.visualizer else []
+    extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
     nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
     classes = {n.name: n.node_class() for n in nodes}
 
@@ -88,8 +94,8 @@ def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
     """The arguments of each avatar."""
     from mm_ros.ros.several import side_by_side
 
-    if args.trackers not in ("", "synthetic") or args.place:
-        raise MmRosError("--avatars starts invented users side by side; it takes neither --trackers nor --place")
+    if args.trackers not in ("", "synthetic") or args.place or args.camera:
+        raise MmRosError("--avatars starts invented users side by side; it takes no --trackers, --place or --camera")
     users = side_by_side(args.avatar, args.avatars, args.seed or 0)
     return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
 
@@ -117,6 +123,7 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
 
     given = {
         "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place)},
+        "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
         "motion_matcher": {"database": args.database},
         "pose_postprocessor": {
             "urdf": args.urdf, "urdf_t_pose": args.urdf_t_pose, "world_frame": args.world_frame

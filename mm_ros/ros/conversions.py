@@ -13,7 +13,7 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Twist, Vector3
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
-from sensor_msgs.msg import Joy
+from sensor_msgs.msg import Image, Joy
 from std_msgs.msg import Header
 
 from mm_ros.core.database import MotionDatabase
@@ -23,6 +23,7 @@ from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOO
 from mm_ros.core.types import (
     LOST,
     ROLES,
+    U8,
     AvatarPose,
     BodyOrientation,
     Calibration,
@@ -42,6 +43,11 @@ from mm_ros.msg import TrackerArray as TrackerArrayMsg
 from mm_ros.msg import Trajectory as TrajectoryMsg
 
 WORLD = "map"
+# Image encoding → bytes a pixel, and which of them are red, green, blue.
+ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
+    "rgb8": (3, (0, 1, 2)), "bgr8": (3, (2, 1, 0)), "rgba8": (4, (0, 1, 2)), "bgra8": (4, (2, 1, 0)),
+    "mono8": (1, (0, 0, 0)),
+}  # fmt: skip
 
 
 def stamp_to_ros(ns: int) -> Time:
@@ -125,6 +131,19 @@ def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
         int(msg.epoch),
         str(msg.source),
     )
+
+
+def image_from_ros(msg: Image) -> U8:
+    """(H, W, 3), red first."""
+    if msg.encoding not in ENCODINGS:
+        raise MmRosError(f"image encoding '{msg.encoding}' is not among {', '.join(ENCODINGS)}")
+    channels, order = ENCODINGS[msg.encoding]
+    height, width, step = int(msg.height), int(msg.width), int(msg.step)
+    data = np.frombuffer(msg.data, np.uint8)
+    if step < width * channels or len(data) < height * step:
+        raise MmRosError(f"image: {len(data)} bytes, {step} a row, are too few for {width} × {height} {msg.encoding}")
+    rows = data[: height * step].reshape(height, step)[:, : width * channels]
+    return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
 
 
 # ---- trackers

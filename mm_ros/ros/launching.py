@@ -42,6 +42,8 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("config", "", "YAML of parameters; empty is config/avatar.yaml of the package"),
     Argument("rviz", "false", "open RViz, and publish markers for it", YES_NO),
     Argument("viewer", "false", "serve the avatar to the browser", YES_NO),
+    Argument("pose_estimator", "false", "landmarks of the user from a camera correct the facing", YES_NO),
+    Argument("camera", "", "for it: number of a webcam, video file, folder of pictures; empty: the topic image"),
     Argument("record", "", "record the inputs as a session into this folder"),
     Argument("composed", "false", "all nodes in one process instead of one each", YES_NO),
     Argument("urdf", "", "URDF of a humanoid robot that follows the avatar on joint_states"),
@@ -81,6 +83,7 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
     """Synthetic users side by side; one viewer and one RViz for all."""
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**given, **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
+    fixed["pose_estimator"] = "false"  # invented users stand before no camera
     each = [
         {**fixed, "avatar": user.avatar, "seed": str(user.seed), "place": user.place}
         for user in side_by_side("avatar", _whole("avatars", avatars))
@@ -130,6 +133,9 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         out |= {"source": given["trackers"], "path": given["path"], "seed": _whole("seed", given["seed"])}
         if "place" in given:
             out["place"] = [float(v) for v in given["place"].split(",")]
+    if node == "pose_estimator":
+        number = given["camera"].isdigit()  # which launch would hand on as a number
+        out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node == "motion_matcher":
         out["database"] = given["database"]
     if node in ("pose_postprocessor", "visualizer"):
@@ -160,9 +166,15 @@ def _processes(given: dict[str, str]) -> list[Any]:
             respawn=True,
             respawn_delay=1.0,
         )
-        for n in graph.nodes_for(given["control"], ["visualizer"] if given["rviz"] == "true" else [])
+        for n in graph.nodes_for(given["control"], _optional(given))
         if given["trackers"] != "none" or n.name != "tracker_bridge"
     ]
+
+
+def _optional(given: dict[str, str]) -> list[str]:
+    """Optional nodes of the chain that were asked for."""
+    asked = {"visualizer": given["rviz"], "pose_estimator": given["pose_estimator"]}
+    return [name for name, wanted in asked.items() if wanted == "true"]
 
 
 def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
@@ -182,6 +194,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     for name in ("path", "database", "place", "urdf", "urdf_t_pose"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--visualizer"] if given["rviz"] == "true" else []
+    command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
     command += ["--world-frame", given["world_frame"], *more]
     command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
     return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
