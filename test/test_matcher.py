@@ -7,8 +7,10 @@ import pytest
 from toys import toy_database, wish
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.matcher import MatcherSettings, MatcherStage, parse_weights, tag_mask
+from mm_ros.core.matcher import BAND_GRACE_S, MatcherSettings, MatcherStage, parse_weights, tag_mask
+from mm_ros.core.pose_source import Ask
 from mm_ros.core.query import QueryBuilder
+from mm_ros.core.search import Mask
 
 RATE = 90
 
@@ -262,3 +264,27 @@ def test_memory_does_not_grow(database):
     growth = sum(s.size_diff for s in tracemalloc.take_snapshot().compare_to(before, "filename") if s.size_diff > 0)
     tracemalloc.stop()
     assert growth < 200_000
+
+
+def test_motion_that_leaves_its_band_by_itself_plays_on_for_a_step(database):
+    """Bands with little motion are splinters; a search that leads back to one at once would freeze the body there."""
+    stage = MatcherStage(MatcherSettings(), database)
+    stage.step(wish(0.0, velocity=(1.2, 0.0)))
+    ask = Ask(stage.source.features(), stage.weights, Mask(), Mask(), True, 0.02, 1.0, 0.3, False, BAND_GRACE_S)
+    nothing_fits = replace(ask, mask=Mask(all_of=1 << 60))
+    assert not stage.source.find(nothing_fits).jumped
+    stage.source.advance(BAND_GRACE_S + 0.01)
+    assert stage.source.find(nothing_fits).jumped
+    stage.source.find(ask)
+    assert stage.source.find(replace(nothing_fits, band_grace_s=0.0)).jumped  # the user's own change of height is obeyed
+
+
+def test_a_turn_is_played_faster_when_the_user_is_ahead_and_slower_when_behind(database):
+    stage = MatcherStage(MatcherSettings(), database)
+    stage.step(wish(0.0))
+    stage.source.root_velocity = lambda: np.array([0.0, 0.0, -1.0])
+    for yaw, faster in ((-0.3, True), (0.3, False)):
+        stage.tempo = 1.0
+        for _ in range(20):
+            stage._set_tempo(1 / 90, wish(0.0, yaw=yaw))
+        assert (stage.tempo > 1.05) is faster and (stage.tempo < 0.95) is not faster

@@ -145,3 +145,16 @@ def test_following_starts_at_the_goal_and_holds_without_time() -> None:
     track = np.zeros((3, 3))
     assert follow_calmly(track, (1.0, 2.0, 3.0), 0.01) == (1.0, 2.0, 3.0)
     assert follow_calmly(track, (9.0, 9.0, 9.0), 0.0) == (1.0, 2.0, 3.0)
+
+
+def test_a_hand_turned_far_beyond_the_wrist_still_holds_its_controller() -> None:
+    rng, grip, missed = np.random.default_rng(1), np.array([0.0, 0.08, 0.0]), []
+    for _ in range(300):
+        way = np.array([0.6, 0.15, -0.5]) + 0.5 * rng.normal(size=3)
+        target = shoulder() + way / np.linalg.norm(way) * REACH * rng.uniform(0.5, 0.9)
+        forearm = arm(target).room_rotations[LEFT_LOWER_ARM]
+        q = rot.multiply(forearm, rot.exp(np.radians(60) * rng.normal(size=3)))
+        body = arm(target, tuple(q), grip=tuple(grip))
+        held = body.room_positions[LEFT_HAND] + rot.rotate(body.room_rotations[LEFT_HAND], grip)
+        missed.append(np.linalg.norm(held - target - rot.rotate(q, grip)))
+    assert np.percentile(missed, 99) < 0.005 and max(missed) < 0.02

@@ -22,8 +22,9 @@ from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
 
 NOTHING = np.zeros(0, np.float32)
-SLOWEST_TEMPO = 0.2  # m/s: below, no tempo brings a body anywhere
+SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: below, no tempo brings a body anywhere
 CATCH_UP_S = 0.4
+BAND_GRACE_S = 0.7  # about a step
 TEMPO_HALFLIFE_S = 0.1
 LEARNED = "learned"
 
@@ -224,13 +225,15 @@ class MatcherStage:
         """Catch up or wait by playing faster or slower: feet stay planted, which a pull at the root cannot do."""
         x, y, yaw = self.control.root
         own = self.source.root_velocity()
-        speed, goal = math.hypot(own[0], own[1]), 1.0
+        speed, turning, goal, limit = math.hypot(own[0], own[1]), abs(float(own[2])), 1.0, self.settings.tempo
         if speed > SLOWEST_TEMPO:
             c, s = math.cos(yaw), math.sin(yaw)
             ahead, left = wish.position[0] - x, wish.position[1] - y
             behind = (own[0] * (c * ahead + s * left) + own[1] * (c * left - s * ahead)) / speed
-            limit = self.settings.tempo
             goal += max(-limit, min(limit, behind / (speed * CATCH_UP_S)))
+        elif turning > SLOWEST_TURN:
+            behind = wrap(wish.yaw - yaw) * math.copysign(1.0, own[2])
+            goal += max(-limit, min(limit, behind / (turning * CATCH_UP_S)))
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
 
     def _decide(self, dt: float, wish: Trajectory) -> Match:
@@ -282,7 +285,7 @@ class MatcherStage:
         answer = source.find(
             Ask(
                 match.query, self.weights, self._mask(), self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
-                self.explain,
+                self.explain, 0.0 if reason == "band" else BAND_GRACE_S,
             )
         )  # fmt: skip
         match.cost, match.continue_cost = answer.cost, answer.continue_cost

@@ -31,6 +31,7 @@ class Ask:
     jump_cost: float  # … and by this
     exclusion_s: float  # and no nearer than this to what plays
     explain: bool = False  # runners-up too
+    band_grace_s: float = 0.0  # motion that leaves the height band by itself may play on for so long
 
 
 @dataclass
@@ -95,7 +96,8 @@ class SearchSource:
         self.name = self.engine.name
         self.player = Player(database, scale)
         self.queries = QueryBuilder(database, scale)
-        self.advance, self.pose = self.player.advance, self.player.pose
+        self.pose = self.player.pose
+        self._out_s = 0.0  # for how long the motion has been out of the band that was asked for
         self.root_velocity = self.player.root_velocity
 
     @property
@@ -104,6 +106,10 @@ class SearchSource:
 
     def restart(self) -> None:
         self.player.seek(int(self.database.range_starts[0]))
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        self._out_s += dt
+        return self.player.advance(dt)
 
     def set_scale(self, scale: float) -> None:
         self.player.scale = self.queries.scale = scale
@@ -120,7 +126,7 @@ class SearchSource:
 
     def find(self, ask: Ask) -> Answer:
         current = self.player.nearest
-        fits = ask.can_continue and self._fits(ask.mask, current)
+        fits = ask.can_continue and self._may_continue(ask, current)
         continuing = self.engine.cost(ask.query, ask.weights, current) if fits else math.inf
         apart = round(ask.exclusion_s * self.database.rate)
         frame, cost = self.engine.search(
@@ -138,7 +144,15 @@ class SearchSource:
             answer.runner_up_frames, answer.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
         if answer.jumped:
             self.player.seek(int(frame))
+            self._out_s = 0.0
         return answer
+
+    def _may_continue(self, ask: Ask, current: int) -> bool:
+        """Bands with little motion are in splinters: to leave each of them at its end would freeze the body there."""
+        if self._fits(ask.mask, current):
+            self._out_s = 0.0
+            return True
+        return self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
         """Whether a frame is one that a search could give."""

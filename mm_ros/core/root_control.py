@@ -24,9 +24,9 @@ class RootControlSettings(Settings):
         0.0,
         10.0,
     )
-    facing_accuracy: float = setting(0.6, "the root's facing is never farther from the wished one", "rad", 0.0, 3.2)
+    facing_accuracy: float = setting(0.3, "the root's facing is never farther from the wished one", "rad", 0.0, 3.2)
     position_halflife: float = setting(0.2, "half-life of the pull to the wished position", "s", 0.01, 10.0)
-    facing_halflife: float = setting(0.2, "half-life of the pull to the wished facing", "s", 0.01, 10.0)
+    facing_halflife: float = setting(0.1, "half-life of the pull to the wished facing", "s", 0.01, 10.0)
     pull_share: float = setting(
         0.2,
         "the pull is at most this share of the root's own speed, so that slow feet are not dragged",

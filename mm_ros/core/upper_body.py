@@ -47,6 +47,8 @@ CLAVICLE_LIMIT = 0.45  # rad
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ little finger
 
+WRIST_SEARCH_STEPS = 24  # for the wrist's place where its limits turn the hand
+
 
 @njit
 def place_head(
@@ -196,15 +198,18 @@ def place_hand(
     old_lower, old_hand = quat.get4(body.rotations, lower), quat.get4(body.rotations, hand)
     held = quat.add(target, quat.rotate(rotation, grip))
     wrist = target
-    for _ in range(8):
+    asked = quat.normalize(rotation)
+    for step in range(WRIST_SEARCH_STEPS):
         quat.put4(body.rotations, clavicle, old_clavicle)
         update_room(body, clavicle, hand + 1)
         _reach_with_shoulder(body, clavicle, upper, wrist, lengths[side, 0] + lengths[side, 1])
-        got = _solve_arm(body, lengths[side, 0], lengths[side, 1], side, wrist, rotation)
+        got = _solve_arm(body, lengths[side, 0], lengths[side, 1], side, wrist, asked)
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        wrist = quat.mix(wrist, wrist_again, 0.6)  # the whole way would swing back and forth at a limit
+        if step % 8 == 7:  # back and forth between two limits: what one of them allows is near neither
+            asked = got
+        wrist = quat.mix(wrist, wrist_again, 0.6)  # the whole way would swing at a limit
     if weight < 1.0:
         quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
         quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
