@@ -177,7 +177,7 @@ def test_a_file_a_user(tmp_path, monkeypatch):
         ("version: 1\nhead_height: tall\n", "expected float"),
         ("version: 1\nhead_height: .nan\n", "expected a number"),
         ("version: 1\nheadset_in_head: [0, 0, 0]\n", "qw, qx"),
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
         ("just words", "version 1"),
     ],
 )
@@ -192,3 +192,45 @@ def test_a_file_with_a_mistake_is_refused_in_words(tmp_path, text, words):
 def test_names_that_are_no_file_names(user):
     with pytest.raises(MmRosError, match="name"):
         user_file(user)
+
+
+def test_a_clock_that_goes_back_does_not_stop_the_measuring():
+    """A bag that loops, simulated time that begins again: what was seen before is of another time."""
+    calibrator = Calibrator()
+    feed(calibrator, 2, start=5000.0)
+    assert len(feed(calibrator, 5, start=10.0)) == 1
+    assert len(calibrator._samples) < 5 * 90
+    assert calibrator.measure()[0]
+
+
+def test_a_room_that_was_moved_is_no_step_of_the_user():
+    calibrator = Calibrator(CalibrationSettings(auto_calibrate=False))
+    feed(calibrator, 4)
+    moved = identity_pose()
+    moved[0] = 2.0
+    for i in range(4 * 90):
+        frame = person(4 + i / 90)
+        frame.positions[:, 0] += 2.0
+        frame.epoch, frame.new_from_old = 1, moved if i == 0 else identity_pose()
+        calibrator.step(frame)
+        if i == 200:
+            assert "tracked" in calibrator.measure()[1]  # not: "you moved by 2 m"
+    assert calibrator.measure()[0]
+
+
+def test_a_floor_that_is_found_later_corrects_the_height_that_was_measured():
+    """The headset stood 1.82 m above what was taken for the floor; the floor is 12 cm higher."""
+    calibrator = Calibrator()
+    feed(calibrator, 5, lift=0.12)
+    assert calibrator.current.head_height == pytest.approx(1.82, abs=0.002)
+    feed(calibrator, 3, 5, lift=0.12, hands=((0.3, 0.3, 0.03), (0.1, -0.25, 0.8)))
+    assert calibrator.current.floor_height == pytest.approx(0.12, abs=1e-6)
+    assert calibrator.current.head_height == pytest.approx(1.70, abs=0.002)
+
+
+def test_a_floor_does_not_change_the_height_of_a_known_user():
+    known = Calibration(user="anna", calibrated=True, head_height=1.55)
+    calibrator = Calibrator(known=known)
+    feed(calibrator, 3, lift=0.12, hands=((0.3, 0.3, 0.03), (0.1, -0.25, 0.8)))
+    assert calibrator.current.floor_height == pytest.approx(0.12, abs=1e-6)
+    assert calibrator.current.head_height == 1.55

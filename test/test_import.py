@@ -17,6 +17,7 @@ from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_HAND, LEFT_TOES, RIGHT_FO
 from mm_ros.io.bvh import Bvh, write_bvh
 from mm_ros.io.bvh_export import Dialect, to_bvh
 from mm_ros.io.importing import ImportOptions, Overrides, import_files, load_clips, read_options
+from mm_ros.io.importing.defects import start_to_skip
 from mm_ros.io.importing.report import markdown, short_report, write_report
 
 
@@ -280,3 +281,39 @@ def test_a_known_lie_is_corrected_where_nobody_walks(tmp_path: Path):
     assert "mocap.cs.cmu.edu" in found.licence
     other = import_files([written(tmp_path, bvh, "stand.bvh")])
     assert assumed(other, "rate").value == "120 Hz" and not other.licence
+
+
+def test_an_added_t_pose_is_seen_though_a_foot_flickers(tmp_path: Path):
+    """CMU 35_02: a marker of the toes jumps by 30 degrees a frame where the T-pose is left."""
+    bvh = with_t_pose(to_bvh(walk(), DIALECTS["Mixamo"]), 1)
+    motion, column = bvh.motion.copy(), toe_column(bvh)
+    motion[1:12, column] += 30.0 * (np.arange(11) % 2)
+    assert start_to_skip(replace(bvh, motion=motion)) == 1
+    motion[1:, column] += 180.0
+    assert start_to_skip(replace(bvh, motion=np.roll(motion, -6, axis=0))) == 0  # one joint alone is no T-pose
+
+
+def toe_column(bvh: Bvh) -> int:
+    at = 0
+    for name, codes in zip(bvh.names, bvh.channels, strict=True):
+        if "LeftToe" in name:
+            return at + len(codes) - 1
+        at += len(codes)
+    raise AssertionError(bvh.names)
+
+
+def test_feet_that_flicker_are_calmed_and_said(tmp_path: Path):
+    """CMU 35_01: in the swing a foot turns to and fro by 40 degrees a frame."""
+    bvh = to_bvh(walk(), DIALECTS["Mixamo"])
+    motion, column = bvh.motion.copy(), toe_column(bvh)
+    motion[40:46, column] += 50.0 * (np.arange(6) % 2)
+    found = import_files([written(tmp_path, replace(bvh, motion=motion))])
+    assert any("left_toes flickers" in n.why for n in remarks(found, "glitch"))
+    turn = np.abs(rot.log(rot.multiply(rot.inverse(rotations(found)[:-1]), rotations(found)[1:]))).max()
+    assert np.degrees(turn) < 20
+    calm = import_files([written(tmp_path, bvh, "walk_02.bvh")])
+    assert not any("flickers" in n.why for n in remarks(calm, "glitch"))
+
+
+def rotations(found):
+    return found.clips[0].rotations[:, LEFT_TOES].astype(np.float64)

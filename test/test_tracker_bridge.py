@@ -1,5 +1,6 @@
 """The bridge as a node: sources, calibration by service, poses of another bridge."""
 
+import dataclasses
 import os
 import time
 
@@ -144,6 +145,33 @@ def test_gate_settings_are_live_parameters(bench):
     assert b.bridge._gate.settings.frozen_s == 0.0  # a synthetic user may stand perfectly still
     assert not b.bridge.set_parameters([Parameter("blend_speed", value=-1.0)])[0].successful
     assert "start" in b.bridge.set_parameters([Parameter("source", value="openxr")])[0].reason
+
+
+def test_a_refused_change_leaves_all_as_it_was(bench):
+    """Also when a stage has taken part of it, or fails in another way than by a sentence."""
+    b = bench(source="synthetic")
+    apply, faults = b.bridge.apply_settings, [RuntimeError("half done")]
+
+    def failing():
+        apply()
+        if faults:
+            raise faults.pop()
+
+    b.bridge.apply_settings = failing
+    result = b.bridge.set_parameters([Parameter("blend_speed", value=2.0)])[0]
+    assert not result.successful and "half done" in result.reason
+    assert b.bridge._gate.settings.blend_speed == 0.7
+
+
+def test_measures_that_cannot_be_kept_do_not_end_the_bridge(bench, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MM_ROS_USERS", str(tmp_path / "file" / "users"))
+    b = bench(source="topics", user="ben")
+    b.bridge._calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
+    answer = b.call("calibrate")
+    assert answer.success and "not kept" in answer.message
+    b.bridge._calibrator.current = dataclasses.replace(b.bridge._calibrator.current, user="../ben")
+    assert "not kept" in b.call("calibrate").message
 
 
 def test_reset_is_a_new_epoch(bench):

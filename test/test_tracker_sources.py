@@ -281,3 +281,14 @@ def test_monado_script_says_loudly_what_is_missing(tmp_path):
         text=True,
     )
     assert done.returncode == 3 and "OpenXR was NOT tested" in done.stderr
+
+
+def test_a_session_begins_again_when_simulated_time_goes_back(tmp_path):
+    write_session(tmp_path / "walk", session_of_clips([user_clip(3.0)]))
+    source = opened(make_source("session", str(tmp_path / "walk")))
+    first = [f for f, _ in polled(source, 2.5, every=1 / source.rate)]
+    again = [source.poll(90 * S + round(i * S / source.rate)) for i in range(20)]
+    frames = [f for f in again if f is not None]
+    assert frames and frames[0].epoch > first[-1].epoch
+    assert frames[0].stamp_ns == 90 * S
+    np.testing.assert_array_equal(frames[0].positions, first[0].positions)

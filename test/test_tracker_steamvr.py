@@ -185,3 +185,10 @@ def test_without_steamvr_the_real_worker_says_so():
         assert source.poll(time.time_ns()) is None
     finally:
         source.close()
+
+
+@pytest.mark.parametrize("line", ["5", '"text"', "[1]", '{"t": 1, "epoch": 0, "devices": [[99, 2, 0]]}', "{"])
+def test_what_the_library_prints_itself_does_not_end_the_thread(line):
+    source = SteamVrSource(command=["true"])
+    source._take(line)
+    assert source.poll(0) is None

@@ -13,6 +13,7 @@ from typing import Any
 
 from mm_ros.commands.arguments import avatar, seconds
 from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.core.errors import MmRosError
 
 HELP = "record trackers, calibration and truth as a session (rosbag2)"
 
@@ -56,8 +57,12 @@ def run(args: argparse.Namespace) -> int:
             output, args.avatar, args.outputs, args.storage, args.compression, parameter_overrides=overrides
         )
         print(f"recording /{args.avatar} into {output}; Ctrl-C ends it", flush=True)
-        _spin(node, args.seconds)
-        node.close()
+        try:
+            _spin(node, args.seconds)
+        except OSError as error:
+            raise MmRosError(f"{output}: {error.strerror or error}; recorded up to here") from error
+        finally:
+            node.close()
     finally:
         rclpy.try_shutdown()
     return _tell(node, output, args.json)

@@ -12,6 +12,7 @@ from mm_ros.core import quat
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.skeleton import HEAD, Skeleton
+from mm_ros.core.timeline import ADVANCE, DROP, Timeline
 from mm_ros.core.types import (
     F64,
     HEAD_ROLE,
@@ -106,6 +107,8 @@ class Calibrator:
         self._highest = 0.0
         self._judged_ns = 0
         self._resting: dict[int, tuple[float, float, F64]] = {}
+        self._timeline = Timeline()
+        self._stood: float | None = None  # height that was measured by us, in the source's room
 
     def forget_motion(self) -> None:
         """After a gap or a new epoch."""
@@ -115,6 +118,8 @@ class Calibrator:
 
     def step(self, frame: TrackerFrame) -> Calibration | None:
         """A new calibration when there is reason for one."""
+        if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
+            self.forget_motion()  # the room has moved, or the clock has gone back or on
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
@@ -164,7 +169,7 @@ class Calibrator:
                 f"the headset is {height:.2f} m above the floor, and a person's is {LOWEST} to {HIGHEST} m: is the "
                 "floor of the play space set right? Laying a controller on the floor for two seconds measures it"
             )
-        self._from_person = True
+        self._from_person, self._stood = True, height + self.current.floor_height
         yaw = stand.yaw if s.face_forward else self.current.forward_yaw
         self.current = replace(
             self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height, forward_yaw=yaw
@@ -185,7 +190,7 @@ class Calibrator:
         # Somebody who sits, kneels or has put the headset on the table is not measured unasked.
         if not 1.3 <= height <= HIGHEST or height < self._highest + 0.02:
             return False
-        self._highest = height
+        self._highest, self._stood = height, height + self.current.floor_height
         self.current = replace(self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height)
         return True
 
@@ -223,6 +228,13 @@ class Calibrator:
                 self._resting[role] = (since, t, place)
                 floor = float(p[2]) - CONTROLLER_RADIUS
                 if abs(floor - self.current.floor_height) > 0.01:
-                    self.current = replace(self.current, floor_height=floor)
+                    self._lay_floor(floor)
                     changed = True
         return changed
+
+    def _lay_floor(self, floor: float) -> None:
+        """A height that we have measured was above the floor as it was taken to be then; one that was told is right."""
+        self.current = replace(self.current, floor_height=floor)
+        if self._stood is not None and LOWEST <= self._stood - floor <= HIGHEST:
+            self.current = replace(self.current, head_height=self._stood - floor)
+            self._highest = min(self._highest, self._stood - floor)

@@ -27,8 +27,12 @@ def users_folder() -> Path:
     if own:
         return Path(own)
     xdg = os.environ.get("XDG_CONFIG_HOME")
-    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path("~/.config").expanduser()
-    return base / "mm_ros" / "users"
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "mm_ros" / "users"
+    try:
+        return Path("~/.config").expanduser() / "mm_ros" / "users"
+    except RuntimeError as error:  # a container with a user id that has no name
+        raise MmRosError("this user has no home for measures to be kept in; set MM_ROS_USERS to a folder") from error
 
 
 def user_file(user: str) -> Path:

@@ -203,8 +203,14 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = self._calibrator.measure()
         if response.success:
             self._tell_calibration(self._calibrator.current)
-            response.message += f"; kept in {write_calibration(self._calibrator.current)}"
+            response.message += self._kept(self._calibrator.current)
         return response
+
+    def _kept(self, calibration: Calibration) -> str:
+        try:
+            return f"; kept in {write_calibration(calibration)}"
+        except MmRosError as error:
+            return f"; used now, but not kept: {error}"
 
     def _watch(self) -> None:
         """Before each report of the node's health."""

@@ -414,6 +414,8 @@ def calibration_to_ros(c: Calibration, stamp_ns: int, epoch: int = 0, scale: flo
 
 def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
     _finite("calibration", np.array([msg.head_height, msg.floor_height, msg.arm_span, msg.forward_yaw]))
+    if len(msg.roles) != len(msg.offsets):
+        raise MmRosError(f"calibration: {len(msg.roles)} roles came with {len(msg.offsets)} offsets")
     offsets = {
         _CARRIED[ROLES.index(role)]: _finite(f"offset of {role}", pose_from_ros(pose))
         for role, pose in zip(msg.roles, msg.offsets, strict=True)

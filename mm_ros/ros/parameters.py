@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -59,9 +60,12 @@ class LiveSettings:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except MmRosError as error:
+        except Exception as error:  # whatever it is, a wrong value must not end the node
             self.current = before
-            return SetParametersResult(successful=False, reason=str(error))
+            with suppress(Exception):
+                self._on_change()  # some stages may have taken the new values already
+            reason = str(error) if isinstance(error, MmRosError) else repr(error)
+            return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
 
     def _apply(self, parameters: list[Parameter]) -> None:
@@ -81,7 +85,7 @@ class LiveSettings:
 
 
 def _as_type(value: Any, default: Any) -> Any:
-    if isinstance(default, tuple):
+    if isinstance(default, tuple) and value is not None:
         return tuple(value)
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

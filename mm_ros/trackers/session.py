@@ -20,6 +20,7 @@ from mm_ros.trackers.base import Source
 PAUSE_NS = 1_000_000_000  # between the end and the start over
 
 TOO_OLD_NS = 100_000_000
+BACK_NS = 100_000_000  # a clock that is only set right does not jump farther
 
 
 class SessionSource(Source):
@@ -30,6 +31,7 @@ class SessionSource(Source):
         self._path, self._loop = Path(path), loop
         self._truth: AvatarPose | None = None
         self._start_ns: int | None = None
+        self._last_ns = 0
         self._next = 0
         self._rounds = 0
 
@@ -44,8 +46,11 @@ class SessionSource(Source):
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
         frames = self._session.frames
-        if self._start_ns is None or now_ns < self._start_ns:
+        if self._start_ns is None:
             self._start_ns = now_ns
+        if now_ns < self._last_ns - BACK_NS:  # simulated time has gone back: begin again, as a loop does
+            self._start_ns, self._next, self._rounds = now_ns, 0, self._rounds + 1
+        self._last_ns = now_ns
         at = frames[0].stamp_ns + now_ns - self._start_ns
         if self._next >= len(frames):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:

@@ -66,7 +66,8 @@ class SteamVrSource(Source):
         while not self._stop.is_set():
             self._epochs += 1
             self._process = subprocess.Popen(
-                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True
+                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                text=True, errors="replace",
             )
             assert self._process.stdout is not None
             for line in self._process.stdout:
@@ -80,7 +81,7 @@ class SteamVrSource(Source):
         self._heard = time.monotonic()
         try:
             said = frame_of(line)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, IndexError):
             return  # the library itself prints a line now and then
         if isinstance(said, str):
             self._trouble = said

@@ -14,14 +14,15 @@ from mm_ros.core.cleaning import RootSettings, cubic, sample_times, spherical, w
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import TOES, central_difference
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.skeleton import HIPS, NAMES, PARENTS, J
+from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J
 from mm_ros.io.bvh import Bvh
 from mm_ros.io.importing.canonical import ActorModel, local_rotations, to_canonical
-from mm_ros.io.importing.defects import Glitch, bridge, glitches, t_pose_frames
+from mm_ros.io.importing.defects import Glitch, bridge, flickers, glitches, t_pose_frames
 from mm_ros.io.importing.doctor import Assumption
 from mm_ros.io.importing.file_tags import tags_of_name
 
 Array = Any
+FEET = (LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
     found = _glitches(task.model, p, rate)
     locals_ = local_rotations(rotations)
     cuts = _mend(found, hips, locals_, task.first, notes)
+    _calm(locals_, rate, task.first, notes)
     first, last = _t_poses(rotations, rate, task, notes)
     pieces = _pieces(len(hips), cuts, first, last, max(round(task.shortest_s * rate), 2))
     if not pieces:
@@ -131,6 +133,18 @@ def _mend(
             cuts.append((g.first, g.stop))
             notes.append(Assumption("glitch", "clip cut there", what, True))
     return cuts
+
+
+def _calm(locals_: Array, rate: float, first: int, notes: list[Assumption]) -> None:
+    """In place: feet and toes that flicker where a marker was lost in the swing."""
+    for c in FEET:
+        found = flickers(locals_[:, c], rate)
+        for a, b in found:
+            bridge(locals_[:, c], Glitch(a, b, NAMES[c], 0.0, True), spherical=True)
+        if found:
+            frames = sum(b - a for a, b in found)
+            where = f"{NAMES[c]} flickers, first at frame {found[0][0] + first}"
+            notes.append(Assumption("glitch", f"{frames} frame(s) bridged", where))
 
 
 def _t_poses(rotations: Array, rate: float, task: Task, notes: list[Assumption]) -> tuple[int, int]:

@@ -23,6 +23,8 @@ FASTEST = 16.0  # m/s; what goes faster relative to the hips (sprinting feet do 
 FASTEST_HIPS = 13.0  # m/s; sprinters do 12
 SUDDEN = 3.0  # times the speed of the frames around
 MENDED_S = 0.1  # a shorter glitch is bridged, a longer one cuts the clip
+FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # change of a turn from one frame to the next; sprinters' ankles do 1200
+FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
 ACROSS = 6.0  # m/s that a bridge may move a joint, and 2 m/s the hips: beyond that the body is elsewhere
 ACROSS_HIPS = 2.0
 
@@ -44,14 +46,17 @@ def motion_hash(bvh: Bvh) -> str:
 
 
 def start_to_skip(bvh: Bvh) -> int:
-    """Frames before a jump of the posture among the first ones: an added T-pose."""
+    """Frames before a jump of the posture among the first ones: an added T-pose.
+
+    All the body jumps then: a single joint that flickers, or whose angles turn over, is none.
+    """
     _, q = bvh.globals(bvh.motion[:12])
     if len(q) < 6:
         return 0
-    turn = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1))).max(axis=1)
+    turns = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1)))
+    turn = np.percentile(turns, 75, axis=1)  # a quarter of the joints turns by more
     jump = int(np.argmax(turn))
-    usual = float(np.median(turn))
-    return jump + 1 if turn[jump] > 20 and turn[jump] > 10 * usual + 5 else 0
+    return jump + 1 if turn[jump] > 10 and turn[jump] > 5 * float(np.median(turn)) + 3 else 0
 
 
 def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
@@ -79,6 +84,24 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
             out.append(Glitch(first - around, stop + around, names[joint], speed, True))
         else:
             out.append(Glitch(first, stop, names[joint], speed, False))
+    return out
+
+
+def flickers(rotations: Array, rate: float) -> list[tuple[int, int]]:
+    """Ranges of frames in which one joint's rotations (F, 4) jump to and fro faster than an ankle can: lost markers."""
+    if len(rotations) < 5:
+        return []
+    steps = rot.log(rot.multiply(rot.inverse(rotations[:-1]), rotations[1:]))
+    change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))  # of frame f + 1
+    bad = np.flatnonzero(change > max(FLICKER_DEG_S / rate, FLICKER_DEG)) + 1
+    around = round(FLICKER_AROUND_S * rate)  # next to what jumps, little is to be trusted
+    out: list[tuple[int, int]] = []
+    for group in np.split(bad, np.flatnonzero(np.diff(bad) > max(round(FLICKER_APART_S * rate), 1)) + 1):
+        if len(group) < 2:
+            continue
+        first, stop = int(group[0]) - around, int(group[-1]) + 1 + around
+        if first >= 1 and stop < len(rotations) and stop - first <= FLICKER_MENDED_S * rate:
+            out.append((first, stop))
     return out
 
 
