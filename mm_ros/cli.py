@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from mm_ros import __version__
 from mm_ros.commands.output import stdout_kept_for
@@ -38,7 +39,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "warm": (),
     "clean": (),
     "train": ("orientation", "learned"),
-    "bench": ("search", "graph", "trackers", "engines", "paper", "all"),
+    "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "all"),
 }
 
 GROUP_HELP = {
@@ -115,7 +116,7 @@ def _group_parser(verb: str, subs: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
+def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
     module = importlib.import_module(f"mm_ros.commands.{module_name(*words)}")
     parser = argparse.ArgumentParser(
         prog=" ".join(["mm_ros", *words]),
@@ -123,6 +124,11 @@ def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
+    return parser, module
+
+
+def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
+    parser, module = verb_parser(*words)
     args = parser.parse_args(argv)
     with stdout_kept_for(getattr(args, "json", None)):
         return int(module.run(args) or 0)

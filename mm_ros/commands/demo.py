@@ -80,7 +80,9 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
     print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
     processes.start(*graph)
     if not args.headless:
-        args.port = free_port(args.port)
+        wanted, args.port = args.port, free_port(args.port)
+        if args.port != wanted:
+            print(f"    port {wanted} is taken by somebody else; the page is at the next free one", flush=True)
         print(f"3/3 viewer at http://127.0.0.1:{args.port}", flush=True)
         processes.start("view", "--port", str(args.port))
     if args.session:
