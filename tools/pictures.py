@@ -5,19 +5,24 @@ headless Chromium, where there is one.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from PIL import Image
 
 TOP = Path(__file__).resolve().parents[1]
 PICTURES = TOP / "docs" / "pictures"
 PORT = 8471
+TAKES = 6
 FLAGS = [
     "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
@@ -57,19 +62,43 @@ def page() -> None:
     words = (["up", "--seed", "1"], ["view", "--port", str(PORT)])
     running = [subprocess.Popen([sys.executable, "-m", "mm_ros", *w], cwd=TOP, env=environment) for w in words]
     try:
-        time.sleep(15)
         with sync_playwright() as p:
             browser = p.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
-            shot = browser.new_page(viewport={"width": 1100, "height": 640})
-            shot.goto(f"http://127.0.0.1:{PORT}")
-            shot.wait_for_selector("canvas", timeout=60_000)
-            shot.wait_for_timeout(20_000)
-            shot.screenshot(path=str(PICTURES / "viewer.png"))
+            shot = browser.new_page(viewport={"width": 1000, "height": 600})
+            shot.set_default_timeout(120_000)
+            open_page(shot)
+            shot.wait_for_selector("canvas")
+            shot.get_by_text(re.compile("latency p99")).wait_for()
+            shot.locator(".mantine-Notification-closeButton").first.click(force=True)  # the renderer is a slow one: known
+            shot.mouse.move(300, 500)
+            takes = []
+            for _ in range(TAKES):
+                shot.wait_for_timeout(4000)
+                takes.append(Image.open(BytesIO(shot.screenshot())).convert("RGB"))
             browser.close()
     finally:
         for process in running:
             process.send_signal(signal.SIGINT)
             process.wait(15)
+    best = max(takes, key=liveliness)
+    best.quantize(200, dither=Image.Dither.NONE).save(PICTURES / "viewer.png", optimize=True)
+
+
+def open_page(shot: Any) -> None:
+    until = time.monotonic() + 120
+    while True:
+        try:
+            shot.goto(f"http://127.0.0.1:{PORT}")
+            return
+        except Exception:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def liveliness(picture: Image.Image) -> int:
+    """Pixels with much colour: the picture in which the avatar is nearest and strides widest."""
+    return int((np.ptp(np.asarray(picture, np.int16)[:, :640], axis=2) > 60).sum())
 
 
 if __name__ == "__main__":
