@@ -69,7 +69,7 @@ def page() -> None:
             open_page(shot)
             shot.wait_for_selector("canvas")
             shot.get_by_text(re.compile("latency p99")).wait_for()
-            shot.locator(".mantine-Notification-closeButton").first.click(force=True)  # the renderer is a slow one: known
+            shot.locator(".mantine-Notification-closeButton").first.click(force=True)  # 'slow renderer'
             shot.mouse.move(300, 500)
             takes = []
             for _ in range(TAKES):

@@ -83,7 +83,7 @@ class Viewer(AvatarNode):
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
         self._cameras: dict[int, Camera] = {}
-        self._services: dict[str, Any] = {}
+        self._triggers: dict[str, Any] = {}
         self._fields = live_settings()
         names = {node: tuple(fields) for node, fields in self._fields.items()}
         show = self._panel.settings.show
@@ -145,8 +145,8 @@ class Viewer(AvatarNode):
         self._panel.plots.clear()
         self._settings.watch(name)
         self._settings.look()
-        for path in [p for p in self._services if not p.startswith(f"/{name}/")]:
-            self.destroy_client(self._services.pop(path))
+        for path in [p for p in self._triggers if not p.startswith(f"/{name}/")]:
+            self.destroy_client(self._triggers.pop(path))
 
     def _subscribe(self, seen: Seen, topic: str, callback: Any, raw: bool = False) -> None:
         t, name = graph.TOPICS[topic], seen.scene.name
@@ -248,9 +248,9 @@ class Viewer(AvatarNode):
         if not offered:
             self._say(f"nobody offers /{avatar}/{action}", True)
         for path in offered:
-            if path not in self._services:
-                self._services[path] = self.create_client(Trigger, path)
-            self._services[path].call_async(Trigger.Request()).add_done_callback(self._called)
+            if path not in self._triggers:
+                self._triggers[path] = self.create_client(Trigger, path)
+            self._triggers[path].call_async(Trigger.Request()).add_done_callback(self._called)
 
     def _called(self, future: Any) -> None:
         answer = future.result()
