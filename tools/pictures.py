@@ -81,7 +81,7 @@ def page() -> None:
             process.send_signal(signal.SIGINT)
             process.wait(15)
     best = max(takes, key=liveliness)
-    best.quantize(200, dither=Image.Dither.NONE).save(PICTURES / "viewer.png", optimize=True)
+    best.save(PICTURES / "viewer.png", optimize=True)
 
 
 def open_page(shot: Any) -> None:

@@ -39,7 +39,6 @@ def furnish(server: Any) -> None:
         section_color=(206, 211, 220), plane_color=(240, 242, 245), plane_opacity=1.0, shadow_opacity=0.3,
         fade_distance=26.0, fade_strength=1.4, position=(0.0, 0.0, -0.002),
     )  # fmt: skip
-    scene.configure_fog(9.0, 28.0, color=(255, 255, 255))
     scene.configure_environment_map("studio", environment_intensity=0.25)
     server.initial_camera.position = (2.5, -2.7, 1.6)
     server.initial_camera.look_at = (0.0, 0.0, 0.9)
