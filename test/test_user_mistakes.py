@@ -3,7 +3,11 @@
 import json
 import lzma
 import os
+import signal
+import subprocess
+import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -207,3 +211,30 @@ def test_devices_that_cannot_be(walk: Path, devices: tuple[str, ...], capsys: py
 
 def test_a_picture_of_an_unknown_kind(walk: Path, capsys: pytest.CaptureFixture[str]):
     assert "is no picture" in refused(capsys, "info", walk, "--plot", walk.with_name("x.foo"))
+
+
+def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):
+    """As a terminal sends it: to the whole group, helpers that are still importing included."""
+    for i in range(8):
+        (walk.parent / f"w{i}.bvh").write_bytes(walk.read_bytes().replace(b"\n0.", b"\n%d." % i, 1))
+    heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # where tests run behind
+    command = [sys.executable, "-c", heard + "from mm_ros.cli import main; sys.exit(main())"]
+    running = subprocess.Popen(
+        [*command, "import", walk.parent, "-o", walk.with_name("a.mmdb"), "--jobs", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    while len(children := children_of(running.pid)) < 2:
+        assert running.poll() is None, running.communicate()[0]
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 130 and "Traceback" not in said, said
+    assert not walk.with_name("a.mmdb").exists()
+    end = time.monotonic() + 20
+    while any(Path(f"/proc/{c}").exists() for c in children):
+        assert time.monotonic() < end, children
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split()]

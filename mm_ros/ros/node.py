@@ -170,7 +170,8 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not tear the clean-up
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not tear the clean-up
+            signal.signal(number, signal.SIG_IGN)
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()

@@ -21,6 +21,7 @@ from mm_ros.io.importing.doctor import Actor, Assumption, actor_key, examine
 from mm_ros.io.importing.evidence import AXES, Evidence, gather
 from mm_ros.io.importing.mapping import JointMap, map_joints
 from mm_ros.io.importing.options import ImportOptions
+from mm_ros.io.processes import deaf_to_ctrl_c
 
 Progress = Callable[[str, int, int], None]  # what, done, of
 
@@ -144,7 +145,14 @@ def _mapped(function: Callable[[Any], Any], items: list[Any], jobs: int) -> Iter
         yield from map(function, items)
         return
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(function, items, chunksize=4)
+        with deaf_to_ctrl_c():
+            results = pool.map(function, items, chunksize=4)
+        try:
+            yield from results
+        except KeyboardInterrupt:  # the pool would wait for what they have begun
+            for process in list(getattr(pool, "_processes", {}).values()):
+                process.terminate()
+            raise
 
 
 def _look(item: tuple[str, ImportOptions]) -> _Seen:

@@ -28,6 +28,7 @@ from mm_ros.core.types import Calibration, TrackerFrame
 from mm_ros.io.database import read_database
 from mm_ros.io.learned_model import load_learned
 from mm_ros.io.onnx_model import load_facing_model
+from mm_ros.io.processes import deaf_to_ctrl_c
 from mm_ros.io.session import Session
 from mm_ros.offline.evaluation import measure
 from mm_ros.offline.evaluation.measure import Measured, Truth
@@ -82,7 +83,9 @@ def _mapped(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
         yield from map(run_one, tasks)
         return
     # Not fork: numba's and onnxruntime's threads do not survive it.
-    with multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks))) as pool:
+    with deaf_to_ctrl_c():
+        started = multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks)))
+    with started as pool:
         yield from pool.imap(run_one, tasks)
 
 
