@@ -17,11 +17,13 @@ from mm_ros.core.search_brute import search_brute
 from mm_ros.core.search_codes import MAX_COLUMNS, PAIR, STEP, U16, CodeSpace
 from mm_ros.core.search_encode import BAD, FLOATS, NOT_AT_ALL, encode_query, float_factors
 from mm_ros.core.search_sift import NO_LIMIT, WORDS, sift_boxes, sift_boxes_in_floats, sift_rows, sift_rows_in_floats
-from mm_ros.core.simd import GUARDED, LANES, LEAN, array_at, local_array, tag_lanes
+from mm_ros.core.simd import GUARDED, LANES, LEAN, array_at, local_array, prefetch, tag_lanes
 from mm_ros.core.types import F32
 
 NO_FRAME = -1  # the only leaf of a tree without frames
 ROOM = 512  # entries of a level's list; when it is full, what is on it is worked off first
+CACHED_BLOCKS = 300  # more than that (about 0.5 MB) are not at hand in the nearer caches: fetched ahead
+FEW = 16  # on a list: worked off sooner than one could go ahead for a better bound
 LEVELS = 8  # 16 to the 8th leaves
 EVERY_LANE = (1 << LANES) - 1
 
@@ -187,11 +189,14 @@ def _weigh_leaves(
     _swap(leaf_costs, 0, nearest)
     blocks = index.children.shape[0]
     found = np.int64(0)
+    ahead = blocks > CACHED_BLOCKS
     limit = _limit(wish, best_cost)
     for i in range(count):
+        if ahead and i + 1 < count:
+            prefetch(index.row_codes, np.int64(leaves[i + 1]) - blocks)
         if leaf_costs[i] <= limit:
             found = _open_leaf(index, wish, np.int64(leaves[i]) - blocks, limit, rows, row_costs, found)
-        if (i == 0 or found > ROOM - 2 * LANES or i == count - 1) and found > 0:
+        if ((i == 0 and count > FEW) or found > ROOM - 2 * LANES or i == count - 1) and found > 0:
             best, best_cost = _weigh_rows(corpus, index, wish, rows, row_costs, found, best, best_cost)
             found, limit = np.int64(0), _limit(wish, best_cost)
     return best, best_cost
@@ -228,18 +233,21 @@ def _walk(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any) -> Any:
         count = _open(index, wish, block, limit, ids[at:], costs[at:], count)
     if count == 0:
         return best, best_cost
-    if top > 0:
+    if top > 0 and count > FEW:
         node = np.int64(ids[at + _nearest(costs[at:], 0, count)])
         best, best_cost = _descend(corpus, index, wish, node, rows, row_costs, best, best_cost)
-    else:
+    if top == 0:
         return _weigh_leaves(corpus, index, wish, ids, costs, count, rows, row_costs, best, best_cost)
     level: Any = top
     counts[top] = count
+    ahead = index.children.shape[0] > CACHED_BLOCKS
     limit = _limit(wish, best_cost)
     while True:
         at, below = level * ROOM, (level - 1) * ROOM
         head, stop, found = heads[level], counts[level], counts[level - 1]
         while head < stop and found <= ROOM - 2 * LANES:
+            if ahead and head + 1 < stop:
+                prefetch(index.box_codes, np.int64(ids[at + head + 1]))
             if costs[at + head] <= limit:
                 found = _open(index, wish, np.int64(ids[at + head]), limit, ids[below:], costs[below:], found)
             head += 1
