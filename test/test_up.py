@@ -67,3 +67,14 @@ def test_a_place_that_is_none():
 def test_a_name_that_ros_does_not_take(name):
     with pytest.raises(SystemExit):
         parsed("--avatar", name)
+
+
+def test_a_launch_leaves_to_its_file_what_it_is_not_told():
+    from mm_ros import graph
+    from mm_ros.ros import launching
+
+    plain = {a.name: a.default for a in launching.ARGUMENTS}
+    for node in graph.NODES:
+        assert launching.overrides(node.name, plain) == {"use_sim_time": False}
+    said = launching.overrides("tracker_bridge", {**plain, "trackers": "mocap", "seed": "0", "place": "0.0,5.0"})
+    assert said == {"use_sim_time": False, "source": "mocap", "seed": 0, "place": [0.0, 5.0]}

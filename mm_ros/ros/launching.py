@@ -31,12 +31,12 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("avatar", "avatar", "namespace and TF prefix of the avatar"),
     Argument(
         "trackers",
-        "synthetic",
-        "where trackers come from; none: another machine or a replay publishes them",
-        (*SOURCES, "none"),
+        "",
+        "where trackers come from; none: another machine or a replay publishes them; empty: as config says, synthetic",
+        ("", *SOURCES, "none"),
     ),
     Argument("path", "", "file of the tracker source: BVH for trackers:=mocap, folder for trackers:=session"),
-    Argument("seed", "0", "of the synthetic user"),
+    Argument("seed", "", "of the synthetic user; empty: as config says, 0"),
     Argument("database", "", "pose database; empty is the procedural one, made once into the cache"),
     Argument("control", "vr", "who says where to go", ("vr", "joystick", "path")),
     Argument("config", "", "YAML of parameters; empty is config/avatar.yaml of the package"),
@@ -48,7 +48,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("composed", "false", "all nodes in one process instead of one each", YES_NO),
     Argument("urdf", "", "URDF of a humanoid robot that follows the avatar on joint_states"),
     Argument("urdf_t_pose", "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'"),
-    Argument("world_frame", "map", "parent of <avatar>/root on TF"),
+    Argument("world_frame", "", "parent of <avatar>/root on TF; empty: as config says, map"),
     Argument("use_sim_time", "false", "take time from /clock", YES_NO),
     Argument(
         "discovery",
@@ -127,10 +127,12 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Launch arguments that are parameters of this node."""
+    """Launch arguments that are parameters of this node; those that are empty are left to the file of parameters."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true"}
     if node == "tracker_bridge":
-        out |= {"source": given["trackers"], "path": given["path"], "seed": _whole("seed", given["seed"])}
+        out |= {"source": given["trackers"], "path": given["path"]}
+        if given["seed"]:
+            out["seed"] = _whole("seed", given["seed"])
         if "place" in given:
             out["place"] = [float(v) for v in given["place"].split(",")]
     if node == "pose_estimator":
@@ -142,7 +144,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         out["world_frame"] = given["world_frame"]
     if node == "pose_postprocessor":
         out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
-    return out
+    return {name: value for name, value in out.items() if value != ""}
 
 
 def _whole(name: str, text: str) -> int:
@@ -180,22 +182,13 @@ def _optional(given: dict[str, str]) -> list[str]:
 def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     from launch.actions import ExecuteProcess
 
-    command = [
-        sys.executable,
-        "-m",
-        "mm_ros",
-        "up",
-        "--avatar",
-        given["avatar"],
-        "--trackers",
-        given["trackers"],
-    ]
-    command += ["--control", given["control"], "--config", _parameters(given)[0], "--seed", given["seed"]]
-    for name in ("path", "database", "place", "urdf", "urdf_t_pose"):
+    command = [sys.executable, "-m", "mm_ros", "up", "--avatar", given["avatar"], "--control", given["control"]]
+    command += ["--config", _parameters(given)[0]]
+    for name in ("trackers", "path", "seed", "database", "place", "urdf", "urdf_t_pose", "world_frame"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--visualizer"] if given["rviz"] == "true" else []
     command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
-    command += ["--world-frame", given["world_frame"], *more]
+    command += more
     command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
     return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
 
