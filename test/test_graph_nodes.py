@@ -115,6 +115,27 @@ def test_a_missing_database_is_refused_and_the_old_one_stays(world):
     assert world.fresh_poses()
 
 
+def test_the_engine_changes_while_running(world):
+    for engine in ("learned", "tree"):
+        text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=engine)
+        assert set_parameter(world, "motion_matcher", "engine", text).successful
+        world.forget()
+        world.walk(0.3)
+        world.settle()
+        assert world.fresh_poses()
+
+
+def test_a_missing_learned_engine_is_refused(world):
+    text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="/nowhere/x.onnx")
+    assert set_parameter(world, "motion_matcher", "model", text).successful  # not asked for yet
+    learned = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="learned")
+    answer = set_parameter(world, "motion_matcher", "engine", learned)
+    assert not answer.successful
+    assert "/nowhere/x.onnx" in answer.reason
+    ours = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="")
+    assert set_parameter(world, "motion_matcher", "model", ours).successful
+
+
 def test_each_node_of_the_chain_reports_its_health(world):
     world.forget()
     world.walk(2.5)

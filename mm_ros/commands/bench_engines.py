@@ -30,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="learned engine of that database (default: the procedural one's)")
     parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
     parser.add_argument("--effects", action="store_true", help="also vary search interval and inertialization")
+    parser.add_argument("--minutes", type=float, default=0.0, help="also wander for so long, clean and with noise")
+    parser.add_argument(
+        "--growth", type=float, default=0.0, metavar="EFFORT",
+        help="also train small and large networks on a quarter and on all, each with so much of the usual effort",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the simulated trackers (default: %(default)s)")
     add_json(parser)
 
@@ -59,11 +64,43 @@ def run(args: argparse.Namespace) -> int:
         [[n, *(round(m[k], 2) for k in ("counted_mb", "file_mb", "process_grew_mb")),
           f"1/{memory['search']['counted_mb'] / m['counted_mb']:.1f}", *bench.PAPER[n]] for n, m in memory.items()],
     ))  # fmt: skip
+    endured = {}
+    if args.minutes > 0:
+        endured = {f"noise {n:g}": bench.endurance(path, args.model, args.minutes, n) for n in (0.0, 0.3)}
+        print(f"\n{args.minutes:g} minutes of wandering, first and last minute\n{_endured(endured)}")
+    grown = _grown(path, args.growth) if args.growth > 0 else []
     about = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
              "load_1_min": os.getloadavg()[0], "date": date.today().isoformat()}  # fmt: skip
     print(f"\n{len(inputs)} clips; {about}")
-    write_json(args.json, {"engines": results, "memory": memory, "paper": bench.PAPER, **about})
+    out = {"engines": results, "memory": memory, "paper": bench.PAPER, "endured": endured, "growth": grown, **about}
+    write_json(args.json, out)
     return 0
+
+
+def _endured(results: dict[str, Any]) -> str:
+    keys = ("spread_m", "toe_speed_m_s", "target_error_m")
+    rows = [
+        [f"{name}, {noise}", str(r["finite"]), *(f"{r[k][0]:.3f} … {r[k][-1]:.3f}" for k in keys)]
+        for noise, by_engine in results.items()
+        for name, r in by_engine.items()
+    ]
+    return table(("engine", "finite", "joints from their mean, m", "toes m/s", "root to wish m"), rows)
+
+
+def _grown(path: Path, effort: float) -> list[dict[str, Any]]:
+    from mm_ros.io.database import read_database
+    from mm_ros.offline.learned.growth import growth
+
+    rows = growth(read_database(path), effort, lambda line: print(line, flush=True))
+    lines = [
+        [f"{r['share']:.0%}", r["frames"], r["width"], round(r["file_mb"], 2),
+         *(round(r[k]["joints_cm_mean"], 2) for k in ("rebuilt", "after_1_s")),
+         *(round(r["answers"][k], 2) for k in ("cost_median", "exact_cost_median", "cost_of_exact_answer_to_found"))]
+        for r in rows
+    ]  # fmt: skip
+    header = ("clips", "frames", "width", "MB", "rebuilt cm", "after 1 s cm", "answer costs", "exact", "between")
+    print(f"\nmore motion, the same and larger networks\n{table(header, lines)}")
+    return rows
 
 
 def _cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:

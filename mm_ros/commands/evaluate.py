@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
     parser.add_argument("--predictor", default="network", choices=("network", "paper", "hmd_forward"))
     parser.add_argument("--rows", default="", help="only these, with commas (ours is always there)")
+    parser.add_argument("--model", default="", help="file of the learned engine, for --rows learned (default: ours)")
     parser.add_argument("--rate", type=float, default=90.0, help="of simulated trackers, Hz (default: %(default)s)")
     parser.add_argument("--noise", type=float, default=0.0, help="of simulated trackers, m (three times as many rad)")
     parser.add_argument("--dropouts", type=float, default=0.0, help="of each controller, a minute")
@@ -81,7 +82,7 @@ def _settings(args: argparse.Namespace) -> Any:
 
     return AvatarSettings(
         orientation=OrientationSettings(predictor=args.predictor),
-        matcher=MatcherSettings(position_accuracy=args.position_accuracy),
+        matcher=MatcherSettings(position_accuracy=args.position_accuracy, model=args.model),
     )
 
 

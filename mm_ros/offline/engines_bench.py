@@ -139,6 +139,21 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
     }
 
 
+def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str, dict[str, Any]]:
+    """Search and learned, wandering for so long."""
+    from mm_ros.core.matcher import MatcherSettings
+    from mm_ros.offline.endurance import endure
+
+    learned, database = LearnedModel(model), read_database(path)
+    out = {}
+    for name, motion, settings in (
+        ("search", database, MatcherSettings()), ("learned", learned.digest, MatcherSettings(engine="learned")),
+    ):  # fmt: skip
+        stage = MatcherStage(settings, motion, learned=learned if name == "learned" else None)
+        out[name] = endure(stage, motion.layout.trajectory_times, minutes, noise=noise)
+    return out
+
+
 def _grown(engine: str, path: Path, model: str) -> float:
     """Resident memory that a process gains by an engine, with all its pages touched; libraries are loaded before."""
     from mm_ros.core.matcher import MatcherSettings

@@ -86,13 +86,15 @@ class Projector(nn.Module):
 
 
 class ProjectorTask:
-    def __init__(self, asking: Asking, states: F32, projector: Projector, batch: int, seed: int, pool: int) -> None:
+    def __init__(
+        self, asking: Asking, states: F32, projector: Projector, batch: int, seed: int, pool: int, visits: int
+    ) -> None:
         self.asking, self.states, self.projector = asking, states, projector
         self.batch, self.seed, self.pool_size = batch, seed, pool
         self.features = asking.data.features.shape[1]
         weights = np.sqrt(asking.weights / asking.weights.mean())
         self.weights = torch.from_numpy(weights.astype(np.float32))
-        self.steps_a_pool = max(1, 3 * pool // batch)  # each question is seen about three times
+        self.steps_a_pool = max(1, visits * pool // batch)
         self._pool: tuple[int, Questions] | None = None
 
     def questions(self, index: int) -> Questions:

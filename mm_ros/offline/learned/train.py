@@ -47,6 +47,7 @@ class Options:
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
     pool: int = 100_000  # questions that are drawn at once
+    visits: int = 12  # times that each is seen, about: the exact answers cost more than the step
     threads: int = 1
 
     def steps(self, stage: str) -> int:
@@ -135,7 +136,9 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = Asking(data, self.weights, o.seed)
-        task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, o.pool)
+        task = ProjectorTask(
+            asking, self.states, self.networks["projector"], o.projector_batch, o.seed, o.pool, o.visits
+        )
         if fresh:
             self.networks["projector"].begin(task.questions(0), self.states)
         return task
