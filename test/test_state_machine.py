@@ -1,0 +1,55 @@
+"""The plain state machine that the other engines are measured against."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toys import toy_database, wish
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.state_machine import BORDERS, HYSTERESIS, STATES, StateMachineStage, find_loop
+
+DATABASE = toy_database(6.0)
+
+
+def drive(stage, speeds, rate=60.0):
+    at, out = 0.0, []
+    for i, speed in enumerate(speeds):
+        out.append(stage.step(wish(i / rate, (at, 0.0), (speed, 0.0))))
+        at += speed / rate
+    return out
+
+
+def test_loops_go_ahead_at_their_speed():
+    loop = find_loop(DATABASE, 1.2)
+    assert abs(loop.speed - 1.2) < 0.1
+    seconds = (loop.last - loop.first) / DATABASE.rate
+    assert 0.7 <= seconds <= 2.5
+    apart = np.abs(DATABASE.features[loop.first] - DATABASE.features[loop.last]).max()
+    assert apart < 0.5
+
+
+def test_states_follow_the_speed_with_hysteresis():
+    near = BORDERS[0] + HYSTERESIS / 2
+    speeds = [0.0, near, 1.2, near, 2.8, 0.0]
+    told = drive(StateMachineStage(DATABASE), np.repeat(speeds, 10).tolist())
+    names = [m.clip for _, m in told]
+    assert [names[i] for i in (5, 15, 25, 35, 45, 55)] == [STATES[k] for k in (0, 0, 1, 1, 2, 0)]
+
+
+def test_the_root_stays_at_the_wish():
+    told = drive(StateMachineStage(DATABASE), [1.2] * 240)
+    far = [abs(p.root[0] - 1.2 * i / 60) for i, (p, _) in enumerate(told)]
+    assert max(far) <= 0.1 + 1e-9
+
+
+def test_poses_are_continuous_over_a_change_of_state():
+    told = drive(StateMachineStage(DATABASE), [0.0] * 30 + [1.2] * 120)
+    q = np.stack([p.rotations for p, _ in told])
+    dots = np.abs((q[1:] * q[:-1]).sum(-1)).clip(0, 1)
+    assert np.rad2deg(2 * np.arccos(dots)).max() < 8
+
+
+def test_clips_that_are_too_short_are_refused():
+    with pytest.raises(MmRosError, match=r"clips of more than 2\.5 s"):
+        find_loop(toy_database(1.0), 1.2)
