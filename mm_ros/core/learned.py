@@ -26,6 +26,7 @@ from mm_ros.core.search import ANY_FRAME, Mask
 from mm_ros.core.types import F32, F64, Match
 
 CONTACT_LIMIT = 0.2  # a contact begins above it and ends below minus it
+ANSWER_COST = 3.0  # more than by `jump_cost` must an answer be cheaper: the networks' answers are near, not exact
 MOST_FRAMES = 60  # that one step plays on: what is asked for beyond is not integrated
 
 
@@ -160,7 +161,7 @@ class LearnedSource:
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
         found = self.networks.project(self._question(ask.query, ask.mask))
         cost = weighted_distance(ask.weights, ask.query, found)
-        if fits and cost >= Answer.bound(ask, continuing):
+        if fits and cost >= Answer.bound(ask, continuing) - ANSWER_COST:
             return Answer(False, continuing, continuing)
         self.mask = ask.mask
         self._seek(found)
