@@ -38,12 +38,12 @@ WARM_STEPS = 100
 class Options:
     seed: int = 0
     sizes: Sizes = field(default_factory=Sizes)
-    pose_steps: int = 12000
-    stepper_steps: int = 8000
-    projector_steps: int = 16000
+    pose_steps: int = 4000
+    stepper_steps: int = 12000
+    projector_steps: int = 20000
     pose_batch: int = 512
-    stepper_batch: int = 128
-    projector_batch: int = 512
+    stepper_batch: int = 64
+    projector_batch: int = 256
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
     pool: int = 100_000  # questions that are drawn at once
