@@ -1,6 +1,7 @@
 """What `mm_ros up` is told reaches the nodes."""
 
 import argparse
+import signal
 
 import pytest
 
@@ -78,3 +79,40 @@ def test_a_launch_leaves_to_its_file_what_it_is_not_told():
         assert launching.overrides(node.name, plain) == {"use_sim_time": False}
     said = launching.overrides("tracker_bridge", {**plain, "trackers": "mocap", "seed": "0", "place": "0.0,5.0"})
     assert said == {"use_sim_time": False, "source": "mocap", "seed": 0, "place": [0.0, 5.0]}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("rate: fast", "rate"), ("rate: 1.0e9", "rate"), ("place: [a, b]", "place"), ("[", "params file")],
+)
+def test_a_mistake_in_a_file_of_parameters_is_a_sentence(line, says, tmp_path, capfd):
+    from mm_ros.nodes.tracker_bridge import TrackerBridge
+    from mm_ros.ros.node import run_all
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    {line}\n")
+    try:
+        assert run_all([TrackerBridge], ["--ros-args", "-r", "__ns:=/anna", "--params-file", str(file)]) == 2
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    said = capfd.readouterr().err
+    assert "mm_ros: " in said and says in said and "Traceback" not in said
+
+
+def test_whole_numbers_where_a_file_means_others_and_slips_in_names(tmp_path, capfd):
+    from mm_ros.core.settings import Settings
+    from mm_ros.nodes.tracker_bridge import BridgeSettings
+    from mm_ros.ros.parameters import LiveSettings
+
+    file = tmp_path / "mine.yaml"
+    file.write_text("/**/bridge:\n  ros__parameters:\n    rate: 72\n    place: [1, 2]\n    sede: 4\n")
+    context = rclpy.context.Context()
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/anna", "--params-file", str(file)], context=context)
+    node = rclpy.create_node("bridge", context=context)
+    live: Settings = LiveSettings(node, [BridgeSettings], lambda: None).current[0]
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
+    assert (live.rate, live.place) == (72.0, (1.0, 2.0))
+    assert "did you mean 'seed'?" in capfd.readouterr().err

@@ -152,7 +152,11 @@ def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
 
 
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
-    rclpy.init(args=args)
+    try:
+        rclpy.init(args=args)
+    except RuntimeError as error:  # RCLError: a file of parameters that cannot be read, an argument that is none
+        print(f"mm_ros: {str(error).split(', at /')[0]}", file=sys.stderr)
+        return 2
     sys.setswitchinterval(GIL_SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):  # shells start what runs behind with Ctrl-C ignored; launch needs it
         signal.signal(number, signal.default_int_handler)

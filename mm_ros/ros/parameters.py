@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -49,12 +51,13 @@ class LiveSettings:
             for name, spec in specs.items():
                 default = defaults[name]
                 declared = list(default) if isinstance(default, tuple) else default
-                got = node.declare_parameter(name, declared, descriptor(default, spec)).value
+                got = _declared(node, name, declared, descriptor(default, spec))
                 mine[name] = _as_type(got, default)
                 self._owner[name] = i
             values.append(mine)
         self.current: list[Settings] = [k(**v) for k, v in zip(self._types, values, strict=True)]
         node.add_on_set_parameters_callback(self._set)
+        _doubt_names(node, list(self._owner))
 
     def _set(self, parameters: list[Parameter]) -> SetParametersResult:
         before = list(self.current)
@@ -82,6 +85,31 @@ class LiveSettings:
             changed = True
         if changed:
             self._on_change()
+
+
+def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
+    """A wrong value in a file is the user's mistake; a whole number where a file means 90.0 is none."""
+    given = node._parameter_overrides.get(name)
+    if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
+        node._parameter_overrides[name] = Parameter(name, value=float(given.value))
+    if given is not None and given.type_ == Parameter.Type.INTEGER_ARRAY and _floats(default):
+        node._parameter_overrides[name] = Parameter(name, value=[float(v) for v in given.value])
+    try:
+        return node.declare_parameter(name, default, described).value
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise MmRosError(f"{node.get_fully_qualified_name()}: {error}") from error
+
+
+def _floats(default: Any) -> bool:
+    return isinstance(default, list) and all(isinstance(v, float) for v in default)
+
+
+def _doubt_names(node: Node, known: list[str]) -> None:
+    """Files may name parameters of other nodes; one that is nearly ours is a slip."""
+    for name in node._parameter_overrides:
+        near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.75)
+        if near:
+            node.get_logger().warning(f"parameter '{name}' does not exist here; did you mean '{near[0]}'?")
 
 
 def _as_type(value: Any, default: Any) -> Any:
