@@ -44,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    if args.session and not args.session.exists():
+        raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # apart from whatever else runs here
     _prepare(args)
     from mm_ros.ros.demo import Demo
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         demo = Demo("avatar", FILM_RATE if args.headless else 0.0, max(0.0, args.seconds - FILM_SECONDS))
         with demo:
             if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
-                print("mm_ros: no pose came within a minute; what the graph said stands above", file=sys.stderr)
+                print("mm_ros: no pose came; what the graph said stands above", file=sys.stderr)
                 return 1
             print(f"first pose {time.monotonic() - started:.1f} s after the start")
             demo.watch(args.seconds, processes.check)
