@@ -116,3 +116,23 @@ def test_whole_numbers_where_a_file_means_others_and_slips_in_names(tmp_path, ca
     rclpy.try_shutdown(context=context)
     assert (live.rate, live.place) == (72.0, (1.0, 2.0))
     assert "did you mean 'seed'?" in capfd.readouterr().err
+
+
+def test_single_parameters_of_nodes_are_given_by_name():
+    pairs = ("motion_matcher.quality=2", "motion_matcher.engine=learned", "tracker_bridge.place=[0.0, 5.0]")
+    words = [word for pair in pairs for word in ("-p", pair)]
+    assert values_on("motion_matcher", *words) == {"quality": 2.0, "engine": "learned"}
+    assert values_on("tracker_bridge", *words) == {"place": [0.0, 5.0]}
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("quality=2", "expected NODE.NAME=VALUE"),
+        ("motion_matcher.qualty=2", "no parameter 'qualty'. Parameters: .*quality"),
+        ("matcher.quality=2", "node 'matcher' does not exist. Nodes: .*motion_matcher"),
+    ],
+)
+def test_a_parameter_that_is_none_is_a_sentence(pair, said):
+    with pytest.raises(MmRosError, match=said):
+        up.overrides("tracker_bridge", parsed("-p", pair))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+
+import yaml
 
 from mm_ros.commands.arguments import avatar
 from mm_ros.core.errors import MmRosError
@@ -64,6 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
     parser.add_argument("--config", default="", help="YAML with parameters of the nodes; options win over it")
+    parser.add_argument(
+        "-p", "--parameter", action="append", default=[], metavar="NODE.NAME=VALUE",
+        help="one parameter of a node: motion_matcher.engine=learned; as often as needed",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -133,7 +139,34 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
     said = {name: value for name, value in given.items() if value not in (None, "", [])}
     if args.use_sim_time:
         said["use_sim_time"] = True
+    said |= parameters(node, args.parameter)
     return [Parameter(name, value=value) for name, value in said.items()]
+
+
+def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """Of `NODE.NAME=VALUE`, those of this node; what is no parameter of any is a sentence."""
+    from mm_ros import graph
+
+    out = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        who, dot, name = path.partition(".")
+        if not equals or not dot:
+            raise MmRosError(f"-p: expected NODE.NAME=VALUE, came '{pair}'")
+        defaults = {k: v for kind in graph.node(who).settings_types() for k, v in kind.defaults().items()}
+        if name not in defaults:
+            raise MmRosError(f"{who} has no parameter '{name}'. Parameters: {', '.join(defaults)}")
+        if who == node:
+            out[name] = _as(defaults[name], text)
+    return out
+
+
+def _as(default: Any, text: str) -> Any:
+    """A value as the setting has it; what does not fit goes on as it is, and the node says what it expected."""
+    if isinstance(default, str):
+        return text
+    value = yaml.safe_load(text)
+    return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 
 def _place(text: str) -> list[float]:
