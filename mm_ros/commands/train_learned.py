@@ -16,7 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  mm_ros train learned --database my.mmdb -o my.onnx\n"
-        "  mm_ros up -p motion_matcher.engine=learned -p motion_matcher.model=my.onnx\n\n"
+        "\n"
+        "Use it: ros2 param set /avatar/motion_matcher model my.onnx, then engine learned.\n"
         "Ctrl-C stops; the same command goes on from FILE.checkpoint. Losses are told as what they mean: how\n"
         "far joints are off in character space (cm), and rotations (degrees)."
     )
