@@ -175,7 +175,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "viewer",
-        ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "skeleton", "truth_skeleton"),
+        ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "landmarks", "skeleton", "truth_skeleton"),
         (),
         ("mm_ros.nodes.viewer:ViewerSettings",),
         "a page in the browser, for all avatars",

@@ -12,13 +12,14 @@ import viser
 
 from mm_ros.core.body_shape import bones
 from mm_ros.core.features import default_layout
+from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.settings import Spec
 from mm_ros.core.skeleton import HEAD, default_skeleton
 from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
 from mm_ros.viewing import meshes
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel, slider_range, slider_step
-from mm_ros.viewing.scene import TRAIL_PIECES, AvatarScene, Trail
+from mm_ros.viewing.scene import LANDMARK_LINES, TRAIL_PIECES, AvatarScene, Trail
 
 
 @pytest.fixture
@@ -64,6 +65,21 @@ def test_trackers_and_wish_are_drawn(server):
     scene.trackers(frame)
     scene.wish(still_wish((0.3, 0.6, 1.0)))
     assert [t.visible for t in scene._trackers] == [True] + [False] * 5
+
+
+def test_landmarks_stand_beside_the_avatar(server):
+    scene, skeleton = AvatarScene(server, "a"), default_skeleton()
+    scene.skeleton("body", skeleton)
+    seen = Landmarks(0, np.zeros((33, 3)), np.ones(33, np.float32))
+    scene.landmarks(seen)  # nobody there yet
+    scene.body("body", rest_pose(skeleton))
+    scene.landmarks(seen)
+    seen.positions[0] = (0.1, 0.2, 0.3)
+    scene.landmarks(seen)
+    points, lines = scene._seen
+    assert points.points[0] == pytest.approx(skeleton.rest_positions()[1] + (0.1, -0.8, 0.3), abs=1e-3)
+    assert len(np.unique(LANDMARK_LINES)) == len(points.points)
+    assert len(lines.points) == len(LANDMARK_LINES)
 
 
 def test_a_slider_keeps_to_the_settings_range():

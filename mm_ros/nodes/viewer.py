@@ -20,6 +20,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
+    landmarks_from_ros,
     skeleton_from_ros,
     trackers_from_ros,
     trajectory_from_ros,
@@ -33,7 +34,7 @@ from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel
 from mm_ros.viewing.scene import AvatarScene, furnish
 
-STREAMS = ("pose", "matched_pose", "truth", "trackers", "trajectory", "match")
+STREAMS = ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.2, 1.0
@@ -199,6 +200,8 @@ class Viewer(AvatarNode):
             seen.scene.trackers(trackers_from_ros(decoded("trackers", take["trackers"])))
         if "trajectory" in take:
             seen.scene.wish(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
+        if "landmarks" in take:
+            seen.scene.landmarks(landmarks_from_ros(decoded("landmarks", take["landmarks"])))
         if "match" in take and seen.searched is not None:
             names = seen.searched.feature_names
             asked, found = seen.searched.query_physical, seen.searched.winner_physical

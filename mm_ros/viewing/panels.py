@@ -15,12 +15,13 @@ from mm_ros.viewing.scene import HIDDEN, LAYERS
 LABELS = {
     "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
     "wish": "wished path", "found": "matched path", "feet": "planted feet",
-    "features": "feature vectors", "trail": "trail",
+    "features": "feature vectors", "trail": "trail", "landmarks": "camera's landmarks",
 }  # fmt: skip
 HINTS = {
     "truth": "of a synthetic or mocap user, who is known", "matched": "before head, hands and feet are put right",
     "trackers": "headset, controllers, trackers", "wish": "blue: where the head says that the body goes",
     "found": "orange: where the motion goes that was found", "feet": "orange: locked; yellow: touch the floor",
+    "landmarks": "of pose_estimator, where there is one",
     "features": "blue: asked for, orange: found; feet, and velocities of feet and hips",
 }  # fmt: skip
 BUTTONS = {

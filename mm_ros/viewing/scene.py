@@ -9,6 +9,7 @@ import numpy as np
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
+from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import HEAD_ROLE, LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
 from mm_ros.io.body_mesh import skin
@@ -20,13 +21,21 @@ Color = tuple[int, int, int]
 PALETTE = ((78, 130, 214), (206, 104, 62), (80, 152, 90), (146, 90, 176), (188, 150, 54), (60, 148, 156))
 GHOST, MATCHED, DEVICE = (214, 184, 128), (150, 150, 160), (34, 36, 42)
 WISHED, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40), (245, 190, 60)
+SEEN = (190, 60, 160)
 QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
 FLOOR_M, ABOVE_FLOOR_M = 60.0, 0.012
 TRAIL_PIECES, TRAIL_PIECE, TRAIL_STEP_M = 12, 40, 0.04
+# Of the BlazePose topology: face, shoulders and arms, trunk, legs.
+LANDMARK_LINES = np.array([
+    (8, 6), (6, 5), (5, 4), (4, 0), (0, 1), (1, 2), (2, 3), (3, 7), (10, 9),
+    (11, 12), (11, 13), (13, 15), (15, 17), (15, 19), (15, 21), (17, 19),
+    (12, 14), (14, 16), (16, 18), (16, 20), (16, 22), (18, 20), (11, 23), (12, 24), (23, 24),
+    (23, 25), (25, 27), (27, 29), (27, 31), (29, 31), (24, 26), (26, 28), (28, 30), (28, 32), (30, 32),
+])  # fmt: skip
 MOVED_M, TURNED = 2e-4, 3e-4  # less cannot be seen, and is not sent
 
-LAYERS = ("body", "truth", "matched", "trackers", "wish", "found", "feet", "features", "trail")
+LAYERS = ("body", "truth", "matched", "trackers", "wish", "found", "feet", "features", "trail", "landmarks")
 HIDDEN = ("matched", "features")
 
 
@@ -148,6 +157,7 @@ class AvatarScene:
         self._found = Path(server, f"/{name}/found", FOUND)
         self._trail = Trail(server, f"/{name}/trail")
         self._features: dict[str, Any] = {}
+        self._seen: Any = None
         self._label: Any = None
         self.root = np.zeros(3)
         self.head = np.array([0.0, 0.0, 1.6])
@@ -238,6 +248,22 @@ class AvatarScene:
         if self.shown("features") and self._joints is not None:
             for name, found, color in (("query", query, QUERY), ("winner", winner, WINNER)):
                 self._draw_features(name, found, color)
+
+    def landmarks(self, seen: Landmarks) -> None:
+        """What a camera sees, in its own axes, on the other side of the avatar than the ghost."""
+        if not self.shown("landmarks") or self._joints is None:
+            return
+        middle = self._joints[NAMES.index("hips")] - np.array(BESIDE_M)
+        points = (middle + seen.positions).astype(np.float32)
+        lines = points[LANDMARK_LINES]
+        if self._seen is None:
+            base, scene = f"/{self.name}/landmarks", self._server.scene
+            self._seen = (
+                scene.add_point_cloud(f"{base}/points", points, SEEN, point_size=0.025, point_shape="circle"),
+                scene.add_line_segments(f"{base}/lines", lines, SEEN, thickness=0.01),
+            )
+            return
+        self._seen[0].points, self._seen[1].points = points, lines
 
     def _draw_features(self, name: str, found: FeatureVectors, color: Color) -> None:
         """A line from the root to each foot, an arrow for each velocity (a fifth of a second of it)."""
