@@ -1,5 +1,6 @@
 """The trainer: variants that are what they claim, networks that are the same in torch and ONNX, the command."""
 
+import argparse
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,15 @@ from orientation_toys import degrees_apart, walker
 torch = pytest.importorskip("torch", reason="training needs torch: pip install 'mm_ros[train]'")
 
 from mm_ros.cli import main
+from mm_ros.commands import train_orientation
 from mm_ros.core import rotations as rot
 from mm_ros.core import simulated_trackers as sim
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
+from mm_ros.core.orientation_inputs import mirror
 from mm_ros.core.types import Calibration
 from mm_ros.io.onnx_model import MODELS, OnnxModel
 from mm_ros.offline.orientation import augment, data, paper
-from mm_ros.offline.orientation.network import FacingNetwork, NetworkPlan, loss, onnx_of, onnx_of_paper
+from mm_ros.offline.orientation.network import MIRRORED, FacingNetwork, NetworkPlan, loss, onnx_of, onnx_of_paper
 from mm_ros.offline.orientation.train import TrainOptions, fit, folds_of, pool_of
 from mm_ros.offline.orientation.validate import KINDS, Errors, Truth, kinds_of, predictions
 
@@ -24,6 +27,17 @@ SMALL = TrainOptions(variants=2, epochs=2, batch=256, paper_steps=20, plan=Netwo
 
 def quiet(what, done, of):
     pass
+
+
+def random_network(width, members):
+    """Untrained, with normalization and biases that a mistake would show in."""
+    torch.manual_seed(0)
+    network = FacingNetwork(146, NetworkPlan(width, 2, members))
+    network.mean.normal_(0, 0.3)
+    network.scale.uniform_(0.3, 2.0)
+    for b in network.biases:
+        torch.nn.init.normal_(b, 0, 0.3)
+    return network
 
 
 def everyone(count=8):
@@ -50,6 +64,37 @@ def test_mirrored_twice_is_the_same():
     for a, b in zip(twice, (m.positions, m.rotations, m.yaw), strict=True):
         assert np.allclose(a, b)
     assert np.allclose(rot.yaw_of(once[1][:, 0]), -rot.yaw_of(m.rotations[:, 0]))
+
+
+def test_mirrored_motion_gives_mirrored_inputs():
+    m = replace(walker(3), positions=walker(3).positions + np.random.default_rng(0).normal(0, 0.02, (180, 3, 3)))
+    plain, mirrored = (
+        augment.variant(m, replace(augment.NONE, mirror=share), np.random.default_rng(0)).inputs()[0]
+        for share in (0.0, 1.0)
+    )
+    order, signs = mirror()
+    assert np.allclose(plain[:, order] * signs, mirrored, atol=1e-6)
+    assert not np.allclose(plain, mirrored, atol=1e-2)
+
+
+def test_the_network_prefers_neither_side():
+    network = random_network(16, members=2)
+    order, signs = mirror()
+    x = torch.randn(20, 146)
+    with torch.no_grad():
+        once, image = network(x), network(x[:, torch.from_numpy(order)] * torch.from_numpy(signs))
+    assert torch.allclose(image, once * torch.tensor(MIRRORED), atol=1e-6)
+    assert once[:, 0].abs().min() > 1e-4
+
+
+def test_a_gesture_moves_one_hand_and_comes_back():
+    m = walker(8)
+    p, q = m.positions.copy(), m.rotations.copy()
+    augment._gesture(1, p, q, m.yaw, 1 / m.rate, m.height, np.random.default_rng(3))
+    moved = np.linalg.norm(p[:, 1] - m.positions[:, 1], axis=1)
+    assert moved.max() > 0.1 and (moved < 1e-9).sum() > 20
+    assert np.array_equal(p[:, [0, 2]], m.positions[:, [0, 2]]) and np.array_equal(q[:, [0, 2]], m.rotations[:, [0, 2]])
+    assert np.linalg.norm(p[:, 1] - p[:, 0], axis=1).max() < 0.75 * m.height
 
 
 def test_looking_around_turns_the_head_alone():
@@ -266,6 +311,20 @@ def test_the_command_trains_prints_and_writes(few, tmp_path, capsys):
 
     assert main([*words, "--no-paper"]) == 2
     assert "exists" in capsys.readouterr().err
+
+    alone = tmp_path / "alone.onnx"
+    words[words.index(str(out))], words[words.index("--folds") + 1] = str(alone), "0"
+    assert main([*words, "--no-paper"]) == 0
+    assert OnnxModel(alone).metadata["weights_hash"] == model.metadata["weights_hash"]  # validation changes nothing
+
+
+def test_the_command_s_own_settings_are_the_trainer_s():
+    parser = argparse.ArgumentParser()
+    train_orientation.add_arguments(parser)
+    args, options = parser.parse_args(["--data", "x", "-o", "y"]), TrainOptions()
+    for name in ("seed", "folds", "variants", "epochs"):
+        assert getattr(args, name) == getattr(options, name)
+    assert (args.width, args.members) == (options.plan.width, options.plan.members)
 
 
 def test_tuning_without_ray_says_what_to_install(few, tmp_path, capsys, monkeypatch):

@@ -25,11 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--options", type=Path, metavar="YAML", help="what to assume of the files (see mm_ros import)")
     parser.add_argument("--credit", default="", help="whom the data asks to be named; known for CMU")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same network (default 0)")
-    parser.add_argument("--folds", type=int, default=3, help="groups of subjects left out in turn; 0: no validation")
-    parser.add_argument("--variants", type=int, default=8, help="times all motion is drawn anew (default 8)")
-    parser.add_argument("--epochs", type=int, default=6, help="times that all variants are seen (default 6)")
+    parser.add_argument("--folds", type=int, default=2, help="groups of subjects left out in turn; 0: no validation")
+    parser.add_argument("--variants", type=int, default=16, help="times all motion is drawn anew (default 16)")
+    parser.add_argument("--epochs", type=int, default=2, help="times that all variants are seen (default 2)")
     parser.add_argument("--width", type=int, default=128, help="units in each of the two layers (default 128)")
-    parser.add_argument("--members", type=int, default=2, help="networks averaged in one file (default 2)")
+    parser.add_argument("--members", type=int, default=4, help="networks averaged in one file (default 4)")
     parser.add_argument("--no-paper", action="store_true", help="leave the paper's network out")
     parser.add_argument("--force", action="store_true", help="write over files that exist")
     parser.add_argument("--tune", type=int, default=0, metavar="TRIALS", help="search hyper-parameters first (Ray)")
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     _check_output(args)
     _need_torch()
     from mm_ros.offline.orientation.network import NetworkPlan
-    from mm_ros.offline.orientation.train import TrainOptions, save, train
+    from mm_ros.offline.orientation.train import Outcome, TrainOptions, save, train
 
     clips, licence = _clips(args)
     options = TrainOptions(
@@ -52,10 +52,15 @@ def run(args: argparse.Namespace) -> int:
         from mm_ros.offline.orientation.tune import tuned
 
         options = tuned(clips, options, args.tune, tell)
-    outcome = train(clips, options, tell)
+    credit = args.credit or licence
+
+    def early(outcome: Outcome) -> None:  # validation takes longer than training: who stops it keeps the network
+        save(outcome, args.output, options, clips, credit)
+
+    outcome = train(clips, options, tell, early)
     tell.close()
     print(report(outcome.figures))
-    for path in save(outcome, args.output, options, clips, args.credit or licence):
+    for path in save(outcome, args.output, options, clips, credit):
         print(f"wrote {path} ({path.stat().st_size / 1e3:.0f} kB)")
     write_json(args.json, outcome.figures)
     return 0

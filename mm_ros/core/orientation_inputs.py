@@ -36,6 +36,25 @@ CHANNELS = HEAD_CHANNELS + 2 * HAND_CHANNELS
 INPUTS = 50 + CHANNELS * len(TAUS)
 assert sum(n for _, n in BLOCKS) == INPUTS
 
+
+def mirror() -> tuple[NDArray[np.int64], F32]:
+    """(INPUTS,) order and signs: inputs[order] * signs are those of the mirrored motion, left for right."""
+    order, signs = np.arange(INPUTS), np.ones(INPUTS, np.float32)
+    left, right, lines, averages = 13, 29, 45, 50
+    head_turned = [1, 4, 7, 9, 11]  # y of vectors; x and z of the angular velocity
+    order[left:right], order[right:lines] = np.arange(right, lines), np.arange(left, right)
+    hand_turned = [1, 4, 6, 8, 10, 13]
+    flipped = [*head_turned, *(hand + i for hand in (left, right) for i in hand_turned)]
+    flipped += [lines, lines + 4]  # x of left against right, y of their middle
+    for base in range(averages, INPUTS, CHANNELS):
+        hands = [base + HEAD_CHANNELS, base + HEAD_CHANNELS + HAND_CHANNELS]
+        flipped += [base + 1, base + 3, *(hand + i for hand in hands for i in (1, 4))]
+        for own, other in (hands, hands[::-1]):
+            order[own : own + HAND_CHANNELS] = np.arange(other, other + HAND_CHANNELS)
+    signs[flipped] = -1
+    return order, signs
+
+
 # The paper's: velocity, angular velocity, 6D rotation of three trackers, previous prediction as 6D.
 PAPER_INPUTS = 3 * 12 + 6
 

@@ -34,8 +34,9 @@ class Augmentation:
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
     look_aside: float = 0.05  # looks to one side for the whole clip, up to look_aside_deg
     look_aside_deg: float = 50.0
-    other_hand: float = 0.05  # of each hand: it does what a hand in another clip does, seen from the body
-    other_head: float = 0.1  # and so the head
+    other_hand: float = 0.12  # of each hand: it does what a hand in another clip does, seen from the body
+    other_head: float = 0.15  # and so the head
+    gesture: float = 0.1  # of each hand: it reaches anywhere for a while, and comes back
     crab: float = 0.1  # the whole body faces elsewhere than it did on this path: sidesteps, backwards, diagonals
     crab_deg: float = 100.0
     head_pitch: float = 6.0  # degrees, constant
@@ -55,7 +56,7 @@ class Augmentation:
 
 NONE = Augmentation(
     mirror=0, time=(1, 1), size=(1, 1), height_error=0, reach=(1, 1), look_around=0, look_aside=0,
-    other_hand=0, other_head=0,
+    other_hand=0, other_head=0, gesture=0,
     crab=0, head_pitch=0, head_yaw=0, grip=0, wild_grip=0, grip_m=0, headset_m=0, noise=0, dropouts=0,
     one_hand=0, no_hands=0, wrong_past=0,
 )  # fmt: skip
@@ -98,6 +99,9 @@ def variant(
             if rng.random() < share:
                 seams += _lend(part, donors[rng.integers(len(donors))], motion.height, p, q, yaw, rng)
     dt = 1 / (motion.rate * rng.uniform(*how.time))
+    for hand in (1, 2):
+        if rng.random() < how.gesture:
+            _gesture(hand, p, q, yaw, dt, motion.height, rng)
     size = rng.uniform(*how.size)
     p *= size
     if rng.random() < how.mirror:
@@ -134,6 +138,34 @@ def _lend(
         p[:, part] = p[:, 0] + rot.rotate(turn, reach)
     starts = np.isin(at, [0, *donor.seams])
     return [int(i) for i in np.flatnonzero(starts) if 2 <= i < n - 2]
+
+
+def _gesture(
+    hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng: np.random.Generator
+) -> None:
+    """Now and then the hand goes to some place before or beside the body, turned as it pleases, and back."""
+    times = np.arange(len(yaw)) * dt
+    back, body = rot.from_yaw(-yaw), rot.from_yaw(yaw)
+    own = rot.rotate(back, p[:, hand] - p[:, 0])
+    at = rng.uniform(0, 4)
+    while at < times[-1]:
+        length, soft = rng.uniform(0.8, 5.0), rng.uniform(0.25, 0.8)
+        share = np.clip((times - at) / soft, 0, 1) * np.clip((at + length - times) / soft, 0, 1)
+        share = share * share * (3 - 2 * share)
+        # Towards a point on a ball about the shoulder, mostly ahead of the body and on the hand's own side.
+        side = 1.0 if hand == 1 else -1.0
+        azimuth = np.radians(rng.normal(25 * side, 50))
+        elevation = np.radians(rng.uniform(-70, 70))
+        reach = rng.uniform(0.15, 0.38) * height
+        shoulder = np.array([-0.05, 0.1 * side, -0.13]) * height
+        point = shoulder + reach * np.array(
+            [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)]
+        )
+        own += share[:, None] * (point - own)
+        q[:, hand] = rot.multiply(rot.multiply(body, rot.exp(share[:, None] * rng.normal(size=3))),
+                                  rot.multiply(back, q[:, hand]))
+        at += length + rng.uniform(0.0, 4.0)
+    p[:, hand] = p[:, 0] + rot.rotate(body, own)
 
 
 def _crab(angle: float, p: F64, q: F64, yaw: F64) -> None:

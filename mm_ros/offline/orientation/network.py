@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mm_ros.core.orientation_inputs import mirror
 from mm_ros.offline.orientation.paper import PaperNetwork
 
 OUTPUTS = 4  # sine, cosine of the facing against the heading; log of the Laplace scale (rad); rate (rad/s)
+MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # what the outputs of the mirrored motion are against these
 MIN_LOG_SCALE = -4.0
 CLIP = 8.0  # standard deviations; what lies farther out is a mistake of the trackers
 
@@ -22,11 +24,14 @@ CLIP = 8.0  # standard deviations; what lies farther out is a mistake of the tra
 class NetworkPlan:
     width: int = 128
     layers: int = 2
-    members: int = 1  # networks whose answers are averaged in one file
+    members: int = 4  # networks whose answers are averaged in one file
 
 
 class FacingNetwork(nn.Module):
-    """Members side by side as one batched product: an ensemble costs one pass."""
+    """Members side by side as one batched product: an ensemble costs one pass.
+
+    Each answers for the motion and for its mirror image; the mean of all prefers neither side.
+    """
 
     def __init__(self, inputs: int, plan: NetworkPlan) -> None:
         super().__init__()
@@ -57,7 +62,10 @@ class FacingNetwork(nn.Module):
         return h
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.members(x).mean(0)
+        """(N, D) → (N, OUTPUTS)."""
+        order, signs = mirror()
+        theirs = self.members(x[:, torch.from_numpy(order)] * torch.from_numpy(signs)).mean(0)
+        return (self.members(x).mean(0) + theirs * torch.tensor(MIRRORED)) / 2
 
 
 def wrapped(angle: Tensor) -> Tensor:
@@ -94,10 +102,16 @@ class _Graph:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value, np.float32), name))
         return name
 
-    def node(self, op: str, inputs: list[str], output: str) -> str:
+    def indices(self, name: str, value: Any) -> str:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.asarray(value, np.int64), name))
+        return name
+
+    def node(self, op: str, inputs: list[str], output: str, **attributes: Any) -> str:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(op, inputs, [output]))
+        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
         return output
 
     def normalize(self, x: str, mean: Any, scale: Any) -> str:
@@ -133,19 +147,24 @@ class _Graph:
 
 
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
-    """Normalization, all members and their mean as one graph: (N, D) float32 → (N, OUTPUTS)."""
+    """Mirror image, normalization, all members and their mean as one graph: (N, D) float32 → (N, OUTPUTS)."""
     graph = _Graph()
-    x = graph.normalize("trackers", network.mean.numpy(), network.scale.numpy())
+    order, signs = mirror()
+    image = graph.node("Gather", ["trackers", graph.indices("order", order)], "swapped", axis=1)
+    image = graph.node("Mul", [image, graph.constant("signs", signs)], "mirrored")
+    first = graph.indices("first", [0])
+    both = [graph.node("Unsqueeze", [x, first], f"{x}_") for x in ("trackers", image)]
+    x = graph.node("Concat", both, "both", axis=0)  # (2, N, D)
+    x = graph.normalize(x, network.mean.numpy(), network.scale.numpy())
     limits = [graph.constant("low", np.float32(-CLIP)), graph.constant("high", np.float32(CLIP))]
     x = graph.node("Clip", [x, *limits], "clipped")
-    answers = [
-        graph.layers(
-            x, [w[m].detach().numpy() for w in network.weights], [b[m, 0].detach().numpy() for b in network.biases],
-            str(m),
-        )
-        for m in range(len(network.weights[0]))
-    ]  # fmt: skip
-    graph.node("Mean", answers, "facing")
+    layers = list(zip(network.weights, network.biases, strict=True))
+    for i, (w, b) in enumerate(layers):  # (M, 2, N, …)
+        x = graph.node("MatMul", [x, graph.constant(f"w{i}", w.detach().numpy()[:, None])], f"product{i}")
+        x = graph.node("Add", [x, graph.constant(f"b{i}", b.detach().numpy()[:, None])], f"sum{i}")
+        x = graph.node("Relu", [x], f"relu{i}") if i + 1 < len(layers) else x
+    x = graph.node("Mul", [x, graph.constant("back", np.array([np.ones(OUTPUTS), MIRRORED])[:, None])], "back_again")
+    graph.node("ReduceMean", [x], "facing", axes=[0, 1], keepdims=0)
     return graph.serialized(len(network.mean), OUTPUTS, metadata)
 
 

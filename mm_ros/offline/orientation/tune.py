@@ -40,9 +40,9 @@ def space() -> dict[str, Any]:
 
     return {
         "width": tune.choice([64, 128, 192]),
-        "members": tune.choice([1, 2]),
+        "members": tune.choice([1, 2, 4]),
         "learning_rate": tune.loguniform(5e-4, 5e-3),
-        "weight_decay": tune.loguniform(1e-4, 1e-1),
+        "weight_decay": tune.loguniform(1e-2, 1e1),
         "jitter": tune.loguniform(5e-3, 1e-1),
     }
 
