@@ -22,11 +22,25 @@ from mm_ros.core.cleaning import (
     spherical,
     with_virtual_root,
 )  # fmt: skip
+from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import contacts_of, median_filter, stances
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.kinds import KINDS, kinds_of
-from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet
-from mm_ros.core.skeleton import HIPS, LEFT_FOOT, LEFT_HAND, LEFT_TOES, RIGHT_FOOT, RIGHT_HAND, Skeleton
+from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet, with_toes_at
+from mm_ros.core.skeleton import (
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_TOES,
+    LEFT_UPPER_LEG,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_TOES,
+    RIGHT_UPPER_LEG,
+    J,
+    Skeleton,
+    default_skeleton,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("window", [5, 31, 61])
@@ -213,3 +227,32 @@ def test_bands_lie_between_heaps_of_heights():
 def test_poor_bands_join_their_neighbours():
     bands = find_bands(np.full(5000, 0.97))
     assert [b.name for b in bands] == ["upright"]
+
+
+def test_a_straight_leg_bends_at_its_hinge_when_it_is_made_longer():
+    """CMU 91_01: the knee is straight to the last bit, and rounding chose a plane for it, up to 90 degrees off."""
+    skeleton = default_skeleton()
+    legs = skeleton.offsets.copy()
+    legs[[LEFT_UPPER_LEG + 1, RIGHT_UPPER_LEG + 1, LEFT_FOOT, RIGHT_FOOT], 2] *= 0.88
+    short = Skeleton(legs)
+    frames, rng = 40, np.random.default_rng(0)
+    positions = np.broadcast_to(short.offsets, (frames, J, 3)).copy()
+    positions[:, 0] = 0
+    rotations = np.zeros((frames, J, 4), np.float32)
+    rotations[..., 0] = 1
+    lean = rot.exp(np.stack([0 * np.arange(frames), rng.uniform(-0.4, 0.4, frames), 0 * np.arange(frames)], 1))
+    rotations[:, LEFT_UPPER_LEG] = rotations[:, RIGHT_UPPER_LEG] = lean
+    clip = Clip("straight", 60.0, short, positions, rotations)
+    p, q = clip.globals()
+    toes = p[:, [LEFT_TOES, RIGHT_TOES]].astype(np.float64)
+    toes[..., 2] += 0.02  # lifted: the knees have to bend
+    p, q = with_toes_at(clip, toes).globals()
+    for upper in (LEFT_UPPER_LEG, RIGHT_UPPER_LEG):
+        thigh, shin = p[:, upper + 1] - p[:, upper], p[:, upper + 2] - p[:, upper + 1]
+        hinge = np.cross(shin, thigh)
+        bend = np.linalg.norm(hinge, axis=1) / np.linalg.norm(thigh, axis=1) / np.linalg.norm(shin, axis=1)
+        assert bend.min() > np.sin(np.radians(10))
+        axis = rot.rotate(q[:, upper].astype(np.float64), np.broadcast_to([0.0, 1.0, 0.0], hinge.shape))
+        off = np.degrees(np.arccos(np.clip(np.abs((axis * hinge).sum(1)) / np.linalg.norm(hinge, axis=1), 0, 1)))
+        assert off.max() < 3
+        assert (np.cross(thigh, shin) @ np.array([0, 1.0, 0]) > 0).all()  # to the front, as knees do

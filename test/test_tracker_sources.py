@@ -292,3 +292,24 @@ def test_a_session_begins_again_when_simulated_time_goes_back(tmp_path):
     assert frames and frames[0].epoch > first[-1].epoch
     assert frames[0].stamp_ns == 90 * S
     np.testing.assert_array_equal(frames[0].positions, first[0].positions)
+
+
+def test_two_recentrings_at_once_are_both_told_and_an_unknown_one_starts_anew():
+    pytest.importorskip("xr", reason="pyopenxr is not here")
+    from mm_ros.trackers import openxr_session as session
+
+    made = object.__new__(session.OpenXrSession)
+    step, turn = identity_pose(), identity_pose()
+    step[0] = 1.0
+    turn[3:] = (np.sqrt(0.5), 0, 0, np.sqrt(0.5))
+    made._recentred = [session.Recentred(1, step), session.Recentred(2, turn), session.Recentred(9, step)]
+    made.epoch_moves = 0
+    frame = TrackerFrame(0)
+    made._tell_recentring(frame, 5)
+    np.testing.assert_allclose(frame.new_from_old, (0, 1, 0, *turn[3:]), atol=1e-12)  # first the step, then the turn
+    assert frame.epoch == 2 and len(made._recentred) == 1
+    made._recentred.insert(0, session.Recentred(8, None))
+    after = TrackerFrame(1)
+    made._tell_recentring(after, 10)
+    np.testing.assert_array_equal(after.new_from_old, identity_pose())
+    assert after.epoch == 4

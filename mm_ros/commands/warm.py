@@ -4,7 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
-from mm_ros.cache import forget_old_kernels, locked
+from mm_ros.cache import forget_old_kernels, kernels_key, locked
 
 HELP = "compile the kernels, so that no frame waits for it"
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     # Five nodes that start at once wait here for the first one instead of compiling five times.
-    with locked("warm"):
+    with locked(f"warm-{kernels_key()}"):  # another checkout has kernels of its own to compile
         frames = _make_database(args.database, args.quiet)
         if not args.quiet:
             print("compiling kernels …", flush=True)

@@ -16,6 +16,8 @@ from mm_ros.core.skeleton import HIPS, PARENTS, J, Skeleton
 Array = Any
 _REACH = 0.9995  # of the leg's length; a little less than straight keeps the knee's direction
 
+_FRONT_M = 0.005  # a knee nearer to the line from hip to ankle than this is straight
+
 
 def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
     """Root motion and hip height in proportion to the legs; the toes where the scaled clip has them."""
@@ -62,7 +64,10 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
     # the plane of the knee turns with the line from hip to ankle
     swing = rot.between(old, new)
     knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
-    side = knee_dir - line * (knee_dir * line).sum(-1, keepdims=True)
+    # a straight leg has no plane, and noise would choose one: then the knee bends to the front of the thigh
+    front = rot.rotate(rot.multiply(swing, upper), np.broadcast_to(np.array([_FRONT_M, 0.0, 0.0]), hip.shape))
+    side = knee_dir + front
+    side = side - line * (side * line).sum(-1, keepdims=True)
     side = side / np.maximum(np.linalg.norm(side, axis=-1, keepdims=True), 1e-9)
     along = (a**2 - b**2 + length**2) / (2 * length)
     out = np.sqrt(np.maximum(a**2 - along**2, 0))

@@ -16,7 +16,8 @@ from xr.platform.linux import convert_timespec_time_to_time_khr, timespec
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.types import EXTRAPOLATED, F64, HEAD_ROLE, LOST, ROLES, TRACKED, TrackerFrame
+from mm_ros.core.room import compose
+from mm_ros.core.types import EXTRAPOLATED, F64, HEAD_ROLE, LOST, ROLES, TRACKED, TrackerFrame, identity_pose
 from mm_ros.trackers import axes
 
 HEADLESS = "XR_MND_headless"
@@ -209,11 +210,15 @@ class OpenXrSession:
         out.sampled_ns[role] = out.stamp_ns
 
     def _tell_recentring(self, out: TrackerFrame, at: int) -> None:
+        known = True
         while self._recentred and at >= self._recentred[0].at:
             change = self._recentred.pop(0)
             self.epoch_moves += 1
+            known = known and change.new_from_old is not None
             if change.new_from_old is not None:
-                out.new_from_old = change.new_from_old
+                out.new_from_old = compose(change.new_from_old, out.new_from_old)
+        if not known:
+            out.new_from_old = identity_pose()  # with a new epoch: all starts anew
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:
