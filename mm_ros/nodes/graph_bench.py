@@ -93,16 +93,27 @@ def floor_commands(mode: str, rate: int) -> list[list[str]]:
     return [base] if mode == "composed" else [[*base, str(hop)] for hop in range(len(HOPS))]
 
 
+@dataclass
+class Running:
+    pids: list[int]
+    check: Callable[[], None]  # MmRosError when one has ended
+
+
 @contextmanager
-def running(commands: list[list[str]], folder: Path) -> Iterator[list[int]]:
+def running(commands: list[list[str]], folder: Path) -> Iterator[Running]:
     log = folder / "log"
     with log.open("ab") as handle:
         started = [subprocess.Popen(c, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL) for c in commands]
-    try:
-        yield [p.pid for p in started]
+
+    def check() -> None:
         for p, words in zip(started, commands, strict=True):
             if p.poll() is not None:
-                raise MmRosError(f"{' '.join(words[1:4])} ended by itself:\n{log.read_text()[-2000:]}")
+                told = log.read_text(errors="replace")[-2000:]
+                raise MmRosError(f"{' '.join(words[1:5])} ended by itself with code {p.returncode}:\n{told}")
+
+    try:
+        yield Running([p.pid for p in started], check)
+        check()
     finally:
         for p in started:
             if p.poll() is None:
@@ -119,9 +130,9 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
     try:
         started_ns = time.time_ns()
         with running(commands, folder) as started:
-            start_s = (_wait_for_all(listener, avatars, folder) - started_ns) * 1e-9
+            start_s = (_wait_for_all(listener, avatars, started.check) - started_ns) * 1e-9
             listener.spin(SETTLE_S)
-            pids = [p for pid in started for p in family(pid)]
+            pids = [p for pid in started.pids for p in family(pid)]
             listener.came.clear()
             began, cpu = time.monotonic(), _cpu_s(pids)
             listener.spin(seconds)
@@ -135,19 +146,19 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
     return {**out, "start_s": start_s, "cpu_percent": 100 * used, "memory_mb": memory, "threads": threads}
 
 
-def _wait_for_all(listener: Listener, avatars: int, folder: Path) -> int:
+def _wait_for_all(listener: Listener, avatars: int, check: Callable[[], None]) -> int:
     """When the last avatar's first pose came."""
     until = time.monotonic() + START_S
     first: dict[str, int] = {}
     while time.monotonic() < until:
+        check()
         listener.came.clear()
         listener.spin(1.0)
         for avatar, poses in listener.stamps()[1].items():
             first.setdefault(avatar, min(poses.values()))
         if len(first) == avatars:
             return max(first.values())
-    log = (folder / "log").read_text(errors="replace")[-2000:]
-    raise MmRosError(f"after {START_S:g} s not all avatars had poses:\n{log}")
+    raise MmRosError(f"after {START_S:g} s {len(first)} of {avatars} avatars had poses")
 
 
 def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:

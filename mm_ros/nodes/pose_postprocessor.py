@@ -81,7 +81,8 @@ class PosePostprocessor(AvatarNode):
             return
         pose = self._stage.step(matched, trackers)
         self._publish_tf(pose)  # first: what is drawn waits for it
-        self._pose.publish(avatar_pose_to_ros(pose))
+        if self._pose.get_subscription_count():
+            self._pose.publish(avatar_pose_to_ros(pose))
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:

@@ -23,6 +23,7 @@ from mm_ros.core.types import (
     RIGHT_HAND_ROLE,
     ROLES,
     TRACKED,
+    AvatarPose,
     Calibration,
     TrackerFrame,
 )
@@ -176,16 +177,21 @@ class TrackerBridge(AvatarNode):
 
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(trackers_to_ros(frame))
+        self._tf.publish(self._frames.message(frame))
         truth = self._source.truth()
         if truth is not None:
-            if truth.skeleton != self._skeleton_hash:
-                self._tell_skeleton(truth.skeleton)
-            if any(self._room.place[:2]):
-                truth = replace(truth, root=compose(self._room.place, truth.root))
-            self._truth.publish(avatar_pose_to_ros(truth, "truth"))
-        self._tf.publish(self._frames.message(frame))
+            self._tell_truth(truth)
         self._states = frame.state
         self.health.step(frame.stamp_ns)
+
+    def _tell_truth(self, truth: AvatarPose) -> None:
+        if truth.skeleton != self._skeleton_hash:
+            self._tell_skeleton(truth.skeleton)
+        if not self._truth.get_subscription_count():
+            return  # what nobody hears need not be said
+        if any(self._room.place[:2]):
+            truth = replace(truth, root=compose(self._room.place, truth.root))
+        self._truth.publish(avatar_pose_to_ros(truth, "truth"))
 
     def _tell_skeleton(self, now: int) -> None:
         """A mocap user may be another actor in the next clip, of another height."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.timer import Timer
@@ -21,6 +21,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings
 from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
+from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings
 from mm_ros.ros.process import settle
@@ -41,6 +42,7 @@ class AvatarNode(Node):
         super().__init__(self.NAME, **kwargs)
         self.described = graph.node(self.NAME)
         self._live = LiveSettings(self, self.described.settings_types(), self._settings_changed)
+        self.streams: list[Stream] = []  # what `listen` made, for the executor
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
@@ -70,7 +72,8 @@ class AvatarNode(Node):
         """
         t = graph.TOPICS[topic]
         heard = self.guarded(topic, callback)
-        self.create_subscription(message_class(t.type), name or t.name, heard, subscription_qos(t.qos))
+        made = self.create_subscription(message_class(t.type), name or t.name, heard, subscription_qos(t.qos))
+        self.streams.append((made, heard))
 
     def every(self, period_s: float, callback: Callable[[], None]) -> Timer:
         return self.create_timer(period_s, self.guarded("timer", callback))
@@ -161,7 +164,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
     for number in (signal.SIGTERM, signal.SIGINT):  # shells start what runs behind with Ctrl-C ignored; launch needs it
         signal.signal(number, signal.default_int_handler)
     nodes: list[Node] = []
-    executor = SingleThreadedExecutor()
+    executor = ChainExecutor()
     try:
         for make in makers:
             nodes.append(make())
