@@ -170,6 +170,8 @@ class World:
         for process in self.nodes.values():
             process.wait_ready()
         heard = self.client.spin_until(self._connected, 20.0)
+        ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
+        assert not ended, ended
         assert heard, "the nodes did not find each other"
         self.client.spin(0.5)  # latched messages on their way
 

@@ -18,10 +18,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="a process a node, or one")
     parser.add_argument("--avatars", type=int, nargs="*", default=[1, 2, 4], help="side by side, each a process")
     parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw latencies and what avatars cost")
+    parser.add_argument(
+        "--hour", type=float, default=0.0, metavar="RATE",
+        help="instead: an hour of a session on simulated time, so many times faster than life; memory and latency",
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.hour:
+        from mm_ros.nodes.graph_hour import run_hour
+
+        write_json(args.json, run_hour(1.0, args.hour, lambda text: print(text, flush=True)))
+        return 0
     from mm_ros.nodes.graph_bench import Plan, run_bench
 
     plan = Plan(args.seconds, max(args.rounds, 1), args.rates, args.modes, args.avatars)

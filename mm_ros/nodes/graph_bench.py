@@ -138,7 +138,7 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
             listener.spin(seconds)
             used = (_cpu_s(pids) - cpu) / (time.monotonic() - began)
             ended_ns = time.time_ns()
-            memory, threads = _memory_mb(pids), _threads(pids)
+            memory, threads = memory_mb(pids), _threads(pids)
     finally:
         listener.executor.shutdown()
         listener.node.destroy_node()
@@ -192,7 +192,7 @@ def _cpu_s(pids: list[int]) -> float:
     return total
 
 
-def _memory_mb(pids: list[int]) -> float:
+def memory_mb(pids: list[int]) -> float:
     """Proportional set size: pages that processes share count once."""
     lines = [x for pid in pids for x in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(x.split()[1]) for x in lines if x.startswith("Pss:")) / 1024

@@ -90,7 +90,7 @@ class PosePostprocessor(AvatarNode):
         if rate and 0 <= self._tf_due_ns - pose.stamp_ns < 1e9:
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
-        self._tf.publish(self._frames.message(pose))
+        self._tf.publish(self._frames.serialized(pose))
         if self._robot is not None and self._joint_states is not None:
             state, base = self._robot.step(pose)
             self._joint_states.publish(state)

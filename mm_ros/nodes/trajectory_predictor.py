@@ -20,6 +20,7 @@ from mm_ros.ros.node import AvatarNode
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
 STALE_TICKS = 3  # after a stall of this very process the timer comes before the trackers that are waiting
+NS = 1e9
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class TrajectoryPredictor(AvatarNode):
         self._pairs: Pairs[TrackerFrame] = Pairs()
         self._stage = TrajectoryStage(self.settings(TrajectorySettings), Calibration(), HORIZON_S)
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
-        self._silent_ns = self.settings(StaleSettings).silent_s * 1e9
+        self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._heard_ns: int | None = None
         self._ticks = 0  # of the timer since trackers were heard
         for frame in sample_trackers():
@@ -45,12 +46,13 @@ class TrajectoryPredictor(AvatarNode):
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
-        self.every(STALE_PERIOD_S, self._watch)
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # never rings while trackers come
         self.start()
 
     def _on_trackers(self, msg: TrackerArray) -> None:
         frame = trackers_from_ros(msg)
-        self._heard_ns, self._ticks = self.get_clock().now().nanoseconds, 0
+        self._heard_ns = self.get_clock().now().nanoseconds
+        self._rest()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
             self._step(late, self._guess(late))
         pair = self._pairs.put_first(frame.stamp_ns, frame)
@@ -77,8 +79,18 @@ class TrajectoryPredictor(AvatarNode):
         self.health.unpaired += 1
         return self._fallback.step(frame)
 
+    def _rest(self) -> None:
+        if self._ticks:
+            self._watchdog.timer_period_ns = round(self._silent_ns)
+        self._ticks = 0
+        self._watchdog.reset()
+
     def _watch(self) -> None:
+        """Once after the silence, then as often as trackers would come."""
         now_ns = self.get_clock().now().nanoseconds
+        if not self._ticks:
+            self._watchdog.timer_period_ns = round(STALE_PERIOD_S * NS)
+            self._watchdog.reset()
         self._ticks += 1
         if self._heard_ns is None or now_ns - self._heard_ns < self._silent_ns or self._ticks < STALE_TICKS:
             return
@@ -99,4 +111,5 @@ class TrajectoryPredictor(AvatarNode):
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)
-        self._silent_ns = self.settings(StaleSettings).silent_s * 1e9
+        self._silent_ns = self.settings(StaleSettings).silent_s * NS
+        self._ticks = max(self._ticks, 1)  # the watchdog learns of it with the next sample

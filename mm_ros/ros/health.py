@@ -12,6 +12,8 @@ from rclpy.node import Node
 from mm_ros.ros.conversions import stamp_from_ros
 
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
+REPORT_NS = 1_000_000_000
+CALM, CALM_RATE = 0.7, 20.0  # share of a frame after its stamp; at rates below (Hz) there is room enough
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
 
 
@@ -33,10 +35,13 @@ class Health:
     errors: dict[str, str] = field(default_factory=dict)
     watch: Callable[[], None] | None = None  # called before each report, to fill values and warnings
     _last_ns: int = 0
+    _stamp_ns: int = 0  # of the last step
+    _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 
     def step(self, stamp_ns: int) -> None:
         self.done += 1
+        self._stamp_ns = stamp_ns
         self.latencies_s.append((self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9)
 
     def refuse(self, reason: str) -> None:
@@ -50,11 +55,20 @@ class Health:
         now_ns = self.node.get_clock().now().nanoseconds
         seconds = max((now_ns - self._last_ns) * 1e-9, 1e-3) if self._last_ns else 1.0
         self._last_ns = now_ns
+        self._rate = self.done / seconds
         status = self._status(seconds)
         out = DiagnosticArray(status=[status])
         out.header.stamp = self.node.get_clock().now().to_msg()
         self._clear()
         return out
+
+    def next_report_ns(self) -> int:
+        """From now: about a second, and at that point of a frame where the chain rests; no pose waits for a report."""
+        if self._rate < CALM_RATE:
+            return REPORT_NS
+        period = 1e9 / self._rate
+        phase = (self.node.get_clock().now().nanoseconds - self._stamp_ns) / period
+        return REPORT_NS + round(((CALM - phase + 0.5) % 1.0 - 0.5) * period)
 
     def _status(self, seconds: float) -> DiagnosticStatus:
         late = np.array(self.latencies_s or [0.0])

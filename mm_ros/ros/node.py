@@ -22,7 +22,7 @@ from mm_ros.core.settings import Settings
 from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
-from mm_ros.ros.health import Health
+from mm_ros.ros.health import REPORT_NS, Health
 from mm_ros.ros.parameters import LiveSettings
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
@@ -49,7 +49,12 @@ class AvatarNode(Node):
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
-        self.create_timer(1.0, lambda: self._diagnostics.publish(self.health.report()))
+        self._reports = self.create_timer(REPORT_NS * 1e-9, self._report)
+
+    def _report(self) -> None:
+        self._reports.timer_period_ns = self.health.next_report_ns()
+        self._reports.reset()
+        self._diagnostics.publish(self.health.report())
 
     @property
     def avatar(self) -> str:

@@ -1,0 +1,95 @@
+"""Processes of nodes: forked side by side, ended with their parent; the executor and TF's short way to the wire."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+from rclpy.serialization import deserialize_message
+from tf2_msgs.msg import TFMessage
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.skeleton import default_skeleton
+from mm_ros.core.types import rest_pose
+from mm_ros.ros.several import side_by_side
+from mm_ros.ros.tf import PoseTf
+
+EACH = """
+import os, sys, time
+from mm_ros.ros.process import run_each
+def stay():
+    os.write(1, b"here\\n"); time.sleep(60); return 0
+sys.exit(run_each([stay, {second}]))
+"""
+
+
+def started(second):
+    process = subprocess.Popen([sys.executable, "-c", EACH.format(second=second)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "here\n"
+    return process
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(p) for p in file.read().split()]
+
+
+def gone(pids):
+    until = time.monotonic() + 10
+    while time.monotonic() < until and any(os.path.exists(f"/proc/{p}") for p in pids):
+        time.sleep(0.05)
+    return not any(os.path.exists(f"/proc/{p}") for p in pids)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_those_who_were_forked_end_with_their_parent(number):
+    process = started("stay")
+    assert process.stdout.readline() == "here\n"
+    forked = children(process.pid)
+    process.send_signal(number)
+    assert process.wait(10) == (-9 if number == signal.SIGKILL else 0)
+    assert len(forked) == 2
+    assert gone(forked)
+
+
+def test_one_that_is_killed_comes_back():
+    process = started("stay")
+    assert process.stdout.readline() == "here\n"
+    os.kill(children(process.pid)[0], signal.SIGKILL)
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+
+
+def test_one_that_ends_by_itself_ends_all_with_its_code():
+    process = started("lambda: 2")
+    assert process.wait(10) == 2
+
+
+def test_users_side_by_side_differ_in_name_seed_and_room():
+    users = side_by_side("avatar", 3)
+    assert [u.avatar for u in users] == ["avatar1", "avatar2", "avatar3"]
+    assert len({u.seed for u in users}) == len({u.place for u in users}) == 3
+
+
+def test_no_avatars_are_refused():
+    with pytest.raises(MmRosError, match="1 to 64"):
+        side_by_side("avatar", 0)
+
+
+@pytest.mark.parametrize("avatar", ["a", "ab", "abc", "abcd", "avatar11"])
+def test_tf_by_the_short_way_is_the_same_message(avatar):
+    rng = np.random.default_rng(len(avatar))
+    pose = rest_pose(default_skeleton())
+    pose.stamp_ns = 1_763_000_000_123_456_789
+    pose.positions[:], pose.rotations[:] = rng.normal(size=(23, 3)), rng.normal(size=(23, 4))
+    pose.root[:3] = rng.normal(size=3)
+    frames = PoseTf(avatar)
+    assert deserialize_message(frames.serialized(pose), TFMessage) == frames.message(pose)
