@@ -327,10 +327,18 @@ def test_the_index_is_small():
     assert make_engine("tree", features, starts, stops, tags, excluded).memory_bytes < 1.3 * features.nbytes
 
 
-@pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
-def test_without_compiling_and_with_bounds_checks(switch, tmp_path):
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"NUMBA_DISABLE_JIT": "1"},
+        {"NUMBA_BOUNDSCHECK": "1"},
+        {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},  # no instruction by name
+    ],
+    ids=["plain twins", "bounds checks", "any processor"],
+)
+def test_in_other_ways_of_running(switches, tmp_path):
     queries = 1000
-    environment = os.environ | {switch: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | switches | {"NUMBA_CACHE_DIR": str(tmp_path)}
     script = os.path.join(os.path.dirname(__file__), "search_reduced.py")
     done = subprocess.run(
         [sys.executable, script, str(queries)],
