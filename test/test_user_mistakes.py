@@ -192,6 +192,14 @@ def test_a_table_as_a_spreadsheet_writes_it(tmp_path: Path):
     assert main(["session", "from-csv", str(table), "-o", str(tmp_path / "s")]) == 0
 
 
+def test_a_compression_that_a_storage_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = tmp_path / "poses.csv"
+    table.write_text(HEAD + "0,head,0,0,1.7,0,0,0,1\n")
+    how = ("--storage", "sqlite3", "--compression", "storage")
+    assert "no compression of its own" in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s", *how)
+    assert not (tmp_path / "s").exists()
+
+
 def test_what_a_killed_recorder_leaves_is_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     table, session = tmp_path / "poses.csv", tmp_path / "s"
     table.write_text(HEAD + "".join(f"{i / 90},head,0,{i * 1e-4},1.7,0,0,0,1\n" for i in range(300)))

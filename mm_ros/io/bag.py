@@ -102,6 +102,8 @@ class BagWriter:
             raise MmRosError(f"storage '{storage}' does not exist. Storages: {', '.join(STORAGES)}")
         if compression not in COMPRESSIONS:
             raise MmRosError(f"compression '{compression}' does not exist. Compressions: {', '.join(COMPRESSIONS)}")
+        if (storage, compression) == ("sqlite3", "storage"):
+            raise MmRosError("sqlite3 has no compression of its own; take none, message or file, or mcap")
         self._writer = Writer(path, version=9, storage_plugin=STORAGES[storage])
         self._writer.set_compression(COMPRESSIONS[compression], CompressionFormat.ZSTD)
         self._writer.open()
