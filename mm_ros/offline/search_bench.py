@@ -158,6 +158,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         axis.set(
             xscale="log", xlabel="median, µs", ylabel="recall", title=f"{size}: {result[size]['_data']['rows']:,} rows"
         )
+        axis.margins(x=0.15, y=0.2)  # room for the names
         axis.grid(alpha=0.3)
     if "growth" in result:
         growth = result["growth"]
