@@ -65,7 +65,7 @@ def page() -> None:
         with sync_playwright() as p:
             browser = p.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
             shot = browser.new_page(viewport={"width": 1000, "height": 600})
-            shot.set_default_timeout(120_000)
+            shot.set_default_timeout(240_000)
             open_page(shot)
             shot.wait_for_selector("canvas")
             shot.get_by_text(re.compile("latency p99")).wait_for()

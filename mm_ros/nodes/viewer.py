@@ -285,7 +285,8 @@ class Viewer(AvatarNode):
         if not self._server.get_clients():
             return
         self._panel.plots.add(now, figures)
-        self._panel.status.content = f"**{self._panel.avatar.value}** · {rate:.0f} Hz · latency p99 {late:.1f} ms"
+        told_s = f"{rate:.0f} Hz · latency p99 {late:.1f} ms" if seen.latencies_s else "no pose yet"
+        self._panel.status.content = f"**{self._panel.avatar.value}** · {told_s}"
         self._panel.figures.content = told(figures, seen.match, seen.searched)
 
     def close(self) -> None:
