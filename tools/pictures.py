@@ -68,7 +68,7 @@ def page() -> None:
             shot.set_default_timeout(240_000)
             open_page(shot)
             shot.wait_for_selector("canvas")
-            shot.get_by_text(re.compile("latency p99")).wait_for()
+            shot.get_by_text(re.compile(r"latency p99 \d")).wait_for()
             shot.locator(".mantine-Notification-closeButton").first.click(force=True)  # 'slow renderer'
             shot.mouse.move(300, 500)
             takes = []
