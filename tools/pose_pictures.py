@@ -35,7 +35,7 @@ SHEETS = (
     ("walk", "35_01", 0.6, 2.0, -1.3),
     ("turn", "69_16", 1.6, 4.4, -0.6),
     ("crouch", "136_09", 2.0, 4.8, -1.3),
-    ("reach", "82_09", 0.4, 4.6, -0.7),
+    ("reach", "82_09", 0.4, 2.8, -0.7),
 )
 
 
@@ -54,8 +54,8 @@ def reaching(track: TrackerTrack) -> TrackerTrack:
     positions[:, RIGHT_HAND_ROLE] = foot + rot.rotate(forward, way)
     rotations = np.tile(start.rotations, (n, 1, 1))
     rotations[:, RIGHT_HAND_ROLE] = rot.multiply(forward, rot.from_yaw(np.pi / 2))
-    still = np.zeros_like(positions)
-    return replace(track, positions=positions, rotations=rotations, velocities=still, angular_velocities=still)
+    moving, still = np.gradient(positions, 1 / 90, axis=0), np.zeros_like(positions)
+    return replace(track, positions=positions, rotations=rotations, velocities=moving, angular_velocities=still)
 
 
 def dot(at: np.ndarray) -> Shape:

@@ -1,0 +1,69 @@
+"""The table of docs/pose.md: people of CMU, each on a database of all the others.
+
+`python tools/strangers.py [--subjects 09,35,82,83,91,127,143] [--seconds 45] [--alpha 0.1]`: ten minutes.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.commands.progress import Progress
+from mm_ros.core.avatar import AvatarSettings
+from mm_ros.core.clip import Clip
+from mm_ros.core.matcher import MatcherSettings
+from mm_ros.core.simulated_trackers import Simulation
+from mm_ros.io.build import build_database
+from mm_ros.io.data import dataset
+from mm_ros.io.database import write_database
+from mm_ros.io.importing import load_clips
+from mm_ros.offline.evaluation import measure, run, table
+from mm_ros.offline.evaluation.evaluate import table_of
+from mm_ros.offline.evaluation.rows import DATABASE, chosen
+
+
+def some_of(clips: list[Clip], seconds: float) -> list[Clip]:
+    """Whole clips in a seeded order until there is enough."""
+    out: list[Clip] = []
+    for i in np.random.default_rng(0).permutation(len(clips)):
+        if sum(c.seconds for c in out) > seconds:
+            break
+        out.append(clips[i])
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subjects", default="09,35,82,83,91,127,143")
+    parser.add_argument("--seconds", type=float, default=45.0, help="of each subject (default: %(default)s)")
+    parser.add_argument("--alpha", type=float, default=0.1, help="m (default: %(default)s)")
+    args = parser.parse_args()
+    settings = AvatarSettings(matcher=MatcherSettings(position_accuracy=args.alpha))
+    tell, rows = Progress(), chosen("ours,true_facing")
+    every = load_clips([dataset("cmu_locomotion")], progress=tell)
+    outcomes, databases = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for subject in args.subjects.split(","):
+            own = [c for c in every if c.subject == subject and c.seconds >= 1]
+            database = build_database([c for c in every if c.subject != subject])
+            path = Path(folder) / f"without_{subject}.mmdb"
+            write_database(database, path)
+            whole, limit = run.measure_database(database)
+            databases.append(whole)
+            tasks = [
+                run.task_of(c.name, c, path, Simulation(), limit, rows, settings) for c in some_of(own, args.seconds)
+            ]
+            outcomes += run.run_all(tasks, 1, tell)
+    tell.end()
+    result = table_of(outcomes, databases[0], rows)
+    result["summary"][DATABASE] = measure.pooled(databases)
+    print(table.text(table.lines(result["summary"])))
+    for row, kinds in result["kinds"].items():
+        print(f"\n{row}, by kind of motion")
+        print(table.text(table.kind_lines(kinds)))
+    print(f"\n{result['seconds']:.0f} s of motion in {len(outcomes)} clips")
+
+
+if __name__ == "__main__":
+    main()
