@@ -58,7 +58,7 @@ class FusionSettings(Settings):
     min_confidence: float = setting(0.5, "pictures less sure to show a person do not count", "", 0.0, 1.0)
     error_lasts: float = setting(2.0, "how long the network stays wrong in the same way", "s", 0.05, 60.0)
     network_doubt: float = setting(1.3, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
-    camera_bias: float = setting(0.04, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
+    camera_bias: float = setting(0.08, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
     correction_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
 
 

@@ -13,6 +13,7 @@ from mm_ros.core.rotations import wrap_angle
 from mm_ros.core.types import F32, F64
 
 LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
+TRUNK_NOISE = 0.6  # of hips and shoulders, against that of nose and wrists by which it is known
 TWIST = 0.05  # rad; hips and shoulders of a person who moves differ by so much
 NOISE_LASTS_S = 0.4  # errors of neighbouring pictures are alike
 NOISE_HALFLIFE_S = 6.0
@@ -30,6 +31,7 @@ CLEAR = 3.0  # a flip has to be better than the next best by so much
 UNSURE = 0.35  # rad; a camera known no better tells nothing yet
 LOST_AFTER_S = 3.0  # of pictures that do not fit: the camera has been moved
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # what shift and yaw that fit best take away of three points' miss
+FLIP_AT_MOST_S = 0.5
 STEEPEST = 0.9  # rad, of the camera's pitch
 USUAL_STEP_S = 1 / 30
 
@@ -113,11 +115,15 @@ class Camera:
         fits = [self._fit(reading, room, ray) for reading in readings]
         k = self._judge(readings, fits, expected)
         if k is None:
-            self._reject(dt)
+            self.rejected += 1
+            self._wonder(dt)
             return None
-        self._strange_s = 0.0
-        self.flipped += readings[k].flipped
-        if not readings[k].flipped:
+        if readings[k].flipped:
+            self.flipped += 1
+            if self._wonder(dt):
+                return None
+        else:
+            self._strange_s = max(self._strange_s - 2 * dt, 0.0)
             self._learn(readings[k], fits[k], room, dt)
         return self._facing(readings[k].points, seen.visibility, ray, fits[k])
 
@@ -161,13 +167,15 @@ class Camera:
             return None
         return k
 
-    def _reject(self, dt: float) -> None:
-        self.rejected += 1
+    def _wonder(self, dt: float) -> bool:
+        """Pictures that do not fit, or only as flips, for long: a camera that was moved can look like flips."""
         self._strange_s += dt
         if self._strange_s > LOST_AFTER_S:
             counts = self.rejected, self.flipped
             self.reset()
             self.rejected, self.flipped = counts
+            return True
+        return self._strange_s > FLIP_AT_MOST_S
 
     def _learn(self, picture: Picture, fit: Fit, room: F64, dt: float) -> None:
         w = picture.w
@@ -221,7 +229,7 @@ class Camera:
         across = np.array([-math.sin(sight), math.cos(sight)])
         alike = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: the line lies across the sight
         noise2 = alike * self.noise[0] ** 2 + (1 - alike) * self.noise[1] ** 2
-        variance = 2 * noise2 / np.maximum(length, 0.05) ** 2 / np.maximum(seen, 0.05) ** 2 + TWIST**2
+        variance = 2 * TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2 / np.maximum(seen, 0.05) ** 2 + TWIST**2
         w = np.where((seen > la.HIDDEN) & (length > 0.05), 1 / variance, 0.0)
         if w.sum() <= 0:
             return None

@@ -35,6 +35,7 @@ FACE = np.array(
      (0.09, -0.03, 0.07), (0.08, -0.045, 0.07), (0.0, 0.075, 0.05), (0.0, -0.075, 0.05), (0.09, 0.025, -0.01),
      (0.09, -0.025, -0.01)]
 )  # fmt: skip
+LIMBS = np.array([*range(15, 23), *range(25, 33)])
 TRUNK_RADIUS = 0.16  # m; a hand behind it is hidden
 HIDDEN_NOISE = 3.0  # times the usual
 
@@ -53,14 +54,15 @@ class LandmarkSimulation:
     latency_s: float = 0.10  # from the picture to its arrival
     untold_s: float = 0.05  # of that, what stamps do not know
     noise_m: float = 0.015  # of each landmark across the sight
-    depth_noise_m: float = 0.05  # and along it
+    depth_noise_m: float = 0.035  # and along it
+    hand_noise: float = 2.5  # times as much at wrists, knees and feet
     lasts_s: float = 0.4  # how long such an error stays
     turn_noise: float = 0.09  # rad; the whole body seen turned
     turn_lasts_s: float = 1.0
     flattened: float = 0.9  # depth is told as this much
     size: float = 0.97  # the estimator's person over the real one
     lost: float = 0.03  # share of pictures without an answer
-    flips: float = 0.02  # share of pictures with sides or back and front mistaken
+    flips: float = 0.01  # share of pictures with sides or back and front mistaken
     flip_lasts_s: float = 0.25
     perspective: bool = True  # axes of the ray rather than of the camera
     seed: int = 0
@@ -176,6 +178,7 @@ def _told(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Gene
     turn = wander(len(out), 1, o.turn_lasts_s * o.rate, rng)[:, 0] * o.turn_noise
     out = rot.rotate(rot.from_yaw(turn)[:, None], out)
     worse = np.where(visibility < 0.5, HIDDEN_NOISE, 1.0)[..., None]
+    worse[:, LIMBS] *= o.hand_noise
     size = np.array([o.depth_noise_m, o.noise_m, o.noise_m])
     slow = wander(len(out), COUNT * 3, o.lasts_s * o.rate, rng).reshape(len(out), COUNT, 3)
     out += worse * size * (0.9 * slow + 0.44 * rng.normal(size=out.shape))

@@ -1,0 +1,40 @@
+"""How much landmarks help on people that the network was not trained on: BVH files in the folder MM_ROS_HELD_OUT."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_fusion import HARD, LOOK, World
+
+from mm_ros.core.landmark_simulation import COMMON
+from mm_ros.io.importing import load_clips
+
+SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    folder = os.environ.get("MM_ROS_HELD_OUT")
+    if not folder:
+        pytest.skip("MM_ROS_HELD_OUT names no folder of BVH files that the network was not trained on (LAFAN1)")
+    clips = [c for c in load_clips(sorted(Path(folder).glob("*.bvh"))) if c.seconds > 20]
+    cut = [c.cut(0, min(len(c), int(SECONDS * c.rate))) for c in clips]
+    return [World(c, replace(LOOK, seed=i)) for i, c in enumerate(cut)]
+
+
+def errors(worlds, options):
+    fused = [w.error(w.fused(w.seen(replace(options, seed=i)))[0]) for i, w in enumerate(worlds)]
+    return np.concatenate(fused), np.concatenate([w.error(w.network_yaw) for w in worlds])
+
+
+def test_common_landmarks_take_the_error_to_six_tenths(worlds):
+    fused, network = errors(worlds, COMMON)
+    assert fused.mean() <= 0.6 * network.mean()
+    assert np.percentile(fused, 95) <= 0.6 * np.percentile(network, 95)
+
+
+def test_bad_landmarks_are_better_than_none(worlds):
+    fused, network = errors(worlds, HARD)
+    assert fused.mean() < network.mean()
