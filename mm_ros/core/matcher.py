@@ -285,7 +285,7 @@ class MatcherStage:
         answer = source.find(
             Ask(
                 match.query, self.weights, self._mask(), self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
-                self.explain, 0.0 if reason == "band" else BAND_GRACE_S,
+                self.explain, 0.0 if reason == "band" else BAND_GRACE_S, wish.height_ratio,
             )
         )  # fmt: skip
         match.cost, match.continue_cost = answer.cost, answer.continue_cost

@@ -16,6 +16,7 @@ from mm_ros.core.search import Engine, Mask, make_engine
 from mm_ros.core.types import F32, F64, Match
 
 RUNNERS_UP = 4
+BAND_LEEWAY = 0.03  # of the standing head height
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Ask:
     jump_cost: float  # … and by this
     exclusion_s: float  # and no nearer than this to what plays
     explain: bool = False  # runners-up too
-    band_grace_s: float = 0.0  # motion that leaves the height band by itself may play on for so long
+    band_grace_s: float = 0.0  # motion that leaves the height band by itself may play on for so long …
+    height_ratio: float = 1.0  # … near the head's height that is asked for
 
 
 @dataclass
@@ -152,7 +154,8 @@ class SearchSource:
         if self._fits(ask.mask, current):
             self._out_s = 0.0
             return True
-        return self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
+        near = abs(float(self.database.head_height_ratio[current]) - ask.height_ratio) < BAND_LEEWAY
+        return near and self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
         """Whether a frame is one that a search could give."""
