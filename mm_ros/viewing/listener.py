@@ -17,6 +17,7 @@ CONNECT_S = 60.0
 def listen(port: int) -> dict[str, float]:
     import msgspec
     import viser
+    from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
     camera = {
@@ -42,7 +43,7 @@ def listen(port: int) -> dict[str, float]:
             while True:
                 size += len(page.recv())
                 times.append(time.monotonic() - began)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may hear of the end before us
             pass
     recent = [t for t in times if t > times[-1] - 5.0]  # the first second brings the meshes
     return {"seconds": times[-1], "windows_per_s": len(recent) / 5.0, "megabytes": size / 1e6}
