@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -61,6 +62,11 @@ class Health:
         out.header.stamp = self.node.get_clock().now().to_msg()
         self._clear()
         return out
+
+    def first_report_ns(self) -> int:
+        """Half a second to one and a half, by the node's name: nodes that start together don't report in the same frame."""
+        share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
+        return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
         """From now: about a second, and at that point of a frame where the chain rests; no pose waits for a report."""

@@ -49,7 +49,7 @@ class AvatarNode(Node):
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
-        self._reports = self.create_timer(REPORT_NS * 1e-9, self._tell_health)
+        self._reports = self.create_timer(self.health.first_report_ns() * 1e-9, self._tell_health)
 
     def _tell_health(self) -> None:
         self._reports.timer_period_ns = self.health.next_report_ns()
