@@ -64,7 +64,7 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Half a second to one and a half, by the node's name: nodes that start together don't report in the same frame."""
+        """Half to one and a half seconds, by the name: nodes that start together report in different frames."""
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 

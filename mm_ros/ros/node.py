@@ -22,7 +22,7 @@ from mm_ros.core.settings import Settings
 from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
-from mm_ros.ros.health import REPORT_NS, Health
+from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
