@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 TESTS ?= test
 PYTEST = $(PY) -m pytest
 
-.PHONY: help venv messages demo test test-packaging test-openxr lint format colcon bench pictures clean
+.PHONY: help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
 
 help:
 	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make colcon       build and test as a ROS 2 workspace does"
 	@echo "make test-openxr  against a real OpenXR runtime (Monado)"
+	@echo "make test-pose    the estimator of poses on real pictures and videos: fetches its networks"
 	@echo "make bench        all measurements"
 	@echo "make pictures     README's pictures, made again"
 	@echo "make clean        remove what these made, and the cache"
@@ -48,6 +49,11 @@ test-openxr:
 	$(SETUP) --extras openxr,test
 	tools/monado.sh setup
 	tools/monado.sh run $(PY) -m pytest $(PYTEST_ARGS) test/openxr
+
+test-pose:
+	$(SETUP) --extras test_pose
+	$(PY) -m mm_ros pose-setup
+	MM_ROS_NO_SKIPS=1 $(PYTEST) $(PYTEST_ARGS) test/test_pose_estimator.py test/test_camera.py
 
 lint:
 	$(SETUP) --extras lint

@@ -21,6 +21,16 @@ def _find_data() -> Path | None:
     return next((path for path in candidates if path.is_dir()), None)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where all that a test needs was just installed (MM_ROS_NO_SKIPS, `make test-pose`), a skip is a failure."""
+    report = yield
+    if os.environ.get("MM_ROS_NO_SKIPS") and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and nothing may be here: {call.excinfo.value}"
+    return report
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY

@@ -4,6 +4,7 @@ The networks come from `mm_ros pose-setup`; pictures of people from scikit-image
 """
 
 import os
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -235,6 +236,18 @@ def test_a_person_is_followed_without_searching_again(portrait, estimator):
     noses = [estimator.step(r, i * 33_000_000).image[NOSE, 0] * image.shape[1] for i, r in enumerate(rolled)]
     assert estimator.detections == before + 1
     assert noses[-1] - noses[0] == pytest.approx(14, abs=6)
+
+
+def test_the_rate_on_a_real_picture_is_told(portrait, estimator, capsys):
+    """Told, not asserted: machines differ. That all of them are found is asserted."""
+    _, image, _ = portrait
+    estimator.reset()
+    start, n = time.perf_counter(), 40
+    found = [estimator.step(image, i * 33_000_000) for i in range(n)]
+    rate = n / (time.perf_counter() - start)
+    assert all(f is not None for f in found)
+    with capsys.disabled():
+        print(f"\npose estimator: {rate:.0f} pictures a second of {image.shape[1]} x {image.shape[0]}, one thread")
 
 
 def test_noise_is_nobody(estimator):

@@ -49,19 +49,26 @@ def read_picture(path: Path) -> U8:
 
 
 def _film(device: int | str, name: str, live: bool) -> Pictures:
-    capture = _opened(device, name)
-    failures = 0
+    """Opened now, not with the first picture, so that what is wrong with it is said at once."""
+    return _frames(_opened(device, name), name, live)
+
+
+def _frames(capture: Any, name: str, live: bool) -> Pictures:
+    failures = shown = 0
     try:
         while failures < (FAILURES if live else 1):
             seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC
             good, picture = capture.read()
             failures = 0 if good else failures + 1
             if good:
+                shown += 1
                 yield np.ascontiguousarray(picture[:, :, ::-1]), seconds
     finally:
         capture.release()
     if live:
         raise MmRosError(f"{name} gives no pictures any more; is it unplugged?")
+    if not shown:
+        raise MmRosError(f"{name} holds no picture that OpenCV can read; is it whole?")
 
 
 def _opened(device: int | str, name: str) -> Any:

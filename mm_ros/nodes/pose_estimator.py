@@ -48,7 +48,7 @@ class PoseEstimator(AvatarNode):
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # a wrong name is refused at the start
+            first = pictures(s.camera)  # what cannot be opened is refused at the start
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)
@@ -76,13 +76,13 @@ class PoseEstimator(AvatarNode):
     def _read(self, camera: str, film: Any) -> None:
         while not self._ended.is_set():
             try:
-                self._play(film)
+                self._play(film or pictures(camera))
                 if not self.settings(EstimatorSettings).loop:
                     return
             except MmRosError as error:
                 self.health.refuse(str(error))
                 self._ended.wait(RETRY_S)
-            film = pictures(camera)
+            film = None  # the next is opened anew
 
     def _play(self, film: Any) -> None:
         began = time.monotonic()
