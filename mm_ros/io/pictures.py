@@ -57,8 +57,8 @@ def _frames(capture: Any, name: str, live: bool) -> Pictures:
     failures = shown = 0
     try:
         while failures < (FAILURES if live else 1):
-            seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC
             good, picture = capture.read()
+            seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC, of what was read last
             failures = 0 if good else failures + 1
             if good:
                 shown += 1
