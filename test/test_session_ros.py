@@ -13,14 +13,16 @@ rclpy = pytest.importorskip("rclpy", reason="no ROS here")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool
 
 from mm_ros import graph
-from mm_ros.io.bag import Bag
-from mm_ros.io.session import read_session, write_session
+from mm_ros.core.landmarks import Landmarks
+from mm_ros.io.bag import Bag, BagWriter
+from mm_ros.io.session import INPUTS, read_session, write_session
 from mm_ros.io.session_making import session_of_clips
-from mm_ros.ros.conversions import trackers_from_ros
+from mm_ros.ros.conversions import landmarks_to_ros, trackers_from_ros
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.trackers.synthetic import user_clip
 
@@ -46,7 +48,7 @@ class Ear:
         self.context = rclpy.Context()
         rclpy.init(context=self.context, domain_id=DOMAIN)
         self.node = rclpy.create_node("ear", namespace="anna", context=self.context)
-        self.heard = {name: [] for name in ("trackers", "calibration", "truth", "truth_skeleton")}
+        self.heard = {name: [] for name in INPUTS}
         for name, heard in self.heard.items():
             t = graph.TOPICS[name]
             self.node.create_subscription(message_class(t.type), t.name, heard.append, subscription_qos(t.qos))
@@ -107,8 +109,42 @@ def test_replayed_is_recorded_again(walk, tmp_path):
     assert again.calibration.head_height == first.calibration.head_height
     assert again.truth_skeleton.hash == first.truth_skeleton.hash
     assert set(Bag(tmp_path / "again").topics) == {
-        f"/anna/{name}" for name in ("trackers", "calibration", "truth", "truth_skeleton")
+        f"/anna/{name}" for name in ("trackers", "calibration", "truth", "truth_skeleton", "landmarks")
     }
+
+
+def with_landmarks(walk, path):
+    """The same session, and landmarks to every third message of its trackers."""
+    bag, sent = Bag(walk), {}
+    rng = np.random.default_rng(0)
+    with BagWriter(path) as writer:
+        for topic, kind in bag.topics.items():
+            writer.add_topic(topic, kind)
+        writer.add_topic("/avatar/landmarks", "mm_ros/msg/Landmarks")
+        for i, message in enumerate(bag.messages()):
+            writer.write(message.topic, message.logged_ns, message.data)
+            if message.topic == "/avatar/trackers" and i % 3 == 0:
+                ns = message.logged_ns
+                sent[ns] = seen = Landmarks(ns, rng.normal(size=(33, 3)), np.ones(33, np.float32))
+                writer.write("/avatar/landmarks", ns, serialize_message(landmarks_to_ros(seen)))
+    return sent
+
+
+def test_a_cameras_landmarks_are_recorded_and_come_again(walk, ear, tmp_path):
+    sent = with_landmarks(walk, tmp_path / "seen")
+    recorder = start("record", "-o", tmp_path / "again", "--avatar", "anna")
+    assert "recording" in recorder.stdout.readline()
+    player = start("replay", tmp_path / "seen", "--avatar", "anna", "--wait-for", 2, "--clock")
+    ear.until(lambda: len(ear.heard["landmarks"]) >= len(sent) - 2, 60.0)
+    player.communicate(timeout=90)
+    time.sleep(0.5)
+    stop(recorder)
+    again = [m.decode() for m in Bag(tmp_path / "again").messages({"/anna/landmarks"})]
+    assert len(again) >= len(sent) - 2
+    for m in (*ear.heard["landmarks"], *again):
+        seen = sent[m.header.stamp.sec * 10**9 + m.header.stamp.nanosec]
+        np.testing.assert_array_equal(np.asarray(m.positions), np.asarray(seen.positions, np.float32).ravel())
+    assert len(read_session(tmp_path / "again").frames) > 0.9 * len(read_session(walk).frames)
 
 
 def test_in_the_present_with_loop(walk, ear):

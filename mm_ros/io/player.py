@@ -122,7 +122,8 @@ class Rewriter:
 
     def __init__(self, messages: list[BagMessage], rate: float) -> None:
         self._rate = rate
-        self._epochs = 1 + max((m.decode().epoch for m in messages if m.type.endswith("/TrackerArray")), default=0)
+        counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
+        self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
         """`present`: a time of the session and what it is now, ns; None keeps the recorded stamps.

@@ -1,4 +1,5 @@
-"""Sessions: the inputs of an avatar as a rosbag2. Trackers, calibration, and the truth where somebody knows it.
+"""Sessions: the inputs of an avatar as a rosbag2. Trackers, calibration, landmarks of a camera, and the truth where
+somebody knows it.
 
 Topics keep their names in the avatar's namespace, so `ros2 bag play` feeds a graph; outputs, when they were asked for,
 lie under `recorded/` and are never played back.
@@ -23,7 +24,8 @@ TRACKERS = "mm_ros/msg/TrackerArray"
 CALIBRATION = "mm_ros/msg/Calibration"
 POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
-INPUTS = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
+MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
+INPUTS = {**MADE, "landmarks": "mm_ros/msg/Landmarks"}  # recorded and replayed; landmarks as they came over the wire
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
 
@@ -69,7 +71,7 @@ def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
 def read_session(path: Path, avatar: str = "") -> Session:
     """`avatar`: namespace, when the bag holds several; the first otherwise."""
     bag = Bag(path)
-    names = input_topics(bag, choose_avatar(bag, avatar))
+    names = {t: n for t, n in input_topics(bag, choose_avatar(bag, avatar)).items() if n in MADE}
     out = Session([], name=path.name, damage=bag.damage)
     for message in bag.messages(set(names)):
         try:
@@ -102,7 +104,7 @@ class SessionWriter:
     ) -> None:
         self._bag = BagWriter(path, storage, compression)
         self._prefix = f"/{avatar}/"
-        for name, kind in INPUTS.items():
+        for name, kind in MADE.items():
             if truth or not name.startswith("truth"):
                 self._bag.add_topic(self._prefix + name, kind, latched=name in LATCHED)
 
