@@ -43,7 +43,7 @@ def test_a_video_gives_its_pictures_red_first_in_its_own_time(tmp_path):
 def test_what_is_no_video_is_refused_at_once(tmp_path):
     broken = tmp_path / "broken.avi"
     broken.write_bytes(np.random.default_rng(0).bytes(5000))
-    with pytest.raises(MmRosError, match=r"broken\.avi cannot be opened"):
+    with pytest.raises(MmRosError, match=r"broken\.avi cannot be opened: is it a whole video"):
         pictures(str(broken))
 
 

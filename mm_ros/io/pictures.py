@@ -78,5 +78,6 @@ def _opened(device: int | str, name: str) -> Any:
         raise MmRosError("webcams and videos need OpenCV: pip install 'mm_ros[webcam]'") from None
     capture = cv2.VideoCapture(device)
     if not capture.isOpened():
-        raise MmRosError(f"{name} cannot be opened: is it there, and does nobody else use it?")
+        hint = "is it a whole video?" if isinstance(device, str) else "is it there, and does nobody else use it?"
+        raise MmRosError(f"{name} cannot be opened: {hint}")
     return capture
