@@ -74,7 +74,6 @@ def stamp_of(raw: bytes) -> int:
 
 class Viewer(AvatarNode):
     NAME = "viewer"
-    LOOKS_ON = True
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

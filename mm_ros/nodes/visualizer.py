@@ -20,7 +20,6 @@ class VisualizerSettings(Settings):
 
 class Visualizer(AvatarNode):
     NAME = "visualizer"
-    LOOKS_ON = True
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -24,7 +24,7 @@ from mm_ros.ros.conversions import calibration_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings
-from mm_ros.ros.process import settle, step_back
+from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
 S = TypeVar("S", bound=Settings)
@@ -37,7 +37,6 @@ class AvatarNode(Node):
     """Subclasses set `NAME`, build their core object in `__init__`, call `listen`, and end with `start()`."""
 
     NAME = ""
-    LOOKS_ON = False  # only shows: in a process of its own it steps back for those who make the poses
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(self.NAME, **kwargs)
@@ -161,8 +160,6 @@ def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
 
 
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
-    if makers and all(getattr(make, "LOOKS_ON", False) for make in makers):
-        step_back()
     try:
         rclpy.init(args=args)
     except RuntimeError as error:  # RCLError: a file of parameters that cannot be read, an argument that is none

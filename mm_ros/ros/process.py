@@ -16,7 +16,6 @@ PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; the launch 
 _PR_SET_PDEATHSIG = 1
 TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
 RETURN_S = 1.0
-LOOKERS_ON_NICE = 10
 
 
 def settle() -> None:
@@ -24,13 +23,6 @@ def settle() -> None:
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()
-
-
-def step_back() -> None:
-    """Whoever looks on gets what others leave, and wakes without pushing them off; threads to come inherit it."""
-    os.nice(LOOKERS_ON_NICE)
-    if sys.platform == "linux":
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def end_with_parent(parent: int = 0) -> None:
