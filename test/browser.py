@@ -4,11 +4,6 @@ import shutil
 import socket
 
 CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
-]  # fmt: skip
 
 
 def free_port() -> int:

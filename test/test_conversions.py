@@ -24,6 +24,7 @@ from mm_ros.core.types import (
     Trajectory,
 )
 from mm_ros.ros import conversions as c
+from mm_ros.ros import foreign
 
 RANDOM = np.random.default_rng(5)
 STAMP = 1_700_000_123_456_789_012
@@ -171,7 +172,7 @@ def test_another_skeleton_is_refused_with_the_joints():
 
 
 def test_a_gamepad_without_a_second_stick_stands_still_there():
-    assert c.joy_from_ros(Joy(axes=[0.5, 1.0], buttons=[])) == {
+    assert foreign.joy_from_ros(Joy(axes=[0.5, 1.0], buttons=[])) == {
         "move": (1.0, 0.5), "look": (0.0, 0.0), "gait": "walk", "strafe": False,
     }  # fmt: skip
 
@@ -180,4 +181,4 @@ def test_a_path_in_another_frame_is_refused():
     path = Path(poses=[PoseStamped()])
     path.header.frame_id = "odom"
     with pytest.raises(MmRosError, match=r"'map'.*'odom'"):
-        c.path_from_ros(path)
+        foreign.path_from_ros(path)

@@ -4,7 +4,8 @@ import time
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, FLAGS, free_port
+from browser import CHROMIUM, free_port
+from chromium import FLAGS
 
 pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 

@@ -12,7 +12,8 @@ pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
 
 import rclpy
-from browser import CHROMIUM, FLAGS, free_port
+from browser import CHROMIUM, free_port
+from chromium import FLAGS
 from graph_harness import Client
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python

@@ -17,17 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from chromium import FLAGS
 from PIL import Image
 
 TOP = Path(__file__).resolve().parents[1]
 PICTURES = TOP / "docs" / "pictures"
 PORT = 8471
 TAKES = 6
-FLAGS = [
-    "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
-]  # fmt: skip
 
 
 def film() -> None:

@@ -71,13 +71,3 @@ def room_joints(pose: AvatarPose) -> tuple[F64, F64]:
     p[0], q[0] = pose.root[:3], pose.root[3:]
     room: tuple[F64, F64] = rot.forward_kinematics(PARENTS, p, q)
     return room
-
-
-def capsules(shape: tuple[Bone, ...], positions: F64, rotations: F64) -> F64:
-    """(B, 8): start, end, radii of each bone in the room."""
-    joints = np.array([b.joint for b in shape])
-    p, q = positions[joints], rotations[joints]
-    start = p + rot.rotate(q, np.array([b.start for b in shape]))
-    end = p + rot.rotate(q, np.array([b.end for b in shape]))
-    radii = np.array([(b.radius_start, b.radius_end) for b in shape])
-    return np.concatenate([start, end, radii], axis=1)

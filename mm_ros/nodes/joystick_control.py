@@ -9,7 +9,8 @@ from sensor_msgs.msg import Joy
 
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.joystick import JoystickSettings, JoystickStage
-from mm_ros.ros.conversions import joy_from_ros, trajectory_to_ros, twist_from_ros
+from mm_ros.ros.conversions import trajectory_to_ros
+from mm_ros.ros.foreign import joy_from_ros, twist_from_ros
 from mm_ros.ros.node import AvatarNode
 
 PERIOD_S = 1 / 60

@@ -8,7 +8,8 @@ from nav_msgs.msg import Path
 
 from mm_ros.core.features import HORIZON_S
 from mm_ros.core.path import PathSettings, PathStage
-from mm_ros.ros.conversions import path_from_ros, trajectory_to_ros
+from mm_ros.ros.conversions import trajectory_to_ros
+from mm_ros.ros.foreign import path_from_ros
 from mm_ros.ros.node import AvatarNode
 
 PERIOD_S = 1 / 60

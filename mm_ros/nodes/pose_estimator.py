@@ -16,7 +16,8 @@ from mm_ros.core.settings import Settings, setting
 from mm_ros.core.types import U8
 from mm_ros.io.blazepose import BlazePose, load_networks, warm_up
 from mm_ros.io.pictures import pictures
-from mm_ros.ros.conversions import image_from_ros, landmarks_to_ros, stamp_from_ros
+from mm_ros.ros.conversions import landmarks_to_ros, stamp_from_ros
+from mm_ros.ros.foreign import image_from_ros
 from mm_ros.ros.node import AvatarNode
 
 RETRY_S = 2.0

@@ -1,4 +1,4 @@
-"""Messages ↔ core types, in pairs `x_to_ros` / `x_from_ros`. The only place that reorders quaternions.
+"""Our messages ↔ core types, in pairs `x_to_ros` / `x_from_ros`. The only place that reorders quaternions.
 
 Core has w first, ROS has w last. `x_from_ros` refuses what is not finite or has the wrong length, in a sentence.
 """
@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Twist, Vector3
-from nav_msgs.msg import Path
 from numpy.typing import NDArray
-from sensor_msgs.msg import Image, Joy
 from std_msgs.msg import Header
 
 from mm_ros.core.database import MotionDatabase
@@ -23,7 +21,6 @@ from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOO
 from mm_ros.core.types import (
     LOST,
     ROLES,
-    U8,
     AvatarPose,
     BodyOrientation,
     Calibration,
@@ -43,11 +40,6 @@ from mm_ros.msg import TrackerArray as TrackerArrayMsg
 from mm_ros.msg import Trajectory as TrajectoryMsg
 
 WORLD = "map"
-# Image encoding → bytes a pixel, and which of them are red, green, blue.
-ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
-    "rgb8": (3, (0, 1, 2)), "bgr8": (3, (2, 1, 0)), "rgba8": (4, (0, 1, 2)), "bgra8": (4, (2, 1, 0)),
-    "mono8": (1, (0, 0, 0)),
-}  # fmt: skip
 
 
 def stamp_to_ros(ns: int) -> Time:
@@ -77,7 +69,7 @@ def w_last(q: NDArray[Any]) -> NDArray[Any]:
     return np.roll(q, -1, axis=-1)
 
 
-def _finite(name: str, values: NDArray[Any]) -> NDArray[Any]:
+def finite(name: str, values: NDArray[Any]) -> NDArray[Any]:
     if not np.isfinite(values).all():
         raise MmRosError(f"{name}: a number is NaN or infinite")
     return values
@@ -87,7 +79,7 @@ def _numbers(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float
     out = np.array(values, np.float32)
     if out.size != int(np.prod(shape)):
         raise MmRosError(f"{name}: expected {int(np.prod(shape))} numbers, came {out.size}")
-    _finite(name, out)
+    finite(name, out)
     return out.reshape(shape)
 
 
@@ -133,19 +125,6 @@ def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
     )
 
 
-def image_from_ros(msg: Image) -> U8:
-    """(H, W, 3), red first."""
-    if msg.encoding not in ENCODINGS:
-        raise MmRosError(f"image encoding '{msg.encoding}' is not among {', '.join(ENCODINGS)}")
-    channels, order = ENCODINGS[msg.encoding]
-    height, width, step = int(msg.height), int(msg.width), int(msg.step)
-    data = np.frombuffer(msg.data, np.uint8)
-    if step < width * channels or len(data) < height * step:
-        raise MmRosError(f"image: {len(data)} bytes, {step} a row, are too few for {width} × {height} {msg.encoding}")
-    rows = data[: height * step].reshape(height, step)[:, : width * channels]
-    return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
-
-
 # ---- trackers
 
 
@@ -173,19 +152,19 @@ def _tracker_to_ros(frame: TrackerFrame, r: int) -> TrackerMsg:
 
 def trackers_from_ros(msg: TrackerArrayMsg) -> TrackerFrame:
     out = TrackerFrame(stamp_from_ros(msg.header.stamp), int(msg.epoch))
-    out.new_from_old = _finite("new_from_old", pose_from_ros(msg.new_from_old))
+    out.new_from_old = finite("new_from_old", pose_from_ros(msg.new_from_old))
     for t in msg.trackers:
         if t.role not in ROLES:
             raise MmRosError(f"tracker role '{t.role}' is not among {', '.join(ROLES)}")
         r = ROLES.index(t.role)
-        pose = _finite(f"pose of {t.role}", pose_from_ros(t.pose))
+        pose = finite(f"pose of {t.role}", pose_from_ros(t.pose))
         length = float(np.linalg.norm(pose[3:]))
         if abs(length - 1.0) > 1e-3:
             raise MmRosError(f"rotation of {t.role}: expected a quaternion of length 1, came {length:g}")
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         v, w = t.twist.linear, t.twist.angular
-        out.velocities[r] = _finite(f"velocity of {t.role}", np.array([v.x, v.y, v.z]))
-        out.angular_velocities[r] = _finite(f"angular velocity of {t.role}", np.array([w.x, w.y, w.z]))
+        out.velocities[r] = finite(f"velocity of {t.role}", np.array([v.x, v.y, v.z]))
+        out.angular_velocities[r] = finite(f"angular velocity of {t.role}", np.array([w.x, w.y, w.z]))
         out.state[r] = t.state
         out.sampled_ns[r] = stamp_from_ros(t.sampled)
     return out
@@ -206,7 +185,7 @@ def orientation_to_ros(o: BodyOrientation) -> BodyOrientationMsg:
 
 
 def orientation_from_ros(msg: BodyOrientationMsg) -> BodyOrientation:
-    _finite("body orientation", np.array([msg.yaw, msg.yaw_rate, msg.sigma]))
+    finite("body orientation", np.array([msg.yaw, msg.yaw_rate, msg.sigma]))
     return BodyOrientation(
         stamp_from_ros(msg.header.stamp), int(msg.epoch), msg.yaw, msg.yaw_rate, msg.sigma, msg.source
     )
@@ -233,7 +212,7 @@ def trajectory_to_ros(t: Trajectory) -> TrajectoryMsg:
 def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
     n = len(msg.times)
     now = np.array([msg.yaw, msg.yaw_sigma, msg.height_ratio])
-    _finite("trajectory", np.concatenate([now, msg.position, msg.velocity]))
+    finite("trajectory", np.concatenate([now, msg.position, msg.velocity]))
     return Trajectory(
         stamp_from_ros(msg.header.stamp),
         int(msg.epoch),
@@ -247,7 +226,7 @@ def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
         _numbers("trajectory positions", msg.positions, (n, 2)),
         _numbers("trajectory directions", msg.directions, (n, 2)),
         bool(msg.stale),
-        _finite("new_from_old", pose_from_ros(msg.new_from_old)),
+        finite("new_from_old", pose_from_ros(msg.new_from_old)),
     )
 
 
@@ -285,7 +264,7 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
     angular[1:] = _numbers("joint angular velocities", msg.angular_velocities, (J - 1, 3))
     moving = _numbers("root velocity", msg.root_velocity, (6,))
     velocities[0], angular[0] = moving[:3], moving[3:]
-    root = _finite("root", np.array(msg.root, np.float64))
+    root = finite("root", np.array(msg.root, np.float64))
     return AvatarPose(
         stamp_from_ros(msg.header.stamp),
         int(msg.epoch),
@@ -413,11 +392,11 @@ def calibration_to_ros(c: Calibration, stamp_ns: int, epoch: int = 0, scale: flo
 
 
 def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
-    _finite("calibration", np.array([msg.head_height, msg.floor_height, msg.arm_span, msg.forward_yaw]))
+    finite("calibration", np.array([msg.head_height, msg.floor_height, msg.arm_span, msg.forward_yaw]))
     if len(msg.roles) != len(msg.offsets):
         raise MmRosError(f"calibration: {len(msg.roles)} roles came with {len(msg.offsets)} offsets")
     offsets = {
-        _CARRIED[ROLES.index(role)]: _finite(f"offset of {role}", pose_from_ros(pose))
+        _CARRIED[ROLES.index(role)]: finite(f"offset of {role}", pose_from_ros(pose))
         for role, pose in zip(msg.roles, msg.offsets, strict=True)
         if role in ROLES[:3]
     }
@@ -431,43 +410,3 @@ def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
         forward_yaw=msg.forward_yaw,
         **offsets,
     )
-
-
-# ---- other controllers
-
-# Of a gamepad as the `joy` package numbers it: left stick moves, right stick looks.
-_MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
-_STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
-
-
-def joy_from_ros(msg: Joy) -> dict[str, Any]:
-    """Arguments of `JoystickStage.step`; axes and buttons that the device lacks are at rest."""
-
-    def axis(i: int) -> float:
-        return float(msg.axes[i]) if i < len(msg.axes) else 0.0
-
-    def pressed(i: int) -> bool:
-        return i < len(msg.buttons) and bool(msg.buttons[i])
-
-    _finite("joy axes", np.array(msg.axes, np.float64))
-    gait = "sprint" if pressed(_SPRINT_BUTTON) else "jog" if pressed(_JOG_BUTTON) else "walk"
-    return {
-        "move": (axis(_MOVE_AXES[0]), axis(_MOVE_AXES[1])),
-        "look": (axis(_LOOK_AXES[0]), axis(_LOOK_AXES[1])),
-        "gait": gait,
-        "strafe": pressed(_STRAFE_BUTTON),
-    }
-
-
-def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
-    """Forward and left (m/s), turn (rad/s)."""
-    x, y, turn = _finite("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z])).tolist()
-    return x, y, turn
-
-
-def path_from_ros(msg: Path) -> NDArray[np.float64]:
-    """Key points (N, 2) on the floor."""
-    if msg.header.frame_id not in ("", WORLD):
-        raise MmRosError(f"path: expected frame '{WORLD}', came '{msg.header.frame_id}'")
-    points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
-    return _finite("path", points)

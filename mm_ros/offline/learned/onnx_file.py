@@ -13,6 +13,7 @@ from mm_ros.core import pose_code as pc
 from mm_ros.core.database import MotionDatabase
 from mm_ros.io.learned_model import DIGEST_ARRAYS, KIND, VERSION
 from mm_ros.offline.learned.networks import Layers
+from mm_ros.offline.onnx_bytes import onnx_bytes
 
 
 class _Graph:
@@ -65,7 +66,6 @@ class _Graph:
 
 def onnx_of(networks: Any, states: Any, features: int, conditions: int, metadata: dict[str, str]) -> bytes:
     """`networks`: decompressor, stepper, projector. States and queries stay within what the motion has, and a bit."""
-    import onnx
     from onnx import TensorProto, helper
 
     g = _Graph()
@@ -95,13 +95,7 @@ def onnx_of(networks: Any, states: Any, features: int, conditions: int, metadata
         [tensor("pose", pc.WIDTH), tensor("next_state", size), tensor("next_pose", pc.WIDTH), tensor("found", size)],
         g.constants,
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="mm_ros")
-    model.ir_version = 8
-    for key, value in metadata.items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
-    onnx.checker.check_model(model)
-    return bytes(model.SerializeToString())
+    return onnx_bytes(graph, metadata)
 
 
 def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from mm_ros.core.orientation_inputs import mirror
+from mm_ros.offline.onnx_bytes import onnx_bytes
 from mm_ros.offline.orientation.paper import PaperNetwork
 
 OUTPUTS = 4  # sine, cosine of the facing against the heading; log of the Laplace scale (rad); rate (rad/s)
@@ -128,7 +129,6 @@ class _Graph:
         return x
 
     def serialized(self, inputs: int, outputs: int, metadata: dict[str, str]) -> bytes:
-        import onnx
         from onnx import TensorProto, helper
 
         graph = helper.make_graph(
@@ -137,13 +137,7 @@ class _Graph:
             [helper.make_tensor_value_info("facing", TensorProto.FLOAT, ["n", outputs])],
             self.constants,
         )  # fmt: skip
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="mm_ros")
-        model.ir_version = 8
-        for key, value in metadata.items():
-            entry = model.metadata_props.add()
-            entry.key, entry.value = key, value
-        onnx.checker.check_model(model)
-        return bytes(model.SerializeToString())
+        return onnx_bytes(graph, metadata)
 
 
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:

@@ -1,0 +1,17 @@
+"""A graph of ONNX nodes → the bytes of a file that onnxruntime reads, with what it has to say of itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def onnx_bytes(graph: Any, metadata: Mapping[str, str]) -> bytes:
+    import onnx
+    from onnx import helper
+
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="mm_ros")
+    model.ir_version = 8
+    for key, value in metadata.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())

@@ -1,0 +1,72 @@
+"""Messages of other packages → what the stages take: pictures, gamepads, commanded velocities, paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Path
+from numpy.typing import NDArray
+from sensor_msgs.msg import Image, Joy
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.types import U8
+from mm_ros.ros.conversions import WORLD, finite
+
+# Image encoding → bytes a pixel, and which of them are red, green, blue.
+ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
+    "rgb8": (3, (0, 1, 2)), "bgr8": (3, (2, 1, 0)), "rgba8": (4, (0, 1, 2)), "bgra8": (4, (2, 1, 0)),
+    "mono8": (1, (0, 0, 0)),
+}  # fmt: skip
+
+
+def image_from_ros(msg: Image) -> U8:
+    """(H, W, 3), red first."""
+    if msg.encoding not in ENCODINGS:
+        raise MmRosError(f"image encoding '{msg.encoding}' is not among {', '.join(ENCODINGS)}")
+    channels, order = ENCODINGS[msg.encoding]
+    height, width, step = int(msg.height), int(msg.width), int(msg.step)
+    data = np.frombuffer(msg.data, np.uint8)
+    if step < width * channels or len(data) < height * step:
+        raise MmRosError(f"image: {len(data)} bytes, {step} a row, are too few for {width} × {height} {msg.encoding}")
+    rows = data[: height * step].reshape(height, step)[:, : width * channels]
+    return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
+
+
+# Of a gamepad as the `joy` package numbers it: left stick moves, right stick looks.
+_MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
+_STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
+
+
+def joy_from_ros(msg: Joy) -> dict[str, Any]:
+    """Arguments of `JoystickStage.step`; axes and buttons that the device lacks are at rest."""
+
+    def axis(i: int) -> float:
+        return float(msg.axes[i]) if i < len(msg.axes) else 0.0
+
+    def pressed(i: int) -> bool:
+        return i < len(msg.buttons) and bool(msg.buttons[i])
+
+    finite("joy axes", np.array(msg.axes, np.float64))
+    gait = "sprint" if pressed(_SPRINT_BUTTON) else "jog" if pressed(_JOG_BUTTON) else "walk"
+    return {
+        "move": (axis(_MOVE_AXES[0]), axis(_MOVE_AXES[1])),
+        "look": (axis(_LOOK_AXES[0]), axis(_LOOK_AXES[1])),
+        "gait": gait,
+        "strafe": pressed(_STRAFE_BUTTON),
+    }
+
+
+def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
+    """Forward and left (m/s), turn (rad/s)."""
+    x, y, turn = finite("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z])).tolist()
+    return x, y, turn
+
+
+def path_from_ros(msg: Path) -> NDArray[np.float64]:
+    """Key points (N, 2) on the floor."""
+    if msg.header.frame_id not in ("", WORLD):
+        raise MmRosError(f"path: expected frame '{WORLD}', came '{msg.header.frame_id}'")
+    points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
+    return finite("path", points)
