@@ -43,7 +43,7 @@ test:
 
 test-packaging:
 	$(SETUP) --extras viewer,openxr,steamvr,test,lint
-	$(PYTEST) -m slow_packaging -o faulthandler_timeout=900 $(PYTEST_ARGS) test/test_packaging_slow.py
+	$(PYTEST) -m slow_packaging -o timeout=840 -o faulthandler_timeout=900 $(PYTEST_ARGS) test/test_packaging_slow.py
 
 test-openxr:
 	$(SETUP) --extras openxr,test

@@ -10,9 +10,7 @@ from mm_ros.core.tracker_gate import TrackerGate
 from mm_ros.core.types import EXTRAPOLATED, LEFT_HAND_ROLE, LOST, ROLES, TRACKED
 from mm_ros.io.tracker_table import read_table
 
-DATA = Path(os.environ.get("MM_ROS_DATA", "/work/shared/data"))
-if not (DATA / "vr_sessions").is_dir():
-    DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("MM_ROS_DATA") or Path(__file__).parents[2] / "shared" / "data")
 FILES = sorted(f for f in (DATA / "vr_sessions").glob("*.csv") if f.name != "manifest.csv")
 pytestmark = pytest.mark.skipif(not FILES, reason=f"no recordings in {DATA}/vr_sessions; set MM_ROS_DATA")
 

@@ -73,6 +73,23 @@ def test_one_that_ends_by_itself_ends_all_with_its_code():
     assert process.wait(10) == 2
 
 
+def test_one_that_does_not_hear_is_killed():
+    deaf = """
+import os, signal, sys, time
+from mm_ros.ros import process
+process.POLITE_S = 0.5
+def deaf():
+    signal.signal(signal.SIGINT, signal.SIG_IGN); os.write(1, b"here\\n"); time.sleep(60); return 0
+sys.exit(process.run_each([deaf]))
+"""
+    parent = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "here\n"
+    forked = children(parent.pid)
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(20) == 0
+    assert gone(forked)
+
+
 def test_users_side_by_side_differ_in_name_seed_and_room():
     users = side_by_side("avatar", 3)
     assert [u.avatar for u in users] == ["avatar1", "avatar2", "avatar3"]

@@ -15,6 +15,7 @@ from types import FrameType
 PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; the launch files set it to their own
 _PR_SET_PDEATHSIG = 1
 TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
+POLITE_S = 8.0
 RETURN_S = 1.0
 
 
@@ -56,7 +57,7 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
         signal.signal(number, _interrupt)
     try:
         for start in starts:
-            children[_fork(start)] = start
+            _fork(start, children)
         while True:
             pid, status = os.wait()
             start, code = children.pop(pid), os.waitstatus_to_exitcode(status)
@@ -64,7 +65,7 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
                 return code
             print(f"mm_ros: process {pid} died of signal {-code}; it is started again", file=sys.stderr, flush=True)
             time.sleep(RETURN_S)
-            children[_fork(start)] = start
+            _fork(start, children)
     except KeyboardInterrupt:
         return 0
     finally:
@@ -77,16 +78,23 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _fork(start: Callable[[], int]) -> int:
-    """Of the child only `start` runs; the parent's own clean-up is not its business."""
+def _fork(start: Callable[[], int], children: dict[int, Callable[[], int]]) -> None:
+    """Of the child only `start` runs; the parent's own clean-up is not its business.
+
+    Ctrl-C waits meanwhile: the parent has to know its child first, and the child to stand where it can be ended.
+    """
     me = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     pid = os.fork()
     if pid:
-        return pid
+        children[pid] = start
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return
     code = 1
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         end_with_parent(me)
         code = start()
     except KeyboardInterrupt:
@@ -100,15 +108,17 @@ def _fork(start: Callable[[], int]) -> int:
 
 
 def _end(pids: set[int]) -> None:
-    heard = time.monotonic() + TERMINAL_S
-    while pids and time.monotonic() < heard:
-        pids -= _ended(pids)
+    """Nobody is waited for without end: who does not hear Ctrl-C is killed."""
+    pids = _left_after(pids, TERMINAL_S)
+    for number, seconds in ((signal.SIGINT, POLITE_S), (signal.SIGKILL, POLITE_S)):
+        for pid in pids:
+            os.kill(pid, number)
+        pids = _left_after(pids, seconds)
+
+
+def _left_after(pids: set[int], seconds: float) -> set[int]:
+    until = time.monotonic() + seconds
+    while pids and time.monotonic() < until:
         time.sleep(0.02)
-    for pid in pids:
-        os.kill(pid, signal.SIGINT)
-    for pid in pids:
-        os.waitpid(pid, 0)
-
-
-def _ended(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if os.waitpid(pid, os.WNOHANG)[0]}
+        pids = {pid for pid in pids if not os.waitpid(pid, os.WNOHANG)[0]}
+    return pids
