@@ -1,10 +1,19 @@
-"""Helper processes and Ctrl-C."""
+"""Helper processes: work spread over them, Ctrl-C, and what becomes of us when one dies."""
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from typing import TypeVar
+
+from mm_ros.core.errors import MmRosError
+
+Item = TypeVar("Item")
+Out = TypeVar("Out")
 
 
 @contextmanager
@@ -18,3 +27,33 @@ def deaf_to_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def mapped(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, chunk: int = 1) -> Iterator[Out]:
+    """In order, over `jobs` processes; with one job or one item right here.
+
+    Spawned, not forked: a fork would copy the locks of numba's, onnxruntime's and the caller's threads. An executor,
+    not multiprocessing.Pool: that waits without end for the result of a process that was killed.
+    """
+    if jobs <= 1 or len(items) <= 1:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        with deaf_to_ctrl_c():
+            results = pool.map(function, items, chunksize=chunk)
+        try:
+            yield from results
+        except BrokenProcessPool:
+            raise MmRosError(
+                f"one of {jobs} helper processes was killed (is there memory enough?); fewer --jobs need less"
+            ) from None
+        except KeyboardInterrupt:  # the pool would wait for what they have begun
+            for process in list(getattr(pool, "_processes", {}).values()):
+                process.terminate()
+            raise
+
+
+def in_its_own(function: Callable[[Item], Out], item: Item) -> Out:
+    """In a new process that ends with it: what it takes of memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, item).result()

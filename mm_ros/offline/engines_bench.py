@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from mm_ros.core.state_machine import StateMachineStage
 from mm_ros.io.database import read_database
 from mm_ros.io.learned_model import LearnedModel, load_learned
 from mm_ros.io.onnx_model import load_facing_model
+from mm_ros.io.processes import in_its_own
 from mm_ros.offline.evaluation import measure, run
 from mm_ros.offline.replay_chain import run_chain
 
@@ -125,10 +125,7 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
         "state machine": StateMachineStage(database).memory_bytes,
     }
     stored = {"search": path.stat().st_size, "learned": learned.path.stat().st_size}
-    grown = {}
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        for engine in ("search", "learned"):
-            grown[engine] = pool.apply(_grown, (engine, path, model))
+    grown = {engine: in_its_own(_grown, (engine, path, model)) for engine in ("search", "learned")}
     return {
         engine: {
             "counted_mb": counted[engine] / 1e6,
@@ -154,11 +151,12 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
     return out
 
 
-def _grown(engine: str, path: Path, model: str) -> float:
+def _grown(asked: tuple[str, Path, str]) -> float:
     """Resident memory that a process gains by an engine, with all its pages touched; libraries are loaded before."""
     from mm_ros.core.matcher import MatcherSettings
     from mm_ros.core.types import still_wish
 
+    engine, path, model = asked
     settings = MatcherSettings(engine="learned" if engine == "learned" else "tree", model=model)
     LearnedModel()  # onnxruntime itself, and numba's kernels below, are there in any case
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
@@ -21,9 +18,10 @@ from mm_ros.io.importing.doctor import Actor, Assumption, actor_key, examine
 from mm_ros.io.importing.evidence import AXES, Evidence, gather
 from mm_ros.io.importing.mapping import JointMap, map_joints
 from mm_ros.io.importing.options import ImportOptions
-from mm_ros.io.processes import deaf_to_ctrl_c
+from mm_ros.io.processes import mapped
 
 Progress = Callable[[str, int, int], None]  # what, done, of
+CHUNK = 4  # files given to a helper process at once
 
 
 @dataclass
@@ -92,9 +90,10 @@ def import_files(
 ) -> Import:
     options = options or ImportOptions()
     files = find_files(paths)
+    jobs = options.jobs if len(files) >= 2 * CHUNK else 1
     tell = progress or (lambda what, done, of: None)
     seen: list[_Seen] = []
-    for i, found in enumerate(_mapped(_look, [(f, options) for f in files], options.jobs)):
+    for i, found in enumerate(mapped(_look, [(f, options) for f in files], jobs, CHUNK)):
         if found.refused and options.strict:
             raise MmRosError(found.refused)
         seen.append(found)
@@ -106,7 +105,7 @@ def import_files(
     tasks = [_task(s, actors[s.key], order.index(s.key), options) for s in good]
     out = Import([], list(actors.values()))
     notes = {s.path: FileNotes(s.path, s.key, s.frames, refused=s.refused) for s in seen}
-    for i, (s, task, done) in enumerate(zip(good, tasks, _mapped(_convert, tasks, options.jobs), strict=True)):
+    for i, (s, task, done) in enumerate(zip(good, tasks, mapped(_convert, tasks, jobs, CHUNK), strict=True)):
         clips, remarks, refused = done
         if refused and options.strict:
             raise MmRosError(refused)
@@ -137,22 +136,6 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
     if not out:
         raise MmRosError(f"there are no .bvh files in {', '.join(map(str, paths))}")
     return list(dict.fromkeys(out))
-
-
-def _mapped(function: Callable[[Any], Any], items: list[Any], jobs: int) -> Iterator[Any]:
-    """In order. Processes are spawned: a fork would copy the locks of the caller's threads."""
-    if jobs <= 1 or len(items) < 8:
-        yield from map(function, items)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        with deaf_to_ctrl_c():
-            results = pool.map(function, items, chunksize=4)
-        try:
-            yield from results
-        except KeyboardInterrupt:  # the pool would wait for what they have begun
-            for process in list(getattr(pool, "_processes", {}).values()):
-                process.terminate()
-            raise
 
 
 def _look(item: tuple[str, ImportOptions]) -> _Seen:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from mm_ros.core.types import Calibration, TrackerFrame
 from mm_ros.io.database import read_database
 from mm_ros.io.learned_model import load_learned
 from mm_ros.io.onnx_model import load_facing_model
-from mm_ros.io.processes import deaf_to_ctrl_c
+from mm_ros.io.processes import mapped
 from mm_ros.io.session import Session
 from mm_ros.offline.evaluation import measure
 from mm_ros.offline.evaluation.measure import Measured, Truth
@@ -72,21 +71,10 @@ class Outcome:
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:
     out = []
-    for i, outcome in enumerate(_mapped(tasks, jobs)):
+    for i, outcome in enumerate(mapped(run_one, tasks, jobs)):
         out.append(outcome)
         tell("evaluating", i + 1, len(tasks))
     return out
-
-
-def _mapped(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
-    if jobs <= 1 or len(tasks) <= 1:
-        yield from map(run_one, tasks)
-        return
-    # Not fork: numba's and onnxruntime's threads do not survive it.
-    with deaf_to_ctrl_c():
-        started = multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks)))
-    with started as pool:
-        yield from pool.imap(run_one, tasks)
 
 
 def run_one(task: Task) -> Outcome:
