@@ -101,7 +101,7 @@ NODES: tuple[Node, ...] = (
     Node(
         "tracker_bridge",
         ("head_pose", "left_pose", "right_pose"),
-        ("trackers", "calibration", "truth", "truth_skeleton", "/tf"),
+        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf"),
         (
             "mm_ros.nodes.tracker_bridge:BridgeSettings",
             "mm_ros.core.tracker_gate:GateSettings",

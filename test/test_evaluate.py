@@ -11,12 +11,15 @@ from mm_ros.core.avatar import AvatarSettings
 from mm_ros.core.calibration import from_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmark_simulation import COMMON
 from mm_ros.core.procedural import make_clips
 from mm_ros.core.simulated_trackers import Simulation, simulate_clip
 from mm_ros.core.skeleton import HEAD, LEFT_FOOT
 from mm_ros.core.still import StillStage, stillest_row
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
+from mm_ros.io.session import write_session
+from mm_ros.io.session_making import session_of_clips
 from mm_ros.offline import explain
 from mm_ros.offline.evaluation import measure, run, table
 from mm_ros.offline.evaluation.evaluate import Evaluation, evaluate
@@ -167,3 +170,30 @@ def test_explaining_a_moment_outside_is_refused(clips):
         explain.explain(simulate_clip(clips[0]), avatar, 99.0)
 
 
+
+
+def test_fletchers_table_stands_beside_ours(result):
+    head, theirs, *ours = result.table["beside_fletcher"]
+    assert head[1:] == ["network", "fused", "true pelvis"]
+    assert theirs[1:] == ["28.9", "16.7", "13.3"]
+    assert ours[-1][-1] == "0.0"  # the true pelvis is what was fed in
+    assert all(cell != "–" for line in ours for cell in line[1:])
+
+
+def test_without_a_camera_nothing_stands_beside_fletchers(clips):
+    assert evaluated(clips[:1]).table["beside_fletcher"] == []
+
+
+def test_a_sessions_own_landmarks_are_fused(tmp_path):
+    """Written as a bag, read again, evaluated: the camera that it was recorded with corrects the facing."""
+    clip = next(c for c in make_clips(3) if c.name == "wander 1").cut(0, 25 * 60)
+    looks = Simulation(look_around_rad=float(np.radians(60)), grip_sd_rad=0.3, seed=5)
+    write_session(tmp_path / "seen", session_of_clips([clip], looks, "seen", COMMON))
+    write_session(tmp_path / "unseen", session_of_clips([clip], looks, "unseen"))
+    def summary(name):
+        return evaluate([tmp_path / name], default_database_path(), chosen("fused"), AvatarSettings(), Simulation(), 1,
+                        lambda *_: None).table["summary"]  # fmt: skip
+
+    seen = summary("seen")
+    assert seen["fused"]["predicted_facing_error_deg"]["mean"] < seen["ours"]["predicted_facing_error_deg"]["mean"]
+    assert "fused" not in summary("unseen")

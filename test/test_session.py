@@ -1,6 +1,7 @@
 """Sessions: written → read → equal in every mode; cut off anywhere, read up to there."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from rosbags.rosbag2 import Reader
 
 from mm_ros.core.calibration import from_skeleton
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmark_simulation import COMMON, simulate_landmarks
 from mm_ros.core.simulated_trackers import simulate_clip
 from mm_ros.core.truth import truth_of_clip
 from mm_ros.io.bag import COMPRESSIONS, Bag
@@ -54,6 +56,24 @@ def test_written_is_read_equal(tmp_path, session, storage, compression):
     back = read_session(path)
     assert back.damage == ""
     assert_same(session, back)
+
+
+def test_landmarks_come_again_between_the_same_samples(tmp_path, session):
+    clip = user_clip(2.0, seed=1)
+    seen = simulate_landmarks(clip, COMMON, session.frames[0].stamp_ns)
+    write_session(tmp_path / "seen", replace(session, sightings=seen))
+    back = read_session(tmp_path / "seen")
+    assert_same(session, back)
+    stamps = [f.stamp_ns for f in session.frames]
+    before, after = ([np.searchsorted(stamps, s.arrives_ns) for s in many] for many in (seen, back.sightings))
+    assert before == after
+    for a, b in zip(seen, back.sightings, strict=True):
+        x, y = a.landmarks, b.landmarks
+        assert (x.stamp_ns, x.epoch, x.source) == (y.stamp_ns, y.epoch, y.source)
+        np.testing.assert_allclose(y.positions, x.positions, atol=1e-6)
+        np.testing.assert_array_equal(y.visibility, x.visibility)
+        np.testing.assert_array_equal(y.image, x.image)
+        assert y.confidence == pytest.approx(x.confidence)
 
 
 def test_the_layout_is_rosbag2s(tmp_path, session):

@@ -17,16 +17,21 @@ from std_srvs.srv import Trigger
 
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmark_simulation import COMMON
 from mm_ros.core.types import TRACKED
 from mm_ros.io.calibration import read_calibration
+from mm_ros.io.session import write_session
+from mm_ros.io.session_making import session_of_clips
 from mm_ros.nodes.tracker_bridge import TrackerBridge
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
     calibration_from_ros,
+    landmarks_from_ros,
     stamp_from_ros,
     trackers_from_ros,
 )
 from mm_ros.ros.qos import message_class, subscription_qos
+from mm_ros.trackers.synthetic import user_clip
 
 
 class Bench:
@@ -38,7 +43,7 @@ class Bench:
         rclpy.init(context=self.context, domain_id=1 + os.getpid() % 100)
         self.bridge = TrackerBridge(parameter_overrides=given, namespace="anna", context=self.context)
         self.node = rclpy.create_node("listener", namespace="anna", context=self.context)
-        self.heard = {name: [] for name in ("trackers", "calibration", "truth", "truth_skeleton", "/tf")}
+        self.heard = {name: [] for name in ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf")}
         for name, heard in self.heard.items():
             t = graph.TOPICS[name]
             self.node.create_subscription(message_class(t.type), t.name, heard.append, subscription_qos(t.qos))
@@ -107,6 +112,15 @@ def pose(node, stamp_ns, z=1.6, x=0.0):
     msg.pose.position.x, msg.pose.position.z = x, z
     msg.pose.orientation.w = 1.0
     return msg
+
+
+def test_a_sessions_landmarks_are_told_in_the_time_of_its_trackers(bench, tmp_path):
+    write_session(tmp_path / "seen", session_of_clips([user_clip(2.0)], camera=COMMON))
+    b = bench(source="session", path=str(tmp_path / "seen"))
+    b.until(lambda: len(b.heard["landmarks"]) > 20 and len(b.heard["trackers"]) > 60)
+    seen = [landmarks_from_ros(m).stamp_ns for m in b.heard["landmarks"]]
+    samples = [trackers_from_ros(m).stamp_ns for m in b.heard["trackers"]]
+    assert samples[0] < seen[0] < seen[-1] < samples[-1] + 50_000_000
 
 
 def test_another_bridges_topics_then_calibrated(bench):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmark_simulation import COMMON
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.core.types import LOST, TRACKED, TrackerFrame, identity_pose
 from mm_ros.io.session import write_session
@@ -313,3 +314,19 @@ def test_two_recentrings_at_once_are_both_told_and_an_unknown_one_starts_anew():
     made._tell_recentring(after, 10)
     np.testing.assert_array_equal(after.new_from_old, identity_pose())
     assert after.epoch == 4
+
+
+def test_a_sessions_landmarks_come_each_once_and_not_before_their_time(tmp_path):
+    made = session_of_clips([user_clip(1.0)], camera=COMMON)
+    write_session(tmp_path / "seen", made)
+    source = opened(make_source("session", str(tmp_path / "seen")))
+    shift, got = 50 * S - made.frames[0].stamp_ns, []
+    for i in range(int(1.2 * source.rate)):
+        while (frame := source.poll(50 * S + round(i * S / source.rate))) is not None:
+            new = source.landmarks()
+            assert source.landmarks() == []
+            assert all(m.stamp_ns <= frame.stamp_ns for m in new)
+            got += new
+    in_time = [s.landmarks for s in made.sightings if s.arrives_ns < made.frames[-1].stamp_ns]
+    assert [m.stamp_ns for m in got] == [m.stamp_ns + shift for m in in_time]
+    np.testing.assert_allclose(got[3].positions, in_time[3].positions, atol=1e-6)

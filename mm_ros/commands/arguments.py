@@ -4,6 +4,7 @@ import argparse
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 from mm_ros.cache import is_writable
 from mm_ros.core.errors import MmRosError
@@ -53,3 +54,21 @@ def seconds(text: str) -> float:
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected seconds, 0 or more, came '{text}'")
     return value
+
+
+def camera_of(text: str) -> Any:
+    from dataclasses import replace
+
+    from mm_ros.core.landmark_simulation import COMMON
+
+    known = {name: type(value) for name, value in vars(COMMON).items()}
+    given: dict[str, Any] = {}
+    for part in (p for p in text.split(",") if p.strip()):
+        name, _, value = (x.strip() for x in part.partition("="))
+        if name not in known:
+            raise MmRosError(f"--camera: '{name}' does not exist. Names: {', '.join(known)}")
+        try:
+            given[name] = known[name](float(value))
+        except ValueError:
+            raise MmRosError(f"--camera: {name}: expected a number, came '{value}'") from None
+    return replace(COMMON, **given)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mm_ros.commands.arguments import output_file
+from mm_ros.commands.arguments import camera_of, output_file
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -64,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
                       camera=camera_of(args.camera))  # fmt: skip
     tell.end()
     print(table.text(table.lines(result.table["summary"])))
+    if result.table["beside_fletcher"]:
+        print("\nfacing with a camera, beside the paper's")
+        print(table.text(result.table["beside_fletcher"]))
     if result.table["kinds"].get("ours"):
         print("\nours, by kind of motion")
         print(table.text(table.kind_lines(result.table["kinds"]["ours"])))
@@ -84,24 +87,6 @@ def _settings(args: argparse.Namespace) -> Any:
         orientation=OrientationSettings(predictor=args.predictor),
         matcher=MatcherSettings(position_accuracy=args.position_accuracy, model=args.model),
     )
-
-
-def camera_of(text: str) -> Any:
-    from dataclasses import replace
-
-    from mm_ros.core.landmark_simulation import COMMON
-
-    known = {name: type(value) for name, value in vars(COMMON).items()}
-    given: dict[str, Any] = {}
-    for part in (p for p in text.split(",") if p.strip()):
-        name, _, value = (x.strip() for x in part.partition("="))
-        if name not in known:
-            raise MmRosError(f"--camera: '{name}' does not exist. Names: {', '.join(known)}")
-        try:
-            given[name] = known[name](float(value))
-        except ValueError:
-            raise MmRosError(f"--camera: {name}: expected a number, came '{value}'") from None
-    return replace(COMMON, **given)
 
 
 def _write_pictures(args: argparse.Namespace, result: Any) -> None:

@@ -120,6 +120,7 @@ def _session(args: argparse.Namespace) -> dict[str, Any]:
     if session.calibration is not None:
         rows.append(("calibrated head height, m", round(session.calibration.head_height, 3)))
     rows.append(("truth", f"{len(session.truth)} poses" if session.truth else "none"))
+    rows.append(("landmarks", f"{len(session.sightings)} pictures" if session.sightings else "none"))
     if session.damage:
         rows.append(("damage", session.damage))
     return _show(str(args.path), rows)

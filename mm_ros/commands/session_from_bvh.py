@@ -37,4 +37,5 @@ def run(args: argparse.Namespace) -> int:
     clips = [c for c in everything if args.only in c.name]
     if not clips:
         raise MmRosError(f"no clip has '{args.only}' in its name. Clips: {', '.join(c.name for c in everything[:20])}")
-    return session_options.finish(session_of_clips(clips, devices, args.output.name), args)
+    made = session_of_clips(clips, devices, args.output.name, session_options.camera(args))
+    return session_options.finish(made, args)

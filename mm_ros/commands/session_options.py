@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from mm_ros.commands.arguments import new_folder
+from mm_ros.commands.arguments import camera_of, new_folder
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.io.bag import refuse_existing
@@ -37,6 +38,10 @@ def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
     group.add_argument("--headset", type=float, nargs=3, metavar=("X", "Y", "Z"), help="headset in head axes, m")
     group.add_argument("--waist", action="store_true", help="a tracker on the waist too")
     group.add_argument("--feet", action="store_true", help="trackers on the feet too")
+    group.add_argument(
+        "--camera", nargs="?", const="", metavar="NAME=VALUE,…",
+        help="landmarks of a simulated camera too; names as in core/landmark_simulation.py: pitch=0.17,lost=0.3",
+    )  # fmt: skip
 
 
 def simulation(args: argparse.Namespace) -> Simulation:
@@ -55,6 +60,11 @@ def simulation(args: argparse.Namespace) -> Simulation:
     )
 
 
+def camera(args: argparse.Namespace) -> Any:
+    """A LandmarkSimulation, or None."""
+    return None if args.camera is None else camera_of(args.camera)
+
+
 def check_output(args: argparse.Namespace) -> None:
     """Before the work."""
     refuse_existing(args.output)
@@ -69,6 +79,7 @@ def finish(session: Session, args: argparse.Namespace) -> int:
         "seconds": session.seconds,
         "frames": len(session.frames),
         "truth": len(session.truth),
+        "landmarks": len(session.sightings),
         "epochs": len({f.epoch for f in session.frames}),
         "head_height_m": calibration.head_height if calibration else None,
         "calibrated": bool(calibration and calibration.calibrated),

@@ -12,6 +12,7 @@ HELP = "a synthetic user's session: trackers, calibration and the true body"
 EXAMPLE = """examples:
   mm_ros synth session -o user --seconds 120
   mm_ros synth session -o tall --seed 7 --scale 1.1 --noise 0.001 --dropouts 3
+  mm_ros synth session -o seen --camera pitch=0.2        and what a webcam would have told
 """
 
 
@@ -34,4 +35,5 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.trackers.synthetic import user_clip
 
     clip = user_clip(args.seconds, args.seed, args.scale)
-    return session_options.finish(session_of_clips([clip], devices, args.output.name), args)
+    made = session_of_clips([clip], devices, args.output.name, session_options.camera(args))
+    return session_options.finish(made, args)

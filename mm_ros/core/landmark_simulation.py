@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mm_ros.core import rotations as rot
 from mm_ros.core import skeleton as sk
 from mm_ros.core.clip import Clip
-from mm_ros.core.landmarks import COUNT, LEFT_HIP, LEFT_WRIST, RIGHT_HIP, RIGHT_WRIST, SWAPPED, Landmarks
+from mm_ros.core.landmarks import COUNT, LEFT_HIP, LEFT_WRIST, RIGHT_HIP, RIGHT_WRIST, SWAPPED, Landmarks, Sighting
 from mm_ros.core.simulated_trackers import TrackerTrack, facing, head_axes, resample
 from mm_ros.core.types import F32, F64, HEAD_ROLE
 
@@ -73,14 +73,6 @@ PERFECT = LandmarkSimulation(
     latency_s=0.0, untold_s=0.0, noise_m=0.0, depth_noise_m=0.0, turn_noise=0.0, lost=0.0, flips=0.0, flattened=1.0,
     size=1.0,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """`landmarks` as they arrive, with when: what the fusion is fed."""
-
-    arrives_ns: int
-    landmarks: Landmarks
 
 
 def simulate_landmarks(

@@ -46,3 +46,11 @@ class Landmarks:
     confidence: float = 1.0
     epoch: int = 0
     source: str = ""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """`landmarks` as they arrive, with when: what the fusion is fed."""
+
+    arrives_ns: int
+    landmarks: Landmarks

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmarks import COUNT, Landmarks
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import F64, LOST, ROLES, AvatarPose, Calibration, R, TrackerFrame
 from mm_ros.io.bag_types import PACKAGE, typestore
@@ -87,6 +88,30 @@ def trackers_from_bag(msg: Any) -> TrackerFrame:
         out.velocities[r], out.angular_velocities[r] = (v.x, v.y, v.z), (w.x, w.y, w.z)
         out.state[r], out.sampled_ns[r] = t.state, time_ns(t.sampled)
     return out
+
+
+def landmarks_to_bag(seen: Landmarks, frame: str = "camera") -> Any:
+    return _ours("Landmarks")(
+        header=_type("std_msgs/msg/Header")(stamp=_time(seen.stamp_ns), frame_id=frame),
+        epoch=seen.epoch,
+        source=seen.source,
+        positions=np.asarray(seen.positions, np.float32).ravel(),
+        visibility=np.asarray(seen.visibility, np.float32),
+        image=np.asarray(seen.image, np.float32).ravel(),
+        confidence=float(seen.confidence),
+    )
+
+
+def landmarks_from_bag(msg: Any) -> Landmarks:
+    return Landmarks(
+        time_ns(msg.header.stamp),
+        np.array(msg.positions, np.float64).reshape(COUNT, 3),
+        np.array(msg.visibility, np.float32),
+        np.array(msg.image, np.float32).reshape(COUNT, 2),
+        float(msg.confidence),
+        int(msg.epoch),
+        str(msg.source),
+    )
 
 
 def avatar_pose_to_bag(pose: AvatarPose, engine: str = "truth") -> Any:

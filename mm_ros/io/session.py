@@ -7,12 +7,14 @@ lie under `recorded/` and are never played back.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmarks import Sighting
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.io import bag_messages as convert
@@ -25,7 +27,8 @@ CALIBRATION = "mm_ros/msg/Calibration"
 POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
 MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
-INPUTS = {**MADE, "landmarks": "mm_ros/msg/Landmarks"}  # recorded and replayed; landmarks as they came over the wire
+LANDMARKS = "landmarks"
+INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}  # recorded and replayed; landmarks as they came over the wire
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
 
@@ -37,6 +40,7 @@ class Session:
     truth_skeleton: Skeleton | None = None
     name: str = ""
     damage: str = ""  # what is wrong with the file, empty when nothing is
+    sightings: list[Sighting] = field(default_factory=list)  # landmarks, in the order in which they came
 
     @property
     def seconds(self) -> float:
@@ -71,7 +75,7 @@ def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
 def read_session(path: Path, avatar: str = "") -> Session:
     """`avatar`: namespace, when the bag holds several; the first otherwise."""
     bag = Bag(path)
-    names = {t: n for t, n in input_topics(bag, choose_avatar(bag, avatar)).items() if n in MADE}
+    names = input_topics(bag, choose_avatar(bag, avatar))
     out = Session([], name=path.name, damage=bag.damage)
     for message in bag.messages(set(names)):
         try:
@@ -92,6 +96,10 @@ def _take(out: Session, name: str, message: Any) -> None:
         out.truth.append(convert.avatar_pose_from_bag(message))
     elif name == "calibration":
         out.calibration = convert.calibration_from_bag(message)
+    elif name == LANDMARKS:
+        # Between which samples they came, the order says; the recorder's clock need not be the stamps'.
+        came_ns = out.frames[-1].stamp_ns + 1 if out.frames else 0
+        out.sightings.append(Sighting(came_ns, convert.landmarks_from_bag(message)))
     else:
         out.truth_skeleton = convert.skeleton_from_bag(message)
 
@@ -100,12 +108,13 @@ class SessionWriter:
     """For sessions made without a graph: from motion capture, tables, a synthetic user."""
 
     def __init__(
-        self, path: Path, avatar: str = "avatar", storage: str = "mcap", compression: str = "none", truth: bool = True
-    ) -> None:
+        self, path: Path, avatar: str = "avatar", storage: str = "mcap", compression: str = "none", truth: bool = True,
+        landmarks: bool = False,
+    ) -> None:  # fmt: skip
         self._bag = BagWriter(path, storage, compression)
         self._prefix = f"/{avatar}/"
-        for name, kind in MADE.items():
-            if truth or not name.startswith("truth"):
+        for name, kind in INPUTS.items():
+            if (truth or not name.startswith("truth")) and (landmarks or name != LANDMARKS):
                 self._bag.add_topic(self._prefix + name, kind, latched=name in LATCHED)
 
     def _write(self, name: str, stamp_ns: int, message: Any) -> None:
@@ -121,6 +130,9 @@ class SessionWriter:
         self._write("trackers", frame.stamp_ns, convert.trackers_to_bag(frame))
         if truth is not None:
             self._write("truth", frame.stamp_ns, convert.avatar_pose_to_bag(truth))
+
+    def write_sighting(self, seen: Sighting) -> None:
+        self._write(LANDMARKS, seen.arrives_ns, convert.landmarks_to_bag(seen.landmarks))
 
     def close(self) -> None:
         self._bag.close()
@@ -144,10 +156,21 @@ def write_session(path: Path, session: Session, storage: str = "mcap", compressi
 def _write_session(path: Path, session: Session, storage: str, compression: str) -> None:
     truth = {pose.stamp_ns: pose for pose in session.truth}
     start_ns = session.frames[0].stamp_ns if session.frames else 0
-    with SessionWriter(path, storage=storage, compression=compression, truth=bool(truth)) as writer:
+    pictures = bool(session.sightings)
+    with SessionWriter(
+        path, storage=storage, compression=compression, truth=bool(truth), landmarks=pictures
+    ) as writer:
         if session.calibration is not None:
             writer.write_calibration(session.calibration, start_ns)
         if session.truth_skeleton is not None and truth:
             writer.write_skeleton(session.truth_skeleton, start_ns)
-        for frame in session.frames:
-            writer.write_frame(frame, truth.get(frame.stamp_ns))
+        inputs: tuple[list[TrackerFrame | Sighting], ...] = ([*session.sightings], [*session.frames])
+        for message in heapq.merge(*inputs, key=_came_ns):
+            if isinstance(message, Sighting):
+                writer.write_sighting(message)
+            else:
+                writer.write_frame(message, truth.get(message.stamp_ns))
+
+
+def _came_ns(message: TrackerFrame | Sighting) -> int:
+    return message.arrives_ns if isinstance(message, Sighting) else message.stamp_ns

@@ -10,6 +10,8 @@ import numpy as np
 from mm_ros.core.calibration import Calibrator, from_skeleton, from_standing_height
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmark_simulation import LandmarkSimulation, simulate_landmarks
+from mm_ros.core.landmarks import Sighting
 from mm_ros.core.simulated_trackers import Simulation, simulate_clip
 from mm_ros.core.tracker_gate import TrackerGate
 from mm_ros.core.truth import truth_of_clip
@@ -21,8 +23,10 @@ PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 
 
-def session_of_clips(clips: list[Clip], options: Simulation = EMPTY, name: str = "") -> Session:
-    """One person's clips, each a new epoch, a second apart."""
+def session_of_clips(
+    clips: list[Clip], options: Simulation = EMPTY, name: str = "", camera: LandmarkSimulation | None = None
+) -> Session:
+    """One person's clips, each a new epoch, a second apart; before each, where asked for, a camera of its own."""
     people = {c.skeleton.hash: c.subject or c.name for c in clips}
     if len(people) > 1:
         raise MmRosError(
@@ -39,6 +43,9 @@ def session_of_clips(clips: list[Clip], options: Simulation = EMPTY, name: str =
             frame.epoch = k
             out.frames.append(frame)
             out.truth.append(body.pose(i, frame.stamp_ns, k))
+        if camera is not None:
+            seen = simulate_landmarks(clip, replace(camera, seed=camera.seed + k), start_ns, track)
+            out.sightings += [Sighting(s.arrives_ns, replace(s.landmarks, epoch=k)) for s in seen]
         start_ns = out.frames[-1].stamp_ns + PAUSE_NS
     return out
 

@@ -31,6 +31,7 @@ from mm_ros.io.calibration import read_calibration, write_calibration
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
     calibration_to_ros,
+    landmarks_to_ros,
     pose_from_ros,
     skeleton_to_ros,
     stamp_from_ros,
@@ -77,6 +78,7 @@ class TrackerBridge(AvatarNode):
         self._calibration = self.publisher("calibration")
         self._truth = self.publisher("truth")
         self._truth_skeleton = self.publisher("truth_skeleton")
+        self._landmarks = self.publisher("landmarks")
         self._tf = self.publisher("/tf")
         self._frames = TrackerTf(self.avatar)
         self._room = Room(place_of(s))
@@ -144,6 +146,8 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self._now_ns())) is not None:
             self._keep_step(raw.stamp_ns)
+            for seen in self._source.landmarks():  # of a session that was recorded with a camera
+                self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._gate.step(raw)
             if gated is not None:
                 self._calibrate_from(gated)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mm_ros.core.avatar import Avatar
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.landmark_simulation import Sighting
+from mm_ros.core.landmarks import Sighting
 from mm_ros.core.simulated_trackers import TrackerTrack
 from mm_ros.core.types import F32, F64, AvatarPose, BodyOrientation
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 
@@ -29,6 +30,9 @@ class TrackerSource(Protocol):
         """The body behind the last sample, where the source knows it."""
 
     def truth_skeleton(self) -> Skeleton | None: ...
+
+    def landmarks(self) -> list[Landmarks]:
+        """What a camera told up to the last sample, each once, where the source knows it."""
 
     def calibration(self) -> Calibration | None:
         """The user's measures, where the source knows them."""
@@ -62,6 +66,9 @@ class Source:
 
     def truth_skeleton(self) -> Skeleton | None:
         return None
+
+    def landmarks(self) -> list[Landmarks]:
+        return []
 
     def calibration(self) -> Calibration | None:
         return None

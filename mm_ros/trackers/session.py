@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.io.session import Session, read_session
@@ -32,7 +33,7 @@ class SessionSource(Source):
         self._truth: AvatarPose | None = None
         self._start_ns: int | None = None
         self._last_ns = 0
-        self._next = 0
+        self._next = self._next_picture = 0
         self._rounds = 0
 
     def open(self) -> None:
@@ -49,12 +50,12 @@ class SessionSource(Source):
         if self._start_ns is None:
             self._start_ns = now_ns
         if now_ns < self._last_ns - BACK_NS:  # simulated time has gone back: begin again, as a loop does
-            self._start_ns, self._next, self._rounds = now_ns, 0, self._rounds + 1
+            self._begin_again(now_ns)
         self._last_ns = now_ns
         at = frames[0].stamp_ns + now_ns - self._start_ns
         if self._next >= len(frames):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:
-                self._start_ns, self._next, self._rounds = now_ns, 0, self._rounds + 1
+                self._begin_again(now_ns)
             return None
         # One at a time, so that none is lost to jitter; what has become too old is passed over.
         while self._next + 1 < len(frames) and frames[self._next + 1].stamp_ns < at - TOO_OLD_NS:
@@ -64,6 +65,9 @@ class SessionSource(Source):
         self._next += 1
         return self._in_new_time(frames[self._next - 1], self._start_ns - frames[0].stamp_ns)
 
+    def _begin_again(self, now_ns: int) -> None:
+        self._start_ns, self._next, self._next_picture, self._rounds = now_ns, 0, 0, self._rounds + 1
+
     def _in_new_time(self, frame: TrackerFrame, shift_ns: int) -> TrackerFrame:
         sampled = frame.sampled_ns.copy()
         sampled[sampled != 0] += shift_ns
@@ -72,6 +76,18 @@ class SessionSource(Source):
         truth = self._truths.get(frame.stamp_ns)
         self._truth = None if truth is None else replace(truth, stamp_ns=stamp_ns, epoch=epoch)
         return replace(frame, stamp_ns=stamp_ns, epoch=epoch, sampled_ns=sampled)
+
+    def landmarks(self) -> list[Landmarks]:
+        """Those that came before the last sample did."""
+        frames, seen = self._session.frames, self._session.sightings
+        if self._next == 0 or self._start_ns is None:
+            return []
+        first, until = self._next_picture, frames[self._next - 1].stamp_ns
+        while self._next_picture < len(seen) and seen[self._next_picture].arrives_ns <= until:
+            self._next_picture += 1
+        shift = self._start_ns - frames[0].stamp_ns
+        due = (s.landmarks for s in seen[first : self._next_picture])
+        return [replace(m, stamp_ns=m.stamp_ns + shift) for m in due]
 
     def truth(self) -> AvatarPose | None:
         return self._truth

@@ -19,6 +19,7 @@ from mm_ros.io.importing import load_clips
 from mm_ros.io.session import read_session
 from mm_ros.offline.evaluation import measure, run
 from mm_ros.offline.evaluation.rows import DATABASE, GROUND_TRUTH, ROW_NAMES, Row
+from mm_ros.offline.evaluation.table import fletcher_lines
 
 Progress = Callable[[str, int, int], None]
 
@@ -89,6 +90,7 @@ def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tupl
             for o in outcomes
         ],
         "summary": summary,
+        "beside_fletcher": fletcher_lines(summary),
         "kinds": kinds,
         "seconds": sum(o.seconds for o in outcomes),
         "hash": run.combined_hash(outcomes),

@@ -22,6 +22,7 @@ DT = 1 / RATE
 # Raw values a frame, a stance or an event; summarised as mean, median, p95, p99.
 VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
+    "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
     "target_error_m", "root_error_m", "head_error_m", "head_error_deg", "hand_error_m", "lean_deg",
     "stance_drift_m", "stance_twist_deg", "floor_penetration_m", "start_lag_s", "stop_lag_s", "step_ms",
     *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
@@ -30,6 +31,7 @@ VALUES = (
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
+    "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
     "target_error_m", "root_error_m", "lean_deg", "floor_penetration_m",
 )  # fmt: skip
 
@@ -121,6 +123,9 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
+    pelvis = m.facing_of_pelvis(true)  # what Fletcher 2023 measures: hips alone
+    out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
+    out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
     out.by_frame["facing_error_root_deg"] = m.angle_error_deg(root, root_yaw)
     out.by_frame["root_error_m"] = m.position_error_m(m.root_position(positions), m.root_position(true))

@@ -27,7 +27,7 @@ class Row:
 
 CHAIN_ROWS: tuple[Row, ...] = (
     Row("ours", "the chain as it is"),
-    Row("fused", "a simulated camera's landmarks correct the facing", camera=True),
+    Row("fused", "a camera's landmarks correct the facing: simulated before clips, a session's own", camera=True),
     Row("true_facing", "the true facing of the pelvis fed in: what remains is the matching's own", true_facing=True),
     Row("hmd_forward", "facing = headset forward", (("orientation", "predictor", "hmd_forward"),)),
     Row("drag", "no matching: a standing pose dragged along with IK", (("post", "foot_lock", False),), drag=True),

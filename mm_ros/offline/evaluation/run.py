@@ -19,7 +19,8 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import TOES, contacts, contacts_of
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.kinds import KINDS, kinds_of
-from mm_ros.core.landmark_simulation import COMMON, LandmarkSimulation, Sighting, simulate_landmarks
+from mm_ros.core.landmark_simulation import COMMON, LandmarkSimulation, simulate_landmarks
+from mm_ros.core.landmarks import Sighting
 from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
 from mm_ros.core.skeleton import PARENTS
 from mm_ros.core.still import StillStage
@@ -85,11 +86,12 @@ def run_one(task: Task) -> Outcome:
     hashes: dict[str, str] = {}
     kept: dict[str, Any] = {}
     for row in task.rows:
-        if (row.camera and task.clip is None) or (row.true_facing and truth is None):
-            continue  # a recorded user has no body for a camera to see
+        seen = sightings(task, track) if row.camera else []
+        if (row.camera and not seen) or (row.true_facing and truth is None):
+            continue  # a user recorded without a camera has no body for one to see
         avatar = make_avatar(row, task.settings, database, calibration)
         told = true_facing(truth, track) if row.true_facing and truth is not None else None
-        result = run_chain(track, avatar, told, sightings=_sightings(task, track) if row.camera else ())
+        result = run_chain(track, avatar, told, sightings=seen)
         taken = taken_of(track, result)
         rows[row.name] = measure.of_chain(result, taken, calibration, avatar.skeleton, truth, limit)
         hashes[row.name] = pose_hash(result)
@@ -131,8 +133,10 @@ def input_of(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArr
     return track_of_session(session), calibration, truth_of_session(session), np.zeros(0, np.int8)
 
 
-def _sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
-    assert task.clip is not None
+def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
+    """Of a simulated camera before a clip; of the one that a session was recorded with, if any."""
+    if task.clip is None:
+        return task.session.sightings if task.session is not None else []
     camera = replace(task.camera, seed=task.camera.seed + task.simulation.seed)
     return simulate_landmarks(task.clip, camera, int(track.stamps_ns[0]), track)
 

@@ -57,6 +57,28 @@ def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:
     return [head, *([k, f"{v['seconds']:.0f}", *(cell(v, c) for c in KIND_COLUMNS)] for k, v in kinds.items())]
 
 
+# Fletcher et al. 2023, real users: avatar's hips against the true ones, driven by the published network (Ponton 2022),
+# by the camera's landmarks, by a waist tracker.
+FLETCHER = (28.9, 16.7, 13.3)
+FED_IN = ("ours", "fused", "true_facing")
+
+
+def fletcher_lines(summary: dict[str, Any]) -> list[list[str]]:
+    """Mean error of the facing beside theirs; nothing where neither camera nor truth was fed in."""
+    if not any(n in summary for n in FED_IN[1:]):
+        return []
+    ours = [
+        [name, *(cell(summary.get(n, {}), (metric, "", 1, 1, "mean")) for n in FED_IN)]
+        for name, metric in (
+            ("ours, hips of the avatar", "facing_error_pelvis_deg"),
+            ("ours, hips and shoulders of the avatar", "facing_error_deg"),
+            ("ours, what is fed in, against the hips", "predicted_facing_error_pelvis_deg"),
+        )
+    ]
+    theirs = ["Fletcher 2023, hips of the avatar, other people", *(f"{v:.1f}" for v in FLETCHER)]
+    return [["facing, mean °", "network", "fused", "true pelvis"], theirs, *ours]
+
+
 def text(rows: list[list[str]]) -> str:
     widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
     padded = [[v.rjust(w) for v, w in zip(r, widths, strict=True)] for r in rows]
