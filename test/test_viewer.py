@@ -1,11 +1,11 @@
 """The viewer: meshes, scene and panel with the real viser; the page itself in a real headless Chromium."""
 
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, free_port
-from chromium import FLAGS
+from browser import CHROMIUM, Browser, free_port
 
 pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 
@@ -154,10 +154,11 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
     pose = rest_pose(skeleton)
     scene.body("body", pose)
     server.initial_camera.position, server.initial_camera.look_at = (2.6, -2.6, 1.7), (0.0, 0.0, 0.9)
-    with sync.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+    with sync.sync_playwright() as p, ExitStack() as stack:
+        browser = Browser(p)
+        stack.enter_context(browser.within(200.0))
         outside: list[str] = []
-        page = browser.new_page(viewport={"width": 800, "height": 600})
+        page = browser.new_page()
         page.on("request", lambda r: outside.append(r.url) if leaves_the_machine(r.url) else None)
         page.goto(f"http://127.0.0.1:{server.get_port()}")
         page.wait_for_selector("canvas", timeout=60_000)
@@ -172,14 +173,14 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
         while not actions and time.monotonic() < until:
             page.wait_for_timeout(100)
         assert ("reset",) in actions
-        late = browser.new_page(viewport={"width": 800, "height": 600})
+        late = browser.new_page()
         late.goto(f"http://127.0.0.1:{server.get_port()}")
         late.wait_for_selector("canvas", timeout=60_000)
         late.wait_for_timeout(4000)
         assert (np.abs(canvas_pixels(late) - 255) > 20).sum() > 300
-        page.close()
+        browser.close_page(page)
         scene.body("body", pose)
-        late.close()
+        browser.close_page(late)
         browser.close()
         assert outside == []
     assert empty.shape == before.shape

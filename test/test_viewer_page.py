@@ -12,8 +12,7 @@ pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
 
 import rclpy
-from browser import CHROMIUM, free_port
-from chromium import FLAGS
+from browser import CHROMIUM, Browser, free_port
 from graph_harness import Client
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
@@ -25,6 +24,9 @@ pytestmark = [
 
 AVATAR = "seen"
 PATIENCE_S = 60.0
+
+
+TEST_S = 200.0
 
 
 class Page:
@@ -43,8 +45,7 @@ class Page:
         self.page = self.open()
 
     def open(self):
-        page = self._browser.new_page(viewport={"width": 760, "height": 560})
-        page.set_default_timeout(90_000)
+        page = self._browser.new_page()
         page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
         page.goto(f"http://127.0.0.1:{self.port}")
         page.wait_for_selector("canvas")
@@ -72,6 +73,12 @@ class Page:
         request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
         answer = self.client.call(SetParameters, f"/{AVATAR}/motion_matcher/set_parameters", request)
         assert answer.results[0].successful
+
+    def patience(self):
+        return self._browser.within(TEST_S)
+
+    def close_tab(self, page):
+        self._browser.close_page(page)
 
     def newest_trackers_s(self):
         return self.client.arrived["trackers"][-1] if self.client.arrived["trackers"] else 0.0
@@ -106,14 +113,21 @@ def seen(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
     rclpy.init()
     with sync.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
-        page = Page(tmp_path_factory.mktemp("page"), browser)
+        browser = Browser(p)
+        with browser.within(TEST_S):
+            page = Page(tmp_path_factory.mktemp("page"), browser)
         yield page
         browser.close()
         codes = page.close()
     rclpy.try_shutdown()
     assert codes == [0, 0]
     assert page.outside == []
+
+
+@pytest.fixture(autouse=True)
+def patience(seen):
+    with seen.patience():
+        yield
 
 
 def test_sliders_show_what_the_nodes_have_and_move_it(seen):
@@ -166,10 +180,10 @@ def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
     late.get_by_role("option", name="orbit").click(force=True)
     assert beside(late, "camera", "input").input_value() == "orbit"
     assert beside(seen.page, "camera", "input").input_value() == "follow"
-    late.close()
+    seen.close_tab(late)
 
 
 def test_the_server_outlives_its_tabs(seen):
-    seen.page.close()
+    seen.close_tab(seen.page)
     again = seen.page = seen.open()
     assert again.get_by_role("button", name="calibrate").is_visible()
