@@ -18,6 +18,7 @@ from tf2_msgs.msg import TFMessage
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import default_skeleton
 from mm_ros.core.types import rest_pose
+from mm_ros.nodes.graph_bench import measuring
 from mm_ros.ros.several import side_by_side
 from mm_ros.ros.tf import PoseTf
 
@@ -110,3 +111,11 @@ def test_tf_by_the_short_way_is_the_same_message(avatar):
     pose.root[:3] = rng.normal(size=3)
     frames = PoseTf(avatar)
     assert deserialize_message(frames.serialized(pose), TFMessage) == frames.message(pose)
+
+
+def test_sigterm_ends_a_benchmark_between_two_rounds_as_ctrl_c_does():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), measuring():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+    assert signal.getsignal(signal.SIGTERM) is before

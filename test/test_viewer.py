@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -10,17 +11,20 @@ from browser import CHROMIUM, Browser, free_port
 pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 
 import viser
+from viser import _messages
 
-from mm_ros.core.body_shape import bones
+from mm_ros.core import rotations as rot
+from mm_ros.core.body_shape import bones, room_joints
 from mm_ros.core.features import default_layout
 from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.settings import Spec
-from mm_ros.core.skeleton import HEAD, default_skeleton
+from mm_ros.core.skeleton import HEAD, NAMES, PARENTS, default_skeleton
 from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
 from mm_ros.viewing import meshes
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel, slider_range, slider_step
 from mm_ros.viewing.scene import LANDMARK_LINES, TRAIL_PIECES, AvatarScene, Trail
+from mm_ros.viewing.swift import Setters, Swift, mover, swift
 
 
 @pytest.fixture
@@ -56,6 +60,61 @@ def test_a_pose_of_another_skeleton_is_not_drawn(server):
     scene.skeleton("body", skeleton)
     scene.body("body", rest_pose(skeleton.scaled(1.1)))
     assert scene.root.tolist() == [0, 0, 0]
+
+
+def test_joints_in_the_room_are_those_of_the_slow_way():
+    pose, rng = rest_pose(default_skeleton()), np.random.default_rng(1)
+    pose.rotations[:] = rot.normalize(rng.normal(size=pose.rotations.shape))
+    pose.root[:] = (1.0, 2.0, 0.5, *rot.normalize(rng.normal(size=4)))
+    p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
+    p[0], q[0] = pose.root[:3], pose.root[3:]
+    for fast, slow in zip(room_joints(pose), rot.forward_kinematics(PARENTS, p, q), strict=True):
+        assert fast == pytest.approx(slow, abs=1e-6)
+
+
+def test_what_goes_past_the_setters_is_what_viser_itself_would_send():
+    for message, values in (
+        (_messages.SetBonePositionMessage, ("/a", 3, (1.0, 2.0, 3.0))),
+        (_messages.SetBoneOrientationMessage, ("/a", 3, (1.0, 0.0, 0.0, 0.0))),
+        (_messages.SetPositionMessage, ("/a", (1.0, 2.0, 3.0))),
+        (_messages.SetOrientationMessage, ("/a", (1.0, 0.0, 0.0, 0.0))),
+        (_messages.SetCameraPositionMessage, ((1.0, 2.0, 3.0),)),
+        (_messages.SetCameraLookAtMessage, ((1.0, 2.0, 3.0),)),
+    ):
+        assert swift(message)(*values).as_serializable_dict([]) == message(*values).as_serializable_dict([])
+
+
+def test_this_viser_has_the_names_that_the_fast_way_needs(server):
+    assert isinstance(mover(server), Swift)
+
+
+def test_without_them_the_setters_move_the_body(server):
+    setters, skeleton = Setters(), default_skeleton()
+    scene = AvatarScene(server, "a")
+    scene.skeleton("body", skeleton)
+    scene._bodies["body"]._move = scene._move = setters
+    pose = rest_pose(skeleton)
+    pose.root[:2] = (2.0, 1.0)
+    scene.body("body", pose)
+    hips = scene._bodies["body"]._mesh.bones[0].position
+    assert hips == pytest.approx(skeleton.rest_positions()[1] + (2.0, 1.0, 0.0), abs=1e-5)
+
+
+def test_only_bones_that_moved_are_sent(server):
+    scene, skeleton = AvatarScene(server, "a"), default_skeleton()
+    scene.skeleton("body", skeleton)
+    sent = []
+    move = scene._bodies["body"]._move = create_autospec(Setters, instance=True)
+    move.bone.side_effect = lambda *what: sent.append(what)
+    pose = rest_pose(skeleton)
+    scene.body("body", pose)
+    first = len(sent)
+    scene.body("body", pose)
+    assert first == len(sent) == len(NAMES) - 1
+    pose.rotations[HEAD] = (0.0, 0.0, 0.0, 1.0)
+    scene.body("body", pose)
+    _, j, p, q = sent[-1]
+    assert (len(sent), j, p, q) == (first + 1, HEAD - 1, None, [0.0, 0.0, 0.0, 1.0])
 
 
 def test_trackers_and_wish_are_drawn(server):

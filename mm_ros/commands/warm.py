@@ -40,7 +40,9 @@ def load_kernels(path: str) -> None:
     """One avatar takes some steps: all that a frame needs is compiled, or found in the cache."""
     from mm_ros.core import tracker_gate
     from mm_ros.core.avatar import Avatar
+    from mm_ros.core.body_shape import room_joints
     from mm_ros.core.orientation import OrientationSettings
+    from mm_ros.core.types import rest_pose
     from mm_ros.io.database import read_database
     from mm_ros.io.default_database import default_database_path
     from mm_ros.io.onnx_model import load_facing_model
@@ -48,6 +50,7 @@ def load_kernels(path: str) -> None:
     database = read_database(Path(path) if path else default_database_path())
     Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
     tracker_gate.warm_up()
+    room_joints(rest_pose(database.skeleton))  # for whoever draws
 
 
 class _Progress:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
+from mm_ros.core import quat
 from mm_ros.core.skeleton import DEFAULT_TIPS, NAMES, PARENTS, Skeleton, default_skeleton
 from mm_ros.core.types import F64, AvatarPose
 
@@ -67,7 +67,7 @@ def _bone(skeleton: Skeleton, j: int, scale: float) -> Bone:
 
 def room_joints(pose: AvatarPose) -> tuple[F64, F64]:
     """Positions (J, 3) and rotations (J, 4) of the joints in the room."""
-    p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
+    p, q = np.empty(pose.positions.shape), np.empty(pose.rotations.shape)
     p[0], q[0] = pose.root[:3], pose.root[3:]
-    room: tuple[F64, F64] = rot.forward_kinematics(PARENTS, p, q)
-    return room
+    quat.forward_kinematics(PARENTS, pose.positions, pose.rotations, p, q)
+    return p, q

@@ -18,6 +18,7 @@ import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import deserialize_message
+from rclpy.signals import SignalHandlerOptions
 from tf2_msgs.msg import TFMessage
 
 from mm_ros import graph
@@ -213,14 +214,23 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return out | {k: round(float(np.median([r[k] for r in rounds])), 1) for k in costs}
 
 
-def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
+@contextmanager
+def measuring() -> Iterator[None]:
+    """ROS for a benchmark. SIGTERM ends it as Ctrl-C does, wherever it is: rclpy's own handlers would close the context
+    between two rounds, and the next one would trip over that."""
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    rclpy.init(args=[])
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        with tempfile.TemporaryDirectory(prefix="mm_ros_bench") as name:
-            return _all(plan, Path(name), say)
+        yield
     finally:
         rclpy.try_shutdown()
+        signal.signal(signal.SIGTERM, before)
+
+
+def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
+    with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_bench") as name:
+        return _all(plan, Path(name), say)
 
 
 def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:

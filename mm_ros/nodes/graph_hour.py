@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rclpy.executors import SingleThreadedExecutor
 
 from mm_ros import graph
-from mm_ros.nodes.graph_bench import Say, family, running
+from mm_ros.nodes.graph_bench import Say, family, measuring, running
 from mm_ros.ros.qos import message_class, publisher_qos
 
 SESSION_S = 120  # played again and again; each time is a new epoch
@@ -36,12 +36,8 @@ def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
         subprocess.run(session, check=True, stdout=subprocess.DEVNULL)
         up = [*mm_ros, "up", "--avatar", "hour", "--trackers", "none", "--use-sim-time"]
         replay = [*mm_ros, "replay", str(folder / "session"), "--clock", "--loop", "--rate", f"{rate:g}"]
-        rclpy.init(args=[])
-        try:
-            with running([up, [*replay, "--avatar", "hour", "--wait-for", "3"]], folder) as started:
-                return _watch(started.pids[0], hours * 3600 / rate / PARTS, rate, started.check, say)
-        finally:
-            rclpy.try_shutdown()
+        with measuring(), running([up, [*replay, "--avatar", "hour", "--wait-for", "3"]], folder) as started:
+            return _watch(started.pids[0], hours * 3600 / rate / PARTS, rate, started.check, say)
 
 
 class Ears:

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -16,8 +17,11 @@ from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from mm_ros import graph
+from mm_ros.core.body_shape import room_joints
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
+from mm_ros.core.skeleton import default_skeleton
+from mm_ros.core.types import rest_pose
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
     landmarks_from_ros,
@@ -25,6 +29,7 @@ from mm_ros.ros.conversions import (
     trackers_from_ros,
     trajectory_from_ros,
 )
+from mm_ros.ros.inbox import Inbox
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.observer import errors
 from mm_ros.ros.qos import message_class, subscription_qos
@@ -33,13 +38,17 @@ from mm_ros.viewing.cameras import Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel
 from mm_ros.viewing.scene import AvatarScene, furnish
+from mm_ros.viewing.swift import mover
 
-STREAMS = ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "landmarks")
+UNSEEN = ("pose",)  # while no browser is there: who is there, and how he fares
+STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
-REPORT_S, LOOK_S = 0.2, 1.0
+REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
 GONE_S = 3.0  # an avatar of which nothing came for so long, and whose topic is gone, leaves the page
+REST = 0.75  # of a frame after the last one; then the next pose is waited for
+SILENT_S = 0.5  # without poses there is nothing to wait for
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Seen:
     """One avatar: its scene, the newest message a topic (serialized: most are never looked at), and figures."""
 
     scene: AvatarScene
+    inboxes: dict[str, Inbox] = field(default_factory=dict)
     newest: dict[str, bytes] = field(default_factory=dict)
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
@@ -62,8 +72,16 @@ class Seen:
     compared: tuple[bytes, bytes] | None = None  # the newest pose and the truth of the same stamp
     match: Any = None
     searched: Any = None  # the last Match of a frame in which a search ran
-    subscriptions: list[Any] = field(default_factory=list)
+    told: Any = None  # the one that is drawn
+    shapes: list[Any] = field(default_factory=list)  # subscriptions of skeletons
     last_s: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Chore:
+    do: Callable[[], None]
+    period_s: float
+    due_s: float = 0.0
 
 
 def stamp_of(raw: bytes) -> int:
@@ -89,11 +107,13 @@ class Viewer(AvatarNode):
         names = {node: tuple(fields) for node, fields in self._fields.items()}
         show = self._panel.settings.show
         self._settings = RemoteSettings(self, names, self._found_settings, show, self._say)
+        self._move = mover(self._server)
+        self._watched = False  # by a browser
+        self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
+        room_joints(rest_pose(default_skeleton()))  # compiled before anything is to be seen
         steady = Clock(clock_type=ClockType.STEADY_TIME)  # a paused replay is looked at, too
-        for period_s, callback in (
-            (1.0 / s.view_rate, self._draw), (REPORT_S, self._report), (LOOK_S, self._look),
-        ):  # fmt: skip
-            self.create_timer(period_s, self.guarded("timer", callback), clock=steady)
+        self._frame_s = 1.0 / s.view_rate
+        self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()
         self.get_logger().info(f"the avatar is at http://{s.host}:{self._server.get_port()}")
         self.start()
@@ -118,18 +138,29 @@ class Viewer(AvatarNode):
     def _add(self, name: str) -> None:
         index = next(i for i in range(len(self._seen) + 1) if i not in [s.scene.index for s in self._seen.values()])
         seen = self._seen[name] = Seen(AvatarScene(self._server, name, index))
-        for topic in STREAMS:
-            self._subscribe(seen, topic, lambda raw, topic=topic: self._receive(seen, topic, raw), raw=True)
+        self._listen(seen)
         for topic, layers in LATCHED.items():
-            self._subscribe(seen, topic, lambda msg, layers=layers: self._shape(seen, layers, msg))
+            self._hear_shape(seen, topic, layers)
         self._list_avatars()
 
     def _remove(self, name: str) -> None:
         seen = self._seen.pop(name)
-        for subscription in seen.subscriptions:
+        for inbox in seen.inboxes.values():
+            inbox.close()
+        for subscription in seen.shapes:
             self.destroy_subscription(subscription)
         seen.scene.remove()
         self._list_avatars()
+
+    def _listen(self, seen: Seen) -> None:
+        """To what somebody looks at: what nobody hears need not be made, serialized and sent."""
+        wanted = {*UNSEEN, *(STREAMS if self._watched else ())}
+        if self._watched and seen.scene.shown("matched"):
+            wanted.add("matched_pose")
+        for topic in seen.inboxes.keys() - wanted:
+            seen.inboxes.pop(topic).close()
+        for topic in wanted - seen.inboxes.keys():
+            seen.inboxes[topic] = Inbox(self, topic, f"/{seen.scene.name}/{graph.TOPICS[topic].name}")
 
     def _list_avatars(self) -> None:
         if self._seen:
@@ -149,28 +180,36 @@ class Viewer(AvatarNode):
         for path in [p for p in self._triggers if not p.startswith(f"/{name}/")]:
             self.destroy_client(self._triggers.pop(path))
 
-    def _subscribe(self, seen: Seen, topic: str, callback: Any, raw: bool = False) -> None:
-        t, name = graph.TOPICS[topic], seen.scene.name
-        qos = subscription_qos(t.qos)
-        kind = message_class(t.type)
-        guarded = self.guarded(topic, callback)
-        seen.subscriptions.append(self.create_subscription(kind, f"/{name}/{t.name}", guarded, qos, raw=raw))
+    def _hear_shape(self, seen: Seen, topic: str, layers: tuple[str, ...]) -> None:
+        t = graph.TOPICS[topic]
+        heard = self.guarded(topic, lambda msg: self._shape(seen, layers, msg))
+        name = f"/{seen.scene.name}/{t.name}"
+        seen.shapes.append(self.create_subscription(message_class(t.type), name, heard, subscription_qos(t.qos)))
 
-    def _receive(self, seen: Seen, topic: str, raw: bytes) -> None:
-        seen.newest[topic] = raw
-        seen.last_s = time.monotonic()
+    def _take(self, seen: Seen) -> None:
+        """What has come since the last look."""
+        for topic, inbox in seen.inboxes.items():
+            letters = inbox.take()
+            if letters:
+                seen.newest[topic], seen.last_s = letters[-1].raw, time.monotonic()
+            for letter in letters if topic in ("truth", "pose", "match") else ():
+                self._read(seen, topic, letter.raw, (time.time_ns() - letter.came_ns) * 1e-9)
+        if "pose" in seen.newest:
+            truth = seen.truths.get(stamp_of(seen.newest["pose"]))  # published long before the pose is there
+            seen.compared = (seen.newest["pose"], truth) if truth else seen.compared
+
+    def _read(self, seen: Seen, topic: str, raw: bytes, ago_s: float) -> None:
         if topic == "truth":
             seen.truths[stamp_of(raw)] = raw
             while len(seen.truths) > KEPT_TRUTHS:
                 seen.truths.pop(next(iter(seen.truths)))
         elif topic == "pose":
             stamp = stamp_of(raw)
-            seen.latencies_s.append((self.get_clock().now().nanoseconds - stamp) * 1e-9)
-            seen.received.append(seen.last_s)
-            self.health.step(stamp)
-            if stamp in seen.truths:  # the bridge publishes it long before the pose is there
-                seen.compared = (raw, seen.truths[stamp])
-        elif topic == "match":
+            late_s = (self.get_clock().now().nanoseconds - stamp) * 1e-9 - ago_s
+            seen.latencies_s.append(late_s)
+            seen.received.append(seen.last_s - ago_s)
+            self.health.step(stamp, late_s)
+        else:
             match = seen.match = decoded(topic, raw)
             if match.searched:
                 seen.searched = match
@@ -181,18 +220,48 @@ class Viewer(AvatarNode):
 
     # ---- drawing
 
-    def _draw(self) -> None:
+    def _tick(self) -> None:
+        """A frame is drawn just when a pose has come: until the next sample, the graph needs the processor least."""
         self._act()
         self._settings.tick()
-        if not self._server.get_clients():
-            return
+        self._notice_browsers()
+        self._await_pose()
+        for seen in self._seen.values():
+            self._take(seen)
         with self._server.atomic():
+            if self._watched:
+                for seen in self._seen.values():
+                    self._draw_one(seen)
+                self._move_cameras()
+            self._do_a_chore()
+        self._move.now()
+        self._ticks.reset()
+
+    def _notice_browsers(self) -> None:
+        watched = bool(self._server.get_clients())
+        if watched != self._watched:
+            self._watched = watched
             for seen in self._seen.values():
-                self._draw_one(seen)
-        self._move_cameras()
+                self._listen(seen)
+
+    def _await_pose(self) -> None:
+        """Of the avatar that the panel is about."""
+        seen = self._seen.get(self._panel.avatar.value)
+        if seen is not None and self._watched and time.monotonic() - seen.last_s < SILENT_S:
+            self._take(seen)
+            seen.inboxes["pose"].wait(self._frame_s)
+
+    def _do_a_chore(self) -> None:
+        """One a frame."""
+        now = time.monotonic()
+        for chore in self._chores:
+            if now >= chore.due_s:
+                chore.due_s = now + chore.period_s
+                chore.do()
+                return
 
     def _draw_one(self, seen: Seen) -> None:
-        take = {t: seen.newest.pop(t) for t in STREAMS if t in seen.newest}
+        take, seen.newest = seen.newest, {}
         for topic, layer in BODIES:
             if topic in take and (layer == "body" or seen.scene.shown(layer)):
                 seen.scene.body(layer, avatar_pose_from_ros(decoded(topic, take[topic])))
@@ -202,10 +271,12 @@ class Viewer(AvatarNode):
             seen.scene.wish(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
         if "landmarks" in take:
             seen.scene.landmarks(landmarks_from_ros(decoded("landmarks", take["landmarks"])))
-        if "match" in take and seen.searched is not None:
-            names = seen.searched.feature_names
-            asked, found = seen.searched.query_physical, seen.searched.winner_physical
-            seen.scene.match(feature_vectors(names, asked), feature_vectors(names, found))
+        if seen.searched is not seen.told:
+            seen.told = found = seen.searched
+            names = found.feature_names
+            seen.scene.match(
+                feature_vectors(names, found.query_physical), feature_vectors(names, found.winner_physical)
+            )
 
     def _move_cameras(self) -> None:
         seen = self._seen.get(self._panel.avatar.value)
@@ -214,7 +285,7 @@ class Viewer(AvatarNode):
             del self._cameras[gone]
         for number, client in clients.items():
             if number not in self._cameras:
-                self._cameras[number] = Camera(client, self._panel.view)
+                self._cameras[number] = Camera(client, self._panel.view, self._move)
             if seen is not None and seen.received:
                 self._cameras[number].move(seen.scene)
 
@@ -229,6 +300,7 @@ class Viewer(AvatarNode):
             if action == "show":
                 for seen in self._seen.values():
                     seen.scene.visible(*details)
+                    self._listen(seen)
             elif action == "beside":
                 for seen in self._seen.values():
                     seen.scene.beside(*details)
@@ -282,7 +354,7 @@ class Viewer(AvatarNode):
             seen.compared = None
         if seen.searched is not None:
             figures["cost"] = float(seen.searched.cost)
-        if not self._server.get_clients():
+        if not self._watched:
             return
         self._panel.plots.add(now, figures)
         told_s = f"{rate:.0f} Hz · latency p99 {late:.1f} ms" if seen.latencies_s else "no pose yet"

@@ -11,12 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import rclpy
-
 from mm_ros.core.errors import MmRosError
-from mm_ros.nodes.graph_bench import Say, graph_commands, measure, median_of
+from mm_ros.nodes.graph_bench import Say, graph_commands, measure, measuring, median_of
 
-LEAST_WINDOWS_PER_S = 15.0  # fewer, and the browser did not see what it was to see
+LEAST_FRAMES_PER_S = 15.0  # fewer, and the browser did not see what it was to see
 
 
 def viewer_commands(port: int, said: Path) -> list[list[str]]:
@@ -28,39 +26,34 @@ def viewer_commands(port: int, said: Path) -> list[list[str]]:
 
 
 def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> dict[str, Any]:
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
-    rclpy.init(args=[])
-    try:
-        with tempfile.TemporaryDirectory(prefix="mm_ros_bench") as name:
-            return _rounds(mode, rate, seconds, rounds, say, Path(name))
-    finally:
-        rclpy.try_shutdown()
+    with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_bench") as name:
+        return _rounds(mode, rate, seconds, rounds, say, Path(name))
 
 
 def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder: Path) -> dict[str, Any]:
-    without, beside, windows = [], [], []
+    without, beside, frames = [], [], []
     for i in range(rounds):  # one beside the other, so that both see the same machine
         graph, said = graph_commands(mode, 1, rate, folder), folder / f"page{i}.json"
         without.append(measure(graph, 1, seconds, folder))
         beside.append(measure([*graph, *viewer_commands(_free_port(), said)], 1, seconds, folder))
-        windows.append(_windows_per_s(said))
+        frames.append(_frames_per_s(said))
         pair = [round(m[-1]["latency_ms"]["p99"], 2) for m in (without, beside)]
-        say(f"round {i + 1}: p99 {pair[0]} ms without, {pair[1]} ms with; {windows[-1]:.0f} sendings a second")
+        say(f"round {i + 1}: p99 {pair[0]} ms without, {pair[1]} ms with; {frames[-1]:.0f} frames a second")
     out = {"without": median_of(without), "with": median_of(beside)}
     ratio = out["with"]["latency_ms"]["p99"] / out["without"]["latency_ms"]["p99"]
     return {
         "mode": mode, "rate": rate, "seconds": seconds, "rounds": rounds, "cpus": os.cpu_count(), **out,
-        "p99_ratio": round(ratio, 3), "windows_per_s": min(windows),
+        "p99_ratio": round(ratio, 3), "frames_per_s": min(frames),
     }  # fmt: skip
 
 
-def _windows_per_s(said: Path) -> float:
+def _frames_per_s(said: Path) -> float:
     if not said.exists():
         raise MmRosError("the page's listener could not connect to the viewer")
-    rate = float(json.loads(said.read_text())["windows_per_s"])
-    if rate < LEAST_WINDOWS_PER_S:
-        raise MmRosError(f"only {rate:.0f} sendings a second came from the viewer; expected {LEAST_WINDOWS_PER_S:g}")
+    rate = float(json.loads(said.read_text())["frames_per_s"])
+    if rate < LEAST_FRAMES_PER_S:
+        raise MmRosError(f"only {rate:.0f} frames a second came from the viewer; expected {LEAST_FRAMES_PER_S:g}")
     return rate
 
 

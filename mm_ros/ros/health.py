@@ -40,10 +40,12 @@ class Health:
     _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 
-    def step(self, stamp_ns: int) -> None:
+    def step(self, stamp_ns: int, late_s: float | None = None) -> None:
+        """`late_s`: where it is known better than by now."""
         self.done += 1
         self._stamp_ns = stamp_ns
-        self.latencies_s.append((self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9)
+        now_s = (self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9
+        self.latencies_s.append(now_s if late_s is None else late_s)
 
     def refuse(self, reason: str) -> None:
         self.refused += 1

@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core import rotations as rot
+from mm_ros.viewing.swift import Setters
 
 MODES = ("orbit", "follow", "first person")
 TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
 HAND_OFF_S = 0.3  # after the user's own turning or zooming
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
+ECHO_S = 0.5
 FAR_M = 6.0  # from here on the camera goes to the avatar at once
 
 
 class Camera:
-    def __init__(self, client: Any, tab: Any):
-        self._client = client
+    def __init__(self, client: Any, tab: Any, move: Setters):
+        self._client, self._move = client, move
         with tab:
             self._mode = client.gui.add_dropdown("camera", MODES, initial_value="follow", order=2.0)
         self._target: Any = None
         self._offset = np.array([2.5, -2.7, 0.7])
         self._sent_offset: Any = None
+        self._told_until = 0.0  # what the browser says of its camera until then is older than what we told it
         self._touched = 0.0
         self._last = time.monotonic()
         self._fov = 0.0  # of the browser, while ours is the wide one of the first person
@@ -45,6 +48,8 @@ class Camera:
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
         """Along with the avatar; the user's own turning and zooming stay, and are not fought against."""
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
+        if now < self._told_until:
+            offset = self._sent_offset
         if self._target is None or np.linalg.norm(self._target - goal) > FAR_M:
             self._target = goal
             self._sent_offset = offset
@@ -53,8 +58,7 @@ class Camera:
         if now - self._touched < HAND_OFF_S:
             return
         self._target = self._target + (goal - self._target) * (1 - 0.5 ** (dt / TARGET_HALFLIFE_S))
-        camera.position = self._target + self._sent_offset
-        camera.look_at = self._target
+        self._aim(self._target + self._sent_offset, self._target)
 
     def _look_through(self, camera: Any, scene: Any) -> None:
         """From the headset, where there is one, else from the avatar's head."""
@@ -67,12 +71,13 @@ class Camera:
         else:
             turn = scene.head_wxyz
             eye = scene.head + rot.rotate(turn, EYES_FROM_HEAD)
-        camera.position = eye
-        camera.look_at = eye + rot.rotate(turn, np.array([LOOK_M, 0.0, 0.0]))
+        self._aim(eye, eye + rot.rotate(turn, np.array([LOOK_M, 0.0, 0.0])))
+
+    def _aim(self, eye: Any, target: Any) -> None:
+        self._move.camera(self._client, eye.tolist(), target.tolist())
 
     def _leave_eyes(self, camera: Any, scene: Any) -> None:
         camera.fov, self._fov = self._fov, 0.0
         target = np.array([*scene.root[:2], TARGET_HEIGHT_M])
-        camera.position = target + self._offset
-        camera.look_at = target
-        self._target = None
+        self._aim(target + self._offset, target)
+        self._target, self._sent_offset, self._told_until = target, self._offset, time.monotonic() + ECHO_S

@@ -9,9 +9,11 @@ import json
 import signal
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
-CONNECT_S = 60.0
+CONNECT_S, RECENT_S = 60.0, 5.0
+BONE = b"SetBoneOrientationMessage"
 
 
 def listen(port: int) -> dict[str, float]:
@@ -38,15 +40,28 @@ def listen(port: int) -> dict[str, float]:
             time.sleep(0.2)
     with page:
         page.send(msgspec.msgpack.encode(camera))
-        began, times, size = time.monotonic(), list[float](), 0
+        began, size = time.monotonic(), 0
+        came: deque[tuple[float, bytes]] = deque(maxlen=1000)
         try:
             while True:
-                size += len(page.recv())
-                times.append(time.monotonic() - began)
+                came.append((time.monotonic() - began, page.recv()))
+                size += len(came[-1][1])
         except (KeyboardInterrupt, ConnectionClosed):  # the viewer may hear of the end before us
             pass
-    recent = [t for t in times if t > times[-1] - 5.0]  # the first second brings the meshes
-    return {"seconds": times[-1], "windows_per_s": len(recent) / 5.0, "megabytes": size / 1e6}
+    last = came[-1][0]
+    recent = [window for at, window in came if at > last - RECENT_S]  # the first second brings the meshes
+    frames = sum(BONE in window_text(w) for w in recent)
+    return {
+        "seconds": last, "megabytes": size / 1e6, "windows_per_s": len(recent) / RECENT_S,
+        "frames_per_s": frames / RECENT_S,
+    }  # fmt: skip
+
+
+def window_text(window: bytes) -> bytes:
+    """What the page unpacks: two lengths, then messages compressed, then arrays."""
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little"))
 
 
 if __name__ == "__main__":

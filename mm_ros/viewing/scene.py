@@ -15,6 +15,7 @@ from mm_ros.core.types import HEAD_ROLE, LOST, ROLES, AvatarPose, TrackerFrame, 
 from mm_ros.io.body_mesh import skin
 from mm_ros.viewing import meshes
 from mm_ros.viewing.features import FeatureVectors
+from mm_ros.viewing.swift import mover
 
 Color = tuple[int, int, int]
 
@@ -60,21 +61,23 @@ class Body:
     def __init__(self, server: Any, path: str, skeleton: Skeleton, color: Color, opacity: float | None):
         self.skeleton = skeleton
         mesh = skin(skeleton)
-        self._joints = range(1, J)
+        self._move = mover(server)
         self._mesh = server.scene.add_mesh_skinned(
             path, mesh.vertices, mesh.faces, bone_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (J - 1, 1)),
             bone_positions=mesh.rest[1:], skin_weights=mesh.dense_weights()[:, 1:], color=color, opacity=opacity,
             cast_shadow=opacity is None, receive_shadow=False,
         )  # fmt: skip
-        self._sent = [(np.full(3, np.inf), np.full(4, np.inf)) for _ in range(J)]
+        self._positions, self._rotations = np.full((J, 3), np.inf), np.full((J, 4), np.inf)  # as sent
 
     def show(self, positions: Any, rotations: Any) -> None:
-        for j in self._joints:
-            bone, (p, q) = self._mesh.bones[j - 1], self._sent[j]
-            if np.abs(positions[j] - p).max() > MOVED_M:
-                bone.position = p[:] = positions[j]
-            if np.abs(rotations[j] - q).max() > TURNED:
-                bone.wxyz = q[:] = rotations[j]
+        """The bones that have moved since they were sent."""
+        moved = np.abs(positions - self._positions).max(1) > MOVED_M
+        turned = np.abs(rotations - self._rotations).max(1) > TURNED
+        self._positions[moved], self._rotations[turned] = positions[moved], rotations[turned]
+        for j in np.flatnonzero((moved | turned)[1:]).tolist():
+            p = positions[j + 1].tolist() if moved[j + 1] else None
+            q = rotations[j + 1].tolist() if turned[j + 1] else None
+            self._move.bone(self._mesh, j, p, q)
 
     def remove(self) -> None:
         self._mesh.remove()
@@ -145,6 +148,7 @@ class AvatarScene:
 
     def __init__(self, server: Any, name: str, index: int = 0):
         self._server, self.name, self.index = server, name, index
+        self._move = mover(server)
         self._color = PALETTE[index % len(PALETTE)]
         self._layers = {layer: server.scene.add_frame(f"/{name}/{layer}", show_axes=False) for layer in LAYERS}
         for layer in HIDDEN:
@@ -229,7 +233,7 @@ class AvatarScene:
             if handle.visible != tracked:
                 handle.visible = tracked
             if tracked:
-                handle.position, handle.wxyz = frame.positions[r], frame.rotations[r]
+                self._move.place(handle, frame.positions[r].tolist(), frame.rotations[r].tolist())
         there = frame.state[HEAD_ROLE] != LOST
         self.eyes = (frame.positions[HEAD_ROLE], frame.rotations[HEAD_ROLE]) if there else None
 

@@ -1,0 +1,69 @@
+"""Topics that are looked into now and then, instead of waking the process at each message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+from mm_ros import graph
+from mm_ros.ros.qos import message_class
+
+DEPTH = 12  # messages between two looks: 33 ms at 360 Hz
+
+
+class Unattended(CallbackGroup):
+    """The executor neither waits for these nor takes from them."""
+
+    def can_execute(self, _entity: Any) -> bool:
+        return False
+
+    def beginning_execution(self, _entity: Any) -> bool:
+        return False
+
+    def ending_execution(self, _entity: Any) -> None:
+        """Never begun."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    raw: bytes  # serialized
+    came_ns: int  # system clock
+
+
+class Inbox:
+    """A stream's newest messages. Best effort: who publishes waits for no answer of ours, and what is old may go."""
+
+    def __init__(self, node: Node, topic: str, name: str) -> None:
+        self._node, self._kind = node, message_class(graph.TOPICS[topic].type)
+        qos = QoSProfile(
+            history=HistoryPolicy.KEEP_LAST, depth=DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.VOLATILE,
+        )  # fmt: skip
+        self._subscription = node.create_subscription(
+            self._kind, name, lambda _: None, qos, callback_group=Unattended(), raw=True
+        )
+
+    def take(self) -> list[Letter]:
+        """What has come since the last look, oldest first."""
+        out: list[Letter] = []
+        with (handle := self._subscription.handle):
+            while len(out) < DEPTH and (found := handle.take_message(self._kind, True)) is not None:
+                raw, info = found
+                out.append(Letter(raw, int(info["received_timestamp"])))
+        return out
+
+    def wait(self, seconds: float) -> None:
+        """Until a message is there, at most so long."""
+        with (handle := self._subscription.handle), (context := self._node.context.handle):
+            waiting = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, context)
+            waiting.clear_entities()
+            waiting.add_subscription(handle)
+            waiting.wait(int(seconds * 1e9))
+
+    def close(self) -> None:
+        self._node.destroy_subscription(self._subscription)

@@ -1,0 +1,87 @@
+"""Moves what is on the page, past viser's setters.
+
+A setter compares by `np.allclose`, and each message is put together by its class's type hints: 70 µs a bone, 6 ms a
+frame of two bodies. Here the same messages are queued as they are. These names are viser's inner ones: where one is
+missing, in another version, the setters do the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Numbers = Sequence[float]
+
+
+def swift(message: type) -> type:
+    """The message, which says at once what goes over the wire."""
+    from viser.infra._messages import wire_field_names
+
+    names = wire_field_names(message)
+    type_on_wire = message.__name__
+
+    class _Swift(message):  # the underscore keeps it out of viser's list of messages
+        def as_serializable_dict(self, binary_buffers: Any = None) -> dict[str, Any]:
+            out = {name: getattr(self, name) for name in names}
+            out["type"] = type_on_wire
+            return out
+
+    _Swift.__name__ = _Swift.__qualname__ = f"_Swift{type_on_wire}"
+    return _Swift
+
+
+class Setters:
+    """The way that viser's documentation knows."""
+
+    def bone(self, mesh: Any, j: int, position: Numbers | None, wxyz: Numbers | None) -> None:
+        if position is not None:
+            mesh.bones[j].position = position
+        if wxyz is not None:
+            mesh.bones[j].wxyz = wxyz
+
+    def place(self, handle: Any, position: Numbers, wxyz: Numbers) -> None:
+        handle.position, handle.wxyz = position, wxyz
+
+    def camera(self, client: Any, position: Numbers, look_at: Numbers) -> None:
+        client.camera.position = position
+        client.camera.look_at = look_at
+
+    def now(self) -> None:
+        """What is queued goes out at once, if that can be said."""
+
+
+class Swift(Setters):
+    def __init__(self, server: Any) -> None:
+        """AttributeError, ImportError: not with this version of viser."""
+        from viser import _messages as m
+
+        self._bone_position, self._bone_turn = swift(m.SetBonePositionMessage), swift(m.SetBoneOrientationMessage)
+        self._position, self._turn = swift(m.SetPositionMessage), swift(m.SetOrientationMessage)
+        self._eye, self._look_at = swift(m.SetCameraPositionMessage), swift(m.SetCameraLookAtMessage)
+        self._queue: Callable[[Any], None] = server.scene._queue_scene_message
+        self._flush = server.flush
+
+    def bone(self, mesh: Any, j: int, position: Numbers | None, wxyz: Numbers | None) -> None:
+        if position is not None:
+            self._queue(self._bone_position(mesh.name, j, tuple(position)))
+        if wxyz is not None:
+            self._queue(self._bone_turn(mesh.name, j, tuple(wxyz)))
+
+    def place(self, handle: Any, position: Numbers, wxyz: Numbers) -> None:
+        self._queue(self._position(handle.name, tuple(position)))
+        self._queue(self._turn(handle.name, tuple(wxyz)))
+
+    def camera(self, client: Any, position: Numbers, look_at: Numbers) -> None:
+        queue = client._websock_connection.queue_message
+        queue(self._eye(tuple(position)))
+        queue(self._look_at(tuple(look_at)))
+
+    def now(self) -> None:
+        self._flush()
+
+
+def mover(server: Any) -> Setters:
+    try:
+        return Swift(server)
+    except (AttributeError, ImportError):
+        return Setters()
