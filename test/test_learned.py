@@ -10,10 +10,12 @@ from toys import toy_database, wish
 
 from mm_ros.core import pose_code as pc
 from mm_ros.core import rotations as rot
+from mm_ros.core.band_choice import BandChoice
 from mm_ros.core.conditions import condition_of
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.learned import LearnedSource, check_model
+from mm_ros.core.learned import LearnedSource, check_model, head_height, share_of, weighted_distance
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
+from mm_ros.core.pose_source import Ask
 from mm_ros.core.search import Mask, make_engine
 from mm_ros.core.skeleton import J, default_skeleton
 
@@ -166,6 +168,80 @@ class TestMatcher:
         seen = np.array([p.contacts for p, _ in walk(make(), 3.0)])
         assert seen.any(0).all()
         assert not seen.all(0).any()
+
+
+class TestWeights:
+    """The projector knows one set of weights; others are obeyed by asking it again."""
+
+    def questions(self):
+        rng, layout = np.random.default_rng(4), DATABASE.layout
+        ahead = np.concatenate(
+            [np.arange(layout.size)[layout.offsets[f.name]] for f in layout.features if f.kind.startswith("trajectory")]
+        )
+        queries = DATABASE.features[rng.integers(len(DATABASE), size=60)].copy()
+        queries[:, ahead] = DATABASE.features[rng.integers(len(DATABASE), size=60)][:, ahead]
+        return queries, ahead
+
+    def answers(self, **masters):
+        """Costs of the source's, the single and the exact answers under these weights; of the trajectory alone too."""
+        networks = Perfect()
+        source, engine = LearnedSource(networks, 1.0), networks.engine
+        weights = DATABASE.layout.column_weights(None, **masters)
+        queries, ahead = self.questions()
+        out = []
+        for q in queries:
+            single = networks.project(np.append(q, np.zeros(9)).astype(np.float32))
+            answer = source.find(Ask(q, weights, Mask(), Mask(), False, 0.0, 0.0, 0.0))
+            _, exact = engine.search(q, weights)
+            off = ((source.features() - q)[ahead] ** 2).sum(), ((single[: len(q)] - q)[ahead] ** 2).sum()
+            out.append((answer.cost, weighted_distance(weights, q, single), exact, *off))
+        return np.array(out).T
+
+    @pytest.mark.parametrize("masters", [{"responsiveness": 8.0}, {"quality": 8.0}])
+    def test_answers_are_nearer_under_the_weights_that_are_asked_for(self, masters):
+        cost, single, exact, *_ = self.answers(**masters)
+        assert (cost <= single + 1e-4).all()
+        assert (cost >= exact - 1e-3).all()
+        assert np.mean(cost - exact) < 0.5 * np.mean(single - exact)
+
+    def test_responsiveness_brings_the_trajectory_nearer(self):
+        *_, found, single = self.answers(responsiveness=8.0)
+        assert found.mean() < 0.9 * single.mean()
+
+    def test_as_trained_it_is_asked_once(self):
+        networks = Perfect()
+        source = LearnedSource(networks, 1.0)
+        networks.asked.clear()
+        source.find(Ask(DATABASE.features[40], 3 * networks.weights, Mask(), Mask(), False, 0.0, 0.0, 0.0))
+        assert len(networks.asked) == 1
+
+    def test_weights_of_zero_are_weights_too(self):
+        share = share_of(np.array([0, 2, 1], np.float32), np.array([1, 1, 0], np.float32))
+        np.testing.assert_allclose(share, [0, 1, 1])
+        np.testing.assert_allclose(share_of(np.zeros(2, np.float32), np.ones(2, np.float32)), 1)
+
+
+class TestBand:
+    def test_steps_that_left_the_band_are_led_back(self):
+        networks = Perfect()
+        source = LearnedSource(networks, 1.0)
+        upright, crouched = (int(np.flatnonzero(DATABASE.tags & np.uint64(bit))[30]) for bit in (1, 2))
+        asked = Mask(all_of=1)
+        for start, jumps in ((crouched, True), (upright, False)):
+            source._seek(networks._state(start))
+            source.mask = asked
+            query = source.features()
+            weights = np.full(len(query), 1e-3, np.float32)  # no answer is worth a jump for itself
+            answer = source.find(Ask(query, weights, asked, Mask(), True, 0.0, 1.0, 0.0, heights=(0.9, math.inf)))
+            assert answer.jumped is jumps
+        assert head_height(source._joints[0][0], source._joints[1][0]) > 0.9 * DATABASE.skeleton.head_height
+
+    def test_heights_of_bands_lie_between_their_borders(self):
+        bands = BandChoice(DATABASE)
+        low, high = (bands.heights(name) for name in bands.names)
+        assert low[0] == -math.inf
+        assert high[1] == math.inf
+        assert low[1] == high[0] == bands.borders[0]
 
 
 class TestSwitching:

@@ -7,7 +7,8 @@ import pytest
 from toys import toy_database, wish
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.state_machine import BORDERS, HYSTERESIS, STATES, StateMachineStage, find_loop
+from mm_ros.core.matcher import MatcherSettings
+from mm_ros.core.state_machine import BORDERS, HYSTERESIS, STATES, StateMachineStage, _oddness, find_loop
 
 DATABASE = toy_database(6.0)
 
@@ -27,6 +28,21 @@ def test_loops_go_ahead_at_their_speed():
     assert 0.7 <= seconds <= 2.5
     apart = np.abs(DATABASE.features[loop.first] - DATABASE.features[loop.last]).max()
     assert apart < 0.5
+
+
+def test_of_pieces_with_the_same_speed_the_unusual_posture_is_known():
+    upright, crouched = (np.flatnonzero(DATABASE.tags & np.uint64(bit))[::97] for bit in (1, 2))
+    oddness = _oddness(DATABASE, np.array([*upright[:9], crouched[4]]), 60)
+    assert oddness.argmax() == 9
+    assert oddness[9] > 0.1
+
+
+def test_plays_faster_for_those_who_walk_faster_than_its_loop():
+    lags = []
+    for tempo in (0.0, 0.15):
+        told = drive(StateMachineStage(DATABASE, settings=MatcherSettings(tempo=tempo)), [1.35] * 240)
+        lags.append(np.mean([1.35 * i / 60 - p.root[0] for i, (p, _) in enumerate(told)][60:]))
+    assert lags[1] < 0.8 * lags[0]
 
 
 def test_states_follow_the_speed_with_hysteresis():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -42,6 +43,12 @@ class BandChoice:
         elif here < at:
             here = min(at, self._index(ratio, hysteresis))
         return self.names[here]
+
+    def heights(self, name: str) -> tuple[float, float]:
+        """Ratios between which a band's heads are."""
+        edges = (-math.inf, *self.borders, math.inf)
+        at = self.names.index(name)
+        return edges[at], edges[at + 1]
 
     def _index(self, ratio: float, shift: float) -> int:
         return sum(ratio + shift > border for border in self.borders)

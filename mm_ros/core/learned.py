@@ -19,14 +19,17 @@ from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
 from mm_ros.core.play import sample
-from mm_ros.core.pose_source import Answer, Ask
+from mm_ros.core.pose_source import BAND_LEEWAY, Answer, Ask
 from mm_ros.core.quat import Row
 from mm_ros.core.query import QueryBuilder
 from mm_ros.core.search import ANY_FRAME, Mask
+from mm_ros.core.skeleton import HEAD, PARENTS
 from mm_ros.core.types import F32, F64, Match
 
 CONTACT_LIMIT = 0.2  # a contact begins above it and ends below minus it
 ANSWER_COST = 3.0  # more than by `jump_cost` must an answer be cheaper: the networks' answers are near, not exact
+SAME_WEIGHTS = 0.999  # of the training's
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # times at most that a question under other weights is asked again
 MOST_FRAMES = 60  # that one step plays on: what is asked for beyond is not integrated
 
 
@@ -34,6 +37,7 @@ class LearnedNetworks(Protocol):
     """What io loads. `digest` describes the motion: skeleton, layout, bands, tags, and some frames of each kind."""
 
     digest: MotionDatabase
+    weights: F32  # (D,) of the features, under which the projector's answers are the nearest
 
     def project(self, query_and_condition: F32) -> F32:
         """Query (D) and condition (C) → the state that answers."""
@@ -85,6 +89,27 @@ def weighted_distance(weights: Row, a: Row, b: Row) -> float:
     for i in range(weights.shape[0]):
         out += float(weights[i]) * float(a[i] - b[i]) ** 2
     return out
+
+
+@njit
+def head_height(positions: Row, rotations: Row) -> float:
+    """Of local joints (J, …) under a root on the floor."""
+    at, joint = quat.get3(positions, HEAD), PARENTS[HEAD]
+    while joint >= 0:
+        at = quat.add(quat.get3(positions, joint), quat.rotate(quat.get4(rotations, joint), at))
+        joint = PARENTS[joint]
+    return at[2]
+
+
+def share_of(weights: F32, trained: F32) -> F32:
+    """Each weight as a share of the training's, the largest 1. What training did not weigh cannot be asked for."""
+    known = trained > 0
+    share = np.ones(len(weights), np.float32)
+    share[known] = weights[known] / trained[known]
+    most = float(share[known].max()) if known.any() else 0.0
+    if most > 0:
+        share[known] /= most
+    return share if most > 0 else np.ones_like(share)
 
 
 class LearnedSource:
@@ -159,13 +184,50 @@ class LearnedSource:
     def find(self, ask: Ask) -> Answer:
         fits = ask.can_continue and ask.mask == self.mask
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
-        found = self.networks.project(self._question(ask.query, ask.mask))
-        cost = weighted_distance(ask.weights, ask.query, found)
-        if fits and cost >= Answer.bound(ask, continuing) - ANSWER_COST:
+        found, cost = self._answer(ask)
+        cheaper = cost < Answer.bound(ask, continuing) - ANSWER_COST
+        if fits and not cheaper and not self._leads_back(found, ask.heights):
             return Answer(False, continuing, continuing)
         self.mask = ask.mask
         self._seek(found)
         return Answer(True, cost, continuing)
+
+    def _leads_back(self, found: F32, heights: tuple[float, float]) -> bool:
+        """Steps know of no band. Where they have left it, an answer that is nearer to it is taken at any cost."""
+        i = int(self.fraction >= 0.5)
+        out = self._outside(self._joints[0][i], self._joints[1][i], heights)
+        if out < BAND_LEEWAY:
+            return False
+        positions, rotations = (np.zeros_like(a[0]) for a in self._joints[:2])
+        pc.decode(self.networks.pose(found), self._offsets, positions, rotations)
+        return self._outside(positions, rotations, heights) < out - BAND_LEEWAY / 2
+
+    def _outside(self, positions: Row, rotations: Row, heights: tuple[float, float]) -> float:
+        """By how much a pose's head is above or below the heights, of the standing head's."""
+        ratio = head_height(positions, rotations) / self.database.skeleton.head_height
+        return max(heights[0] - ratio, ratio - heights[1], 0.0)
+
+    def _answer(self, ask: Ask) -> tuple[F32, float]:
+        """The projector's answer is nearest under the weights of its training. Others (`quality`, `responsiveness`,
+        `weights`) are obeyed by asking again. With s each weight's share of the training's, at most 1, and x the answer
+        so far, Σ w s (q - y)² is below Σ w (x + s (q - x) - y)² and a constant, and equal to it at y = x: the answer to
+        x + s (q - x) can only be cheaper. Longer steps bring more where they are cheaper too, so they are tried first.
+        """
+        share = share_of(ask.weights, self.networks.weights)
+        found = self.networks.project(self._question(ask.query, ask.mask)).copy()
+        cost, length = weighted_distance(ask.weights, ask.query, found), LONGEST_STEP
+        for _ in range(ASKED_AGAIN if share.min() < SAME_WEIGHTS else 0):
+            near = found[: self._width]
+            query = near + np.float32(length) * share * (ask.query - near)
+            other = self.networks.project(self._question(query, ask.mask))
+            other_cost = weighted_distance(ask.weights, ask.query, other)
+            if other_cost < cost:
+                found, cost = other.copy(), other_cost
+            elif length > 1.0:
+                length /= 2
+            else:
+                break
+        return found, cost
 
     def _question(self, query: F32, mask: Mask) -> F32:
         return np.concatenate([query, condition_of(mask, len(self.database.tag_names))]).astype(np.float32)

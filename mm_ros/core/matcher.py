@@ -11,21 +11,19 @@ from mm_ros.core.band_choice import BandChoice
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.learned import LearnedNetworks, LearnedSource, check_model
-from mm_ros.core.pose_source import Ask, PoseSource, SearchSource
+from mm_ros.core.pose_source import ANY_HEIGHT, Ask, PoseSource, SearchSource
 from mm_ros.core.query import QueryBuilder
 from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
 from mm_ros.core.search import Mask
 from mm_ros.core.settings import setting
 from mm_ros.core.springs import damp
 from mm_ros.core.tags import mask_of
+from mm_ros.core.tempo import TEMPO_HALFLIFE_S, wished_tempo
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
 
 NOTHING = np.zeros(0, np.float32)
-SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: below, no tempo brings a body anywhere
-CATCH_UP_S = 0.4
 BAND_GRACE_S = 0.7  # about a step
-TEMPO_HALFLIFE_S = 0.1
 LEARNED = "learned"
 
 
@@ -217,24 +215,10 @@ class MatcherStage:
         elif verdict == HOLD:
             self._due = self._due or "abrupt"
         match = self._decide(dt, wish)
-        self._set_tempo(dt, wish)
+        goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
+        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(wish.position), wish.yaw)
         return self._make_pose(wish), match
-
-    def _set_tempo(self, dt: float, wish: Trajectory) -> None:
-        """Catch up or wait by playing faster or slower: feet stay planted, which a pull at the root cannot do."""
-        x, y, yaw = self.control.root
-        own = self.source.root_velocity()
-        speed, turning, goal, limit = math.hypot(own[0], own[1]), abs(float(own[2])), 1.0, self.settings.tempo
-        if speed > SLOWEST_TEMPO:
-            c, s = math.cos(yaw), math.sin(yaw)
-            ahead, left = wish.position[0] - x, wish.position[1] - y
-            behind = (own[0] * (c * ahead + s * left) + own[1] * (c * left - s * ahead)) / speed
-            goal += max(-limit, min(limit, behind / (speed * CATCH_UP_S)))
-        elif turning > SLOWEST_TURN:
-            behind = wrap(wish.yaw - yaw) * math.copysign(1.0, own[2])
-            goal += max(-limit, min(limit, behind / (turning * CATCH_UP_S)))
-        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
 
     def _decide(self, dt: float, wish: Trajectory) -> Match:
         """Search when there is reason to, jump when it is worth it."""
@@ -282,10 +266,13 @@ class MatcherStage:
         match.query = source.queries.query(wish, self.control.root, self._features())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
+        mask = self._mask()
+        banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             Ask(
-                match.query, self.weights, self._mask(), self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
+                match.query, self.weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, wish.height_ratio,
+                self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
         )  # fmt: skip
         match.cost, match.continue_cost = answer.cost, answer.continue_cost

@@ -16,6 +16,7 @@ from mm_ros.core.search import Engine, Mask, make_engine
 from mm_ros.core.types import F32, F64, Match
 
 RUNNERS_UP = 4
+ANY_HEIGHT = (-math.inf, math.inf)
 BAND_LEEWAY = 0.03  # of the standing head height
 
 
@@ -34,6 +35,7 @@ class Ask:
     explain: bool = False  # runners-up too
     band_grace_s: float = 0.0  # motion that leaves the height band by itself may play on for so long …
     height_ratio: float = 1.0  # … near the head's height that is asked for
+    heights: tuple[float, float] = ANY_HEIGHT  # between which the band's heads are, of the standing one
 
 
 @dataclass

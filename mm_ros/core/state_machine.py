@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.matcher import MatcherSettings
 from mm_ros.core.play import Player
-from mm_ros.core.root_control import RootControl, RootControlSettings
-from mm_ros.core.rotations import normalize
+from mm_ros.core.root_control import RootControl
+from mm_ros.core.rotations import forward_kinematics, normalize
+from mm_ros.core.skeleton import PARENTS
+from mm_ros.core.springs import damp
+from mm_ros.core.tempo import TEMPO_HALFLIFE_S, wished_tempo
 from mm_ros.core.timeline import CARRY, DROP, RESET, Timeline
 from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
 
@@ -21,6 +25,8 @@ SPEEDS = (0.0, 1.2, 2.8)  # m/s, that a loop should have
 BORDERS = (0.3, 2.0)  # m/s between the states
 HYSTERESIS = 0.1  # m/s
 CROSS_FADE_S = 0.25
+CANDIDATES, SAMPLES = 300, 12
+SPEED_COST, ODDNESS_COST = 20.0, 50.0  # of a m/s, of a metre: beside squared, normalized features
 SHORTEST_S, LONGEST_S = 0.7, 2.5  # of a loop
 MOST_TURN = 0.15  # rad/s of a loop's mean
 
@@ -35,7 +41,7 @@ class Loop:
 
 
 def find_loop(database: MotionDatabase, speed: float) -> Loop:
-    """The piece that goes straight ahead, nearest to this speed, whose end looks most like its beginning."""
+    """The piece that goes straight ahead about this fast, as most do, and whose end looks most like its beginning."""
     shortest, longest = round(SHORTEST_S * database.rate), round(LONGEST_S * database.rate)
     starts = [
         np.arange(a, b - longest - 1, 3) for a, b in zip(database.range_starts, database.range_stops, strict=True)
@@ -45,16 +51,25 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
         raise MmRosError(f"the state machine needs clips of more than {LONGEST_S:g} s; the database has none")
     means = _means(database, rows, longest)
     score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - MOST_TURN, 0)
-    best: tuple[float, Loop] | None = None
-    for row in rows[np.argsort(score, kind="stable")[:60]]:
+    rows = rows[np.argsort(score, kind="stable")[:CANDIDATES]]
+    found = []
+    for row, oddness in zip(rows, _oddness(database, rows, longest), strict=True):
         after = np.arange(row + shortest, row + longest)
         apart = np.square(database.features[after] - database.features[row]).sum(1)
         end = int(after[np.argmin(apart)])
-        cost = float(apart.min()) + 20 * abs(float(_means(database, np.array([row]), end - int(row))[0, 0]) - speed)
-        if best is None or cost < best[0]:
-            best = cost, Loop(int(row), end, float(_means(database, np.array([row]), end - int(row))[0, 0]))
-    assert best is not None
-    return best[1]
+        loop = Loop(int(row), end, float(_means(database, np.array([row]), end - int(row))[0, 0]))
+        found.append((float(apart.min()) + SPEED_COST * abs(loop.speed - speed) + ODDNESS_COST * oddness, loop))
+    return min(found, key=lambda f: f[0])[1]
+
+
+def _oddness(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
+    """How far the mean posture of each piece is from what is usual among them, m: databases hold strange walks too."""
+    at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
+    positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
+    positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)
+    joints, _ = forward_kinematics(PARENTS, positions, rotations)
+    posture = joints.reshape(*at.shape, -1, 3).mean(1)
+    return np.asarray(np.linalg.norm(posture - np.median(posture, 0), axis=-1).mean(-1))
 
 
 def _means(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
@@ -69,11 +84,12 @@ def _means(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F6
 class StateMachineStage:
     """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
 
-    def __init__(self, database: MotionDatabase, scale: float = 1.0, settings: RootControlSettings | None = None):
+    def __init__(self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None):
         self.database, self.scale = database, scale
         self.skeleton_hash = database.skeleton.scaled(scale).hash
         self.loops = tuple(find_loop(database, s) for s in SPEEDS)
-        self.control = RootControl(settings or RootControlSettings())
+        self.settings = settings or MatcherSettings()
+        self.control = RootControl(self.settings)
         self.segment = 0
         self.reset()
 
@@ -86,7 +102,7 @@ class StateMachineStage:
 
     def reset(self) -> None:
         self.timeline = Timeline()
-        self.state = 0
+        self.state, self.tempo = 0, 1.0
         self._now = self._playing(0)
         self._before: Player | None = None
         self._fade = 1.0
@@ -101,6 +117,8 @@ class StateMachineStage:
         elif verdict == CARRY:
             self.control.carry(wish.new_from_old)
         self._choose(float(np.linalg.norm(wish.velocity)) / self.scale)
+        goal = wished_tempo(self._now.root_velocity(), self.control.root, wish, self.settings.tempo)
+        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self._advance(dt), np.asarray(wish.position), wish.yaw)
         self._last = self._pose(wish), self._match(wish)
         return self._last
@@ -124,10 +142,10 @@ class StateMachineStage:
         self._before, self._now, self._fade = self._now, self._playing(state), 0.0
 
     def _advance(self, dt: float) -> tuple[float, float, float]:
-        moved = np.array(self._now.advance(dt))
+        moved = np.array(self._now.advance(dt * self.tempo))
         self._fade = min(1.0, self._fade + dt / CROSS_FADE_S)
         if self._before is not None:
-            old = np.array(self._before.advance(dt))
+            old = np.array(self._before.advance(dt * self.tempo))
             moved = self._fade * moved + (1 - self._fade) * old
             if self._fade >= 1.0:
                 self._before = None
@@ -146,6 +164,7 @@ class StateMachineStage:
         positions, rotations, velocities, angular = self._blended()
         x, y, yaw = self.control.root
         moved = self.control.velocity
+        velocities, angular = (np.asarray(v * self.tempo, np.float32) for v in (velocities, angular))
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
