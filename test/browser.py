@@ -5,12 +5,13 @@ import signal
 import socket
 import threading
 from contextlib import contextmanager, suppress
-from os import getpid, kill
+from os import environ, getpid, kill
 from pathlib import Path
 
 from chromium import FLAGS
 
 CHROMIUM = shutil.which("chromium")
+MARK = "MM_ROS_BROWSER_OF"
 # Every page draws without rest on the processor that the graph needs too.
 SIZE = {"width": 760, "height": 560}
 
@@ -25,12 +26,14 @@ class Browser:
     """Started when a page is wanted. Some of playwright's calls (`close`, `is_visible`, `all`) have no limit, and
     Chromium now and then never answers them: then it is killed, which playwright hears, and starts anew."""
 
-    def __init__(self, playwright) -> None:
-        self._playwright, self._browser = playwright, None
+    def __init__(self, playwright, close_s: float = 20.0) -> None:
+        self._playwright, self._browser, self._close_s = playwright, None, close_s
 
     def new_page(self, **options):
         if self._browser is None or not self._browser.is_connected():
-            self._browser = self._playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+            self._browser = self._playwright.chromium.launch(
+                executable_path=CHROMIUM, headless=True, args=FLAGS, env={**environ, MARK: str(getpid())}
+            )
         page = self._browser.new_page(**{"viewport": SIZE} | options)
         page.set_default_timeout(90_000)
         return page
@@ -46,26 +49,27 @@ class Browser:
 
     def close_page(self, page) -> None:
         """The tab is gone afterwards, one way or the other."""
-        with self.within(20.0), suppress(Exception):
+        with self.within(self._close_s), suppress(Exception):
             page.close()
 
     def close(self) -> None:
-        with self.within(20.0), suppress(Exception):
+        with self.within(self._close_s), suppress(Exception):
             if self._browser is not None:
                 self._browser.close()
 
 
 def _kill_chromium() -> None:
-    for pid in descendants(getpid()):
+    for pid in processes():
         with suppress(OSError):
-            if (Path(f"/proc/{pid}/exe").readlink()).name.startswith("chrom"):
-                kill(pid, signal.SIGKILL)
+            kill(pid, signal.SIGKILL)
 
 
-def descendants(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+def processes() -> list[int]:
+    """All of our Chromium, by the mark in their environment: its crash handlers are nobody's children, and
+    playwright's `close` waits until they too have let go of its pipes."""
+    mark, found = f"{MARK}={getpid()}".encode(), []
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            for child in map(int, task.read_text().split()):
-                found += [child, *descendants(child)]
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
     return found
