@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from io import BytesIO
 
+import numpy as np
 import pytest
 
 pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
@@ -14,15 +16,24 @@ sync = pytest.importorskip("playwright.sync_api", reason="playwright is not inst
 import rclpy
 from browser import CHROMIUM, Browser, free_port
 from graph_harness import Client
+from PIL import Image
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
+
+from mm_ros.core import rotations as rot
+from mm_ros.core.landmark_simulation import body_landmarks
+from mm_ros.core.landmarks import Landmarks
+from mm_ros.core.skeleton import HEAD, PARENTS, default_skeleton
+from mm_ros.core.types import rest_pose
+from mm_ros.ros.conversions import avatar_pose_to_ros, landmarks_to_ros, skeleton_to_ros
+from mm_ros.viewing.scene import PALETTE, SEEN
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt install chromium"),
 ]
 
-AVATAR = "seen"
+AVATAR, OTHER = "seen", "other"
 PATIENCE_S = 60.0
 
 
@@ -35,7 +46,7 @@ class Page:
     def __init__(self, folder, browser):
         self.port, self._browser = free_port(), browser
         self._log = (folder / "log").open("ab")
-        words = [["up", "--avatar", AVATAR], ["view", "--port", str(self.port), "--avatars", AVATAR]]
+        words = [["up", "--avatar", AVATAR], ["view", "--port", str(self.port), "--avatars", f"{AVATAR},{OTHER}"]]
         self._running = [
             subprocess.Popen([sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log) for w in words
         ]
@@ -57,10 +68,11 @@ class Page:
         page.get_by_text("motion_matcher", exact=True).click(force=True)
         page.get_by_text("responsiveness", exact=True).wait_for()
 
-    def until(self, done, what):
+    def until(self, done, what, meanwhile=lambda: None):
         end = time.monotonic() + PATIENCE_S
         while not done():
             assert time.monotonic() < end, f"{what}: not within {PATIENCE_S:g} s"
+            meanwhile()
             self.client.spin(0.1)
             self.page.wait_for_timeout(50)
 
@@ -181,6 +193,59 @@ def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
     assert beside(late, "camera", "input").input_value() == "orbit"
     assert beside(seen.page, "camera", "input").input_value() == "follow"
     seen.close_tab(late)
+
+
+class Stranger:
+    """Another avatar, who stands three metres away before a camera, and no graph behind it."""
+
+    def __init__(self):
+        self.client = Client(OTHER, ())
+        self.pose, self.landmarks, self._shape = (self.client.publisher(t) for t in ("pose", "landmarks", "skeleton"))
+        self.wear(default_skeleton())
+
+    def wear(self, skeleton):
+        self.skeleton = skeleton
+        self._shape.publish(skeleton_to_ros(skeleton, self.client.now_ns()))
+
+    def speak(self):
+        now_ns = self.client.now_ns()
+        stands = rest_pose(self.skeleton, now_ns)
+        stands.root[:2] = (3.0, 0.0)
+        self.pose.publish(avatar_pose_to_ros(stands))
+        joints = stands.positions.astype(float)[None]
+        joints[0, 0] = 0.0
+        p, q = rot.forward_kinematics(PARENTS, joints, stands.rotations.astype(float)[None])
+        points = body_landmarks(p, q[:, HEAD])[0] - p[0, 1]
+        self.landmarks.publish(landmarks_to_ros(Landmarks(now_ns, points, np.ones(33, np.float32))))
+
+
+def colored(page, near):
+    """Pixels of the canvas' left part that have about this hue, whatever the light."""
+    picture = np.asarray(Image.open(BytesIO(page.screenshot())).convert("RGB"), float)[:, :420]
+    lit = picture / np.maximum(np.linalg.norm(picture, axis=2, keepdims=True), 1.0)
+    return int((lit @ (np.array(near) / np.linalg.norm(near)) > 0.985).sum())
+
+
+def test_another_avatar_joins_with_its_camera_is_watched_and_leaves(seen):
+    page, other = seen.page, Stranger()
+    seen.until(lambda: shown(page, AVATAR), "the list of avatars is there", other.speak)
+    shown(page, AVATAR)[0].click(force=True)
+    page.get_by_role("option", name=OTHER).click(force=True)
+    status = page.get_by_text(re.compile(rf"^{OTHER} · \d+ Hz"))
+    seen.until(status.is_visible, "the status is about the other one", other.speak)
+    seen.until(lambda: colored(page, PALETTE[1]) > 300, "the other one is there in a colour of its own", other.speak)
+    seen.until(lambda: colored(page, SEEN) > 50, "what the camera sees is drawn", other.speak)
+    before = colored(page, PALETTE[1])
+    other.wear(default_skeleton().scaled(0.6))
+    seen.until(lambda: 100 < colored(page, PALETTE[1]) < 0.7 * before, "it is measured anew, and smaller", other.speak)
+    other.client.close()
+    status = page.get_by_text(re.compile(rf"^{AVATAR} · \d+ Hz"))
+    seen.until(status.is_visible, "it leaves the page, which is about the first one again")
+
+
+def shown(page, value):
+    """Boxes in which this stands."""
+    return [e for e in page.locator("input:not([type=checkbox])").all() if e.is_visible() and e.input_value() == value]
 
 
 def test_the_server_outlives_its_tabs(seen):

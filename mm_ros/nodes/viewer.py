@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from collections import deque
@@ -18,7 +17,6 @@ from std_srvs.srv import Trigger
 
 from mm_ros import graph
 from mm_ros.core.body_shape import room_joints
-from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.skeleton import default_skeleton
 from mm_ros.core.types import rest_pose
@@ -38,6 +36,7 @@ from mm_ros.viewing.cameras import Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel
 from mm_ros.viewing.scene import AvatarScene, furnish
+from mm_ros.viewing.server import serve
 from mm_ros.viewing.swift import mover
 
 UNSEEN = ("pose",)  # while no browser is there: who is there, and how he fares
@@ -101,6 +100,9 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
+        self._left: dict[str, AvatarScene] = {}  # avatars that may come back
+        self._shown: dict[str, bool] = {}  # layers that a hand has switched
+        self._beside = True
         self._cameras: dict[int, Camera] = {}
         self._triggers: dict[str, Any] = {}
         self._fields = live_settings()
@@ -136,8 +138,13 @@ class Viewer(AvatarNode):
         self._settings.look()
 
     def _add(self, name: str) -> None:
-        index = next(i for i in range(len(self._seen) + 1) if i not in [s.scene.index for s in self._seen.values()])
-        seen = self._seen[name] = Seen(AvatarScene(self._server, name, index))
+        if name in self._left:
+            self._left[name].come_back()
+        scene = self._left.pop(name, None) or AvatarScene(self._server, name, len(self._seen) + len(self._left))
+        seen = self._seen[name] = Seen(scene)
+        for layer, shown in self._shown.items():
+            scene.visible(layer, shown)
+        scene.beside(self._beside)
         self._listen(seen)
         for topic, layers in LATCHED.items():
             self._hear_shape(seen, topic, layers)
@@ -149,7 +156,8 @@ class Viewer(AvatarNode):
             inbox.close()
         for subscription in seen.shapes:
             self.destroy_subscription(subscription)
-        seen.scene.remove()
+        seen.scene.leave()
+        self._left[name] = seen.scene
         self._list_avatars()
 
     def _listen(self, seen: Seen) -> None:
@@ -298,10 +306,12 @@ class Viewer(AvatarNode):
             except Empty:
                 return
             if action == "show":
+                self._shown[details[0]] = details[1]
                 for seen in self._seen.values():
                     seen.scene.visible(*details)
                     self._listen(seen)
             elif action == "beside":
+                self._beside = details[0]
                 for seen in self._seen.values():
                     seen.scene.beside(*details)
             elif action == "set":
@@ -363,21 +373,6 @@ class Viewer(AvatarNode):
 
     def close(self) -> None:
         self._server.stop()
-
-
-def serve(host: str, port: int) -> Any:
-    try:
-        import viser
-    except ImportError:
-        raise MmRosError("the viewer needs viser: pip install 'mm_ros[viewer]'") from None
-    with socket.socket() as probe:  # viser would take another port in silence
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            why = error.strerror
-            raise MmRosError(f"cannot serve the page at {host}:{port} ({why}); choose another port") from None
-    return viser.ViserServer(host, port, verbose=False)
 
 
 def decoded(topic: str, raw: bytes) -> Any:

@@ -170,6 +170,8 @@ class Panel:
         gui = server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(49, 106, 197))
         gui.set_panel_label("mm_ros")
+        if hasattr(gui, "main_panel"):  # from viser 1.1 on: beside the picture, not over it
+            gui.main_panel.dock_right()
         tabs = gui.add_tab_group()
         self.view = tabs.add_tab("View")
         with self.view:

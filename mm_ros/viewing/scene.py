@@ -79,9 +79,6 @@ class Body:
             q = rotations[j + 1].tolist() if turned[j + 1] else None
             self._move.bone(self._mesh, j, p, q)
 
-    def remove(self) -> None:
-        self._mesh.remove()
-
 
 class Path:
     """Where a root goes: a line on the floor and an arrow for each facing."""
@@ -150,6 +147,7 @@ class AvatarScene:
         self._server, self.name, self.index = server, name, index
         self._move = mover(server)
         self._color = PALETTE[index % len(PALETTE)]
+        self._root = server.scene.add_frame(f"/{name}", show_axes=False)
         self._layers = {layer: server.scene.add_frame(f"/{name}/{layer}", show_axes=False) for layer in LAYERS}
         for layer in HIDDEN:
             self._layers[layer].visible = False
@@ -190,11 +188,10 @@ class AvatarScene:
     def skeleton(self, layer: str, skeleton: Skeleton) -> None:
         """`body`, `truth` or `matched` gets this skeleton's shape."""
         known = self._bodies.get(layer)
-        if known is not None:
-            if known.skeleton.hash == skeleton.hash:
-                return
-            known.remove()
+        if known is not None and known.skeleton.hash == skeleton.hash:
+            return
         color, opacity = {"body": (self._color, None), "truth": (GHOST, 0.75), "matched": (MATCHED, 0.35)}[layer]
+        # In the old one's place, by its name: a page from which a skinned mesh is removed goes white (viser 1.1).
         self._bodies[layer] = Body(self._server, f"/{self.name}/{layer}/skin", skeleton, color, opacity)
 
     def body(self, layer: str, pose: AvatarPose) -> None:
@@ -290,11 +287,13 @@ class AvatarScene:
             return
         known[0].points, known[1].points = lines, arrows
 
-    def remove(self) -> None:
-        for layer in self._layers.values():
-            layer.remove()
-        if self._label is not None:
-            self._label.remove()
+    def leave(self) -> None:
+        """Hidden and kept, for a skinned mesh cannot be removed."""
+        self._root.visible = False
+        self._trail.clear()
+
+    def come_back(self) -> None:
+        self._root.visible = True
 
     def _make_trackers(self) -> list[Any]:
         shapes = [meshes.headset(), meshes.controller(1.0), meshes.controller(-1.0)] + [meshes.puck()] * 3

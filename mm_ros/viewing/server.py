@@ -1,0 +1,23 @@
+"""viser's web server, at the port that was asked for."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from mm_ros.core.errors import MmRosError
+
+
+def serve(host: str, port: int) -> Any:
+    try:
+        import viser
+    except ImportError:
+        raise MmRosError("the viewer needs viser: pip install 'mm_ros[viewer]'") from None
+    with socket.socket() as probe:  # viser would take another port in silence
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            why = error.strerror
+            raise MmRosError(f"cannot serve the page at {host}:{port} ({why}); choose another port") from None
+    return viser.ViserServer(host, port, verbose=False)
