@@ -153,7 +153,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "motion_matcher",
-        ("trajectory", "calibration"),
+        ("trajectory", "landmarks", "calibration"),
         ("matched_pose", "match", "skeleton"),
         ("mm_ros.core.matcher:MatcherSettings", "mm_ros.nodes.motion_matcher:DatabaseSettings"),
         "search, play, root control",

@@ -258,7 +258,7 @@ def test_a_layout_survives_yaml(tmp_path: Path):
         ("{name: a, kind: joint_position, joint: LeftTo}", "joint 'LeftTo' does not exist. Joints: root, hips"),
         ("{name: a, kind: spin}", "kind 'spin' is not among trajectory_position"),
         ("{name: a, kind: joint_position, colour: red}", "'colour' is unknown. Keys: name, kind"),
-        ("{name: a, kind: joint_position, times: [0.1, 0.2]}", "times belong to trajectory features only"),
+        ("{name: a, kind: joint_position, times: [0.1, 0.2]}", "a joint_position has no times"),
         ("{name: a}", "a feature needs 'name' and 'kind'"),
         ("{name: a, kind: function}", "needs 'function' and 'width'"),
     ],

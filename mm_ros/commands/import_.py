@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--draft-map", type=output_file, metavar="YAML", help="write a draft of such a map for the first file, and stop"
     )
     parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout instead of the usual 27 numbers")
+    parser.add_argument(
+        "--leading-foot", action="store_true", help="a camera may tell which foot leads: two more numbers"
+    )
     parser.add_argument("--up", metavar="AXIS", help="X+, X-, Y+, Y-, Z+ or Z- (else found out)")
     parser.add_argument("--unit", type=float, metavar="M", help="metres in one unit of the files (else found out)")
     parser.add_argument(
@@ -60,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from mm_ros.core.features import default_layout, with_leading_foot
     from mm_ros.io.features import read_layout
     from mm_ros.io.importing import find_files, import_files
     from mm_ros.io.importing.report import short_report, write_report
@@ -70,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
         raise MmRosError(f"--rate: expected 1 to 1000 Hz, came {args.rate:g}")
     if args.draft_map is not None:
         return _draft(find_files(args.paths)[0], args.draft_map)
-    layout = read_layout(args.features) if args.features is not None else None
+    layout = read_layout(args.features) if args.features is not None else default_layout()
+    if args.leading_foot:
+        layout = with_leading_foot(layout)
     progress = Progress(args.quiet)
     found = import_files(args.paths, _options(args), progress)
     progress.end()

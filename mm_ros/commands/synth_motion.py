@@ -18,6 +18,7 @@ HELP = "make procedural motion capture: BVH files, or a database"
 EXAMPLE = """examples:
   mm_ros synth motion -o walks                 a folder of BVH files
   mm_ros synth motion -o walks.mmdb --seed 3   a database of other people's walks
+  mm_ros synth motion -o seen.mmdb --leading-foot      … that a camera tells which foot leads
   mm_ros synth motion -o user --user 120       two minutes of the synthetic user
 """
 
@@ -31,12 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--user", metavar="SECONDS", type=seconds, default=0.0, help="the synthetic user instead of walks"
     )
     parser.add_argument("--no-mirror", action="store_true", help="left turns and left steps only")
+    parser.add_argument(
+        "--leading-foot", action="store_true", help="a database whom a camera may tell which foot leads"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     new_folder(args.output)
+    if args.leading_foot and args.output.suffix != ".mmdb":
+        raise MmRosError(f"--leading-foot is a matter of databases; expected an output NAME.mmdb, came {args.output}")
     if args.seed < 0:
         raise MmRosError(f"--seed: expected 0 or more, came {args.seed}")
     clips = _clips(args)
@@ -64,13 +70,15 @@ def _clips(args: argparse.Namespace) -> list[Clip]:
 
 
 def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
+    from mm_ros.core.features import default_layout, with_leading_foot
     from mm_ros.io.build import BuildOptions, build_database
     from mm_ros.io.database import write_database
 
     options = BuildOptions(
         plant_feet=False, licence="procedural, made by mm_ros itself", progress=_progress(args.quiet)
     )
-    write_database(build_database(clips, options=options), args.output)
+    layout = with_leading_foot(default_layout()) if args.leading_foot else default_layout()
+    write_database(build_database(clips, layout, options), args.output)
 
 
 def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:

@@ -66,6 +66,7 @@ class Avatar:
     def watch(self, landmarks: Landmarks) -> None:
         """A camera's picture; it counts from the next step on."""
         self.fusion.watch(landmarks)
+        self.matcher.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """None for a sample that comes late or twice. `facing`, when given, stands in for the predicted one."""

@@ -11,7 +11,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import central_difference
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.features import Feature, FeatureLayout
+from mm_ros.core.features import LEADING_FOOT, Feature, FeatureLayout
 from mm_ros.core.types import F32, F64
 
 Array = Any
@@ -34,6 +34,10 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64) -
         return rot.rotate(back, positions[:, clip.skeleton.index(f.joint)] - positions[:, 0])
     if f.kind == "joint_velocity":
         return rot.rotate(back, central_difference(positions[:, clip.skeleton.index(f.joint)], clip.rate))
+    if f.kind == LEADING_FOOT:
+        left, right = (positions[:, clip.skeleton.index(name)] for name in ("left_foot", "right_foot"))
+        ahead = rot.rotate(back, left - right)[:, :1]
+        return np.concatenate([at_time(ahead, t * clip.rate, grow=False) for t in f.times], axis=1)
     j = clip.skeleton.index(f.joint)
     blocks = []
     for t in f.times:

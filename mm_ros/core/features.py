@@ -5,24 +5,34 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import F32
 
-KINDS = {  # kind → (numbers an entry, belongs to the trajectory)
-    "trajectory_position": (2, True),
-    "trajectory_direction": (2, True),
-    "joint_position": (3, False),
-    "joint_velocity": (3, False),
-    "function": (1, False),
+
+class Kind(NamedTuple):
+    numbers: int  # an entry
+    trajectory: bool = False  # belongs to it: asked for by the wish
+    timed: bool = False  # an entry for each of its times
+
+
+LEADING_FOOT = "leading_foot"
+KINDS = {
+    "trajectory_position": Kind(2, trajectory=True, timed=True),
+    "trajectory_direction": Kind(2, trajectory=True, timed=True),
+    "joint_position": Kind(3),
+    "joint_velocity": Kind(3),
+    LEADING_FOOT: Kind(1, timed=True),  # left foot before the right one [m]; asked for by a camera, else without weight
+    "function": Kind(1),
 }
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One block of the feature vector, in root space. `times` (s; negative is past) only for trajectory kinds."""
+    """One block of the feature vector, in root space. `times` (s; negative is past) only for kinds that have them."""
 
     name: str
     kind: str
@@ -40,11 +50,11 @@ class Feature:
 
     @property
     def size(self) -> int:
-        return (self.width or KINDS[self.kind][0]) * len(self.times)
+        return (self.width or KINDS[self.kind].numbers) * len(self.times)
 
     @property
     def is_trajectory(self) -> bool:
-        return KINDS[self.kind][1]
+        return KINDS[self.kind].trajectory
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,7 @@ class FeatureLayout:
         for f in self.features:
             per = f.size // len(f.times)
             for t in f.times:
-                at = f"@{t:g}s" if f.is_trajectory else ""
+                at = f"@{t:g}s" if KINDS[f.kind].timed else ""
                 out += [f"{f.name}{at}.{axes[i] if per <= 3 else i}" for i in range(per)]
         return tuple(out)
 
@@ -120,3 +130,8 @@ def default_layout() -> FeatureLayout:
     )
     assert layout.size == 27
     return layout
+
+
+def with_leading_foot(layout: FeatureLayout, weight: float = 4.0) -> FeatureLayout:
+    """With a camera's hint which foot leads (core/leading_foot.py): 0.2 s ago, as pictures are late, and before."""
+    return FeatureLayout((*layout.features, Feature(LEADING_FOOT, LEADING_FOOT, times=(-0.4, -0.2), weight=weight)))

@@ -18,7 +18,8 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.facing_filter import FacingFilter
 from mm_ros.core.jit import njit
 from mm_ros.core.landmark_camera import Camera, Expected, Measurement
-from mm_ros.core.landmark_timing import FACING, SEEN, LatencyEstimator, TrackerHistory
+from mm_ros.core.landmark_offsets import Offsets
+from mm_ros.core.landmark_timing import FACING, SEEN, TURNS, LatencyEstimator, TrackerHistory
 from mm_ros.core.landmarks import COUNT, Landmarks
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.timeline import DROP, RESET, Timeline, is_identity
@@ -55,9 +56,10 @@ class FusionSettings(Settings):
     camera_halflife: float = setting(20.0, "what was seen of where the camera stands fades", "s", 1.0, 600.0)
     latency: float = setting(0.0, "landmarks are older than their stamps, until it is measured", "s", -0.1, 0.5)
     measure_latency: bool = setting(True, "latency from the motion of the hands")
+    learn_offsets: bool = setting(True, "where nose and wrists sit on the devices is learned; else as calibrated")
     min_confidence: float = setting(0.5, "pictures less sure to show a person do not count", "", 0.0, 1.0)
     error_lasts: float = setting(2.0, "how long the network stays wrong in the same way", "s", 0.05, 60.0)
-    network_doubt: float = setting(1.3, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
+    network_doubt: float = setting(0.8, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
     camera_bias: float = setting(0.08, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
     correction_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
 
@@ -91,6 +93,7 @@ class FusionStage:
         self._watched = False  # by a camera, ever: until then nothing of it is paid for
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
+        self.offsets = Offsets()
         self.camera = Camera(s.camera_halflife, s.field_of_view, None if s.find_pitch else s.camera_pitch)
         self.timing = LatencyEstimator(s.latency)
 
@@ -111,6 +114,7 @@ class FusionStage:
             "camera_pitch_deg": f"{math.degrees(c.pitch):.1f}",
             "camera_sigma_deg": f"{math.degrees(min(c.sigma, math.pi)):.1f}",
             "camera_latency_ms": f"{self.timing.latency_s * 1e3:.0f}" + ("" if self.timing.known else " (assumed)"),
+            "landmark_offsets_cm": " ".join(f"{100 * d:.0f}" for d in np.linalg.norm(self.offsets.value, axis=1)),
             "landmark_noise_cm": " ".join(f"{100 * n:.1f}" for n in c.noise),
             "landmarks_refused": str(c.rejected),
             "landmarks_flipped": str(c.flipped),
@@ -146,10 +150,11 @@ class FusionStage:
         if not is_identity(frame.new_from_old):
             yaw = float(rot.yaw_of(frame.new_from_old[3:]))
             self._history.carry(yaw, frame.new_from_old[:3])
-            self.camera.carry(yaw)
+            self.camera.carry(yaw, frame.new_from_old[:3])
         if self._watched:
             carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
-            self._history.push(t, self._points, (frame.state[:3] == TRACKED).astype(np.float64), predicted.yaw)
+            tracked = (frame.state[:3] == TRACKED).astype(np.float64)
+            self._history.push(t, self._points, tracked, predicted.yaw, frame.rotations[:3])
         doubt = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
         self._filter.predict(dt, doubt, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
         while self._waiting:
@@ -188,7 +193,12 @@ class FusionStage:
             return
         facing = float(then[FACING])
         expected = Expected(facing + self._filter.error, math.sqrt(self._filter.variance(s.camera_bias + 0.2)))
-        told = self.camera.see(t, seen, then[:SEEN].reshape(3, 3), then[SEEN:FACING], expected)
+        carried, rotations = then[:SEEN].reshape(3, 3), rot.normalize(then[TURNS:].reshape(3, 4))
+        points = carried + rot.rotate(rotations, self.offsets.value) if s.learn_offsets else carried
+        told = self.camera.see(t, seen, points, then[SEEN:FACING], expected)
+        if self.camera.taken is not None and s.learn_offsets:
+            found, w, dt = self.camera.taken
+            self.offsets.learn(rotations, carried, found, w, self.camera.point_variance, dt)
         if told is None:
             return
         sigma = told.sigma * self._doubted(told, facing, t)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mm_ros.core import landmark_alignment as la
-from mm_ros.core.landmarks import LEFT_HIP, LEFT_SHOULDER, RIGHT_HIP, RIGHT_SHOULDER, SWAPPED, Landmarks
+from mm_ros.core.landmark_place import Place
+from mm_ros.core.landmarks import LEFT_HIP, LEFT_SHOULDER, NOSE, RIGHT_HIP, RIGHT_SHOULDER, SWAPPED, Landmarks
 from mm_ros.core.rotations import wrap_angle
 from mm_ros.core.types import F32, F64
 
@@ -16,6 +17,7 @@ LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
 TRUNK_NOISE = 0.6  # of hips and shoulders, against that of nose and wrists by which it is known
 TWIST = 0.05  # rad; hips and shoulders of a person who moves differ by so much
 NOISE_LASTS_S = 0.4  # errors of neighbouring pictures are alike
+TURN_LASTS_S = 2.0  # twice as long as the whole body is seen turned in the same way
 NOISE_HALFLIFE_S = 6.0
 NOISE_BELIEVED_S = 1.0  # what is assumed at the start counts like so long a time of watching
 NOISE_START = (0.08, 0.04, 0.04)  # m: along the sight, across it, in height
@@ -28,7 +30,8 @@ TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; the estimator see
 FLIP_PENALTY = 6.0  # one picture in twenty, as −2 log p
 FAR_OFF = 9.0  # a facing far from the expected one counts against a picture, but no more than this
 CLEAR = 3.0  # a flip has to be better than the next best by so much
-UNSURE = 0.35  # rad; a camera known no better tells nothing yet
+UNSURE = 0.2  # rad; a camera known no better tells nothing yet
+SURELY_PLACED = 0.06  # rad; so sure of its yaw by the place alone, it need not be proved by the hands
 LOST_AFTER_S = 3.0  # of pictures that do not fit: the camera has been moved
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # what shift and yaw that fit best take away of three points' miss
 FLIP_AT_MOST_S = 0.5
@@ -80,23 +83,45 @@ class Camera:
         self.rejected = self.flipped = 0
         self.turn, self._heard_s = TURN_START, 0.0
         self._h, self._spread, self._missed, self._strange_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
+        self._watched_s = 0.0
         self._last: float | None = None
+        self.place = Place()
+        self._placed_variance = math.inf
+        self.taken: tuple[F64, F64, float] | None = None  # of the last picture, unless it was refused or flipped
 
     @property
     def sigma(self) -> float:
-        """Of the yaw: noise of the points against how far apart they were, for as long as it has been watched."""
-        variance = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
-        return math.sqrt(variance * NOISE_LASTS_S / self._spread) if self._spread > 1e-9 else math.pi
+        """Of the yaw."""
+        variance = 1 / (1 / self._aligned_variance + 1 / self._placed_variance)
+        return min(math.sqrt(variance), math.pi)
+
+    @property
+    def _aligned_variance(self) -> float:
+        """By nose and wrists: their noise against how far apart they were, and the whole body seen turned, for as long
+        as it has been watched."""
+        if self._spread <= 1e-9:
+            return 1e6
+        noise2 = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
+        return noise2 * NOISE_LASTS_S / self._spread + self.turn**2 * TURN_LASTS_S / max(self._watched_s, 0.1)
+
+    @property
+    def point_variance(self) -> float:
+        """Of nose or wrist, watched for a second [m² s]."""
+        return float((self.noise**2).mean()) * NOISE_LASTS_S
 
     @property
     def known(self) -> bool:
-        return self.sigma < UNSURE and self._missed < UNEXPLAINED * self._spread
+        """Well enough to tell something, and about the user: by the hands, or by where the user is seen."""
+        placed = self._placed_variance < SURELY_PLACED**2
+        fits = self._missed < UNEXPLAINED * self._spread or placed
+        return self.sigma < UNSURE and fits and not self.place.scattered(self.yaw)
 
-    def carry(self, yaw: float) -> None:
+    def carry(self, yaw: float, shift: F64) -> None:
         """The room has turned under the user, and with it the camera."""
         c, s = math.cos(yaw), math.sin(yaw)
         self._h = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ self._h
         self.yaw += yaw
+        self.place.carry(yaw, shift)
 
     def levelled(self, positions: F64) -> F64:
         out = np.empty((3, 3))
@@ -106,11 +131,18 @@ class Camera:
     def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
         """`room` (3, 3), `tracked` (3,): nose and wrists by the trackers when the picture was taken."""
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
-        self._last = t
+        self._last, self.taken = t, None
         ray = self._ray(seen)
-        readings = self._readings(seen, ray, la.visible(seen.visibility) * tracked)
+        w = la.visible(seen.visibility) * tracked
+        readings = self._readings(seen, ray, w)
+        slope = self._slope(seen) if w[0] > 0 else None
         if not self.known:
+            self._stand(slope, room, dt)
             self._learn(readings[0], self._fit(readings[0], room, ray), room, dt)
+            return None
+        if slope is not None and self.place.elsewhere(room[0], slope, self.yaw):
+            self.rejected += 1
+            self._wonder(dt)
             return None
         fits = [self._fit(reading, room, ray) for reading in readings]
         k = self._judge(readings, fits, expected)
@@ -124,13 +156,25 @@ class Camera:
                 return None
         else:
             self._strange_s = max(self._strange_s - 2 * dt, 0.0)
+            self._stand(slope, room, dt)
             self._learn(readings[k], fits[k], room, dt)
+            self.taken = self._in_room(readings[k].points), readings[k].w, dt
         return self._facing(readings[k].points, seen.visibility, ray, fits[k])
 
     def _ray(self, seen: Landmarks) -> float:
         if self.field_of_view <= 0:
             return 0.0
         return la.ray_yaw(float(seen.image[LINES, 0].mean()), self.field_of_view)
+
+    def _slope(self, seen: Landmarks) -> float | None:
+        """Of the nose's ray, to the left, in the camera's axes; None where the field of view is unknown."""
+        if self.field_of_view <= 0:
+            return None
+        return (1 - 2 * float(seen.image[NOSE, 0])) * math.tan(self.field_of_view / 2)
+
+    def _stand(self, slope: float | None, room: F64, dt: float) -> None:
+        if slope is not None:
+            self.place.learn(room[0], slope, dt, self.halflife_s)
 
     def _readings(self, seen: Landmarks, ray: float, w: F64) -> tuple[Picture, Picture, Picture]:
         """As it came; left for right; a back for a front: left for right and the depth turned round."""
@@ -191,10 +235,17 @@ class Camera:
         self._spread = keep * self._spread + spread
         if self.fixed_pitch is None:
             self.pitch = la.best_pitch(self._h, -STEEPEST, STEEPEST)
-        self.yaw = la.best_yaw(self._h, self.pitch)
+        self._watched_s = keep * self._watched_s + dt
+        self._turn_to(la.best_yaw(self._h, self.pitch))
         deep, across, *_ = la.residuals(room, points, w, self.yaw, self.pitch, 0.0)
         self._missed = keep * self._missed + (deep + across) * float(w.sum()) * dt
         self._listen(fit, dt)
+
+    def _turn_to(self, aligned: float) -> None:
+        """The yaw by nose and wrists, and the one by the place, each as sure as it is."""
+        placed, self._placed_variance = self.place.yaw(aligned)
+        share = self._aligned_variance / (self._aligned_variance + self._placed_variance)
+        self.yaw = aligned + share * (placed - aligned)
 
     def _listen(self, fit: Fit, dt: float) -> None:
         """How noisy the estimator is: each point, and the body as a whole."""
@@ -205,6 +256,12 @@ class Camera:
         certain = TURN_START**2 / (TURN_START**2 + fit.variance)
         turn2 = self.turn**2 + share * certain * (min(fit.turn**2, 1.0) - fit.variance - self.turn**2)
         self.turn = math.sqrt(min(max(turn2, TURN_FLOOR**2), TURN_CEILING**2))
+
+    def _in_room(self, points: F64) -> F64:
+        """(3, 3) nose and wrists, in the room's axes."""
+        out = np.empty((3, 3))
+        la.turned(la.three(points), self.yaw, self.pitch, out)
+        return out
 
     def _lines(self, points: F64) -> F64:
         """(2, 2): right to left over hips and shoulders, in the room's floor."""

@@ -100,6 +100,7 @@ def simulate_landmarks(
     told = _told(seen, visibility, options, rng)
     turn = _flips(told, visibility, len(times), options, rng)
     lost = rng.random(len(times)) < options.lost
+    image = image + _image_noise(seen, image, options, rng)
     out = []
     for i in np.flatnonzero(~lost):
         taken = start_ns + round(times[i] * 1e9)
@@ -175,6 +176,13 @@ def _told(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Gene
     slow = wander(len(out), COUNT * 3, o.lasts_s * o.rate, rng).reshape(len(out), COUNT, 3)
     out += worse * size * (0.9 * slow + 0.44 * rng.normal(size=out.shape))
     return np.asarray(out if o.perspective else rot.rotate(rot.inverse(to_ray), out))
+
+
+def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F32:
+    """What `noise_m` is at the person, in the picture."""
+    wide = 2 * math.tan(o.field_of_view / 2) * np.maximum(seen[..., :1], 0.05)
+    slow = wander(len(image), COUNT * 2, o.lasts_s * o.rate, rng).reshape(image.shape)
+    return np.asarray(o.noise_m * slow / wide * (1.0, o.aspect), np.float32)
 
 
 def _flips(told: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:

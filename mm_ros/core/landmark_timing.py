@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_ros.core import rotations as rot
 from mm_ros.core.jit import njit
 from mm_ros.core.landmark_alignment import POINTS
 from mm_ros.core.types import F64
 
 KEPT = 160  # samples: 1.1 s at 144 Hz
-COLUMNS = 3 * POINTS + POINTS + 1  # points, whether each is seen, facing
-SEEN, FACING = 3 * POINTS, 4 * POINTS
+SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
+COLUMNS = TURNS + 4 * POINTS  # points, whether each is seen, facing, rotations of the devices
 
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35  # up to 0.4 s; a stamp is hardly ever before its picture
 SIGNALS = 5
@@ -57,16 +58,18 @@ class TrackerHistory:
     def clear(self) -> None:
         self.newest, self.count = -1, 0
 
-    def push(self, t: float, points: F64, seen: F64, facing: float) -> None:
-        """`facing` is kept unwrapped, so that it can be interpolated."""
+    def push(self, t: float, points: F64, seen: F64, facing: float, rotations: F64) -> None:
+        """`facing` is kept unwrapped and `rotations` (3, 4) on one side, so that they can be interpolated."""
         if self.count:
             last = self.rows[self.newest, FACING]
             facing = last + (facing - last + np.pi) % (2 * np.pi) - np.pi
+            before = self.rows[self.newest, TURNS:].reshape(POINTS, 4)
+            rotations = np.where((before * rotations).sum(1, keepdims=True) < 0, -rotations, rotations)
         self.newest = (self.newest + 1) % KEPT
         self.count = min(self.count + 1, KEPT)
         self.times[self.newest] = t
         row = self.rows[self.newest]
-        row[:SEEN], row[SEEN:FACING], row[FACING] = points.ravel(), seen, facing
+        row[:SEEN], row[SEEN:FACING], row[FACING], row[TURNS:] = points.ravel(), seen, facing, rotations.ravel()
 
     def at(self, t: float) -> F64 | None:
         found = at_time(self.times, self.rows, self.newest, self.count, t, self._row)
@@ -79,6 +82,8 @@ class TrackerHistory:
         points = self.rows[:, :SEEN].reshape(KEPT, POINTS, 3)
         self.rows[:, :SEEN] = (points @ turn.T + shift).reshape(KEPT, SEEN)
         self.rows[:, FACING] += yaw
+        rotations = self.rows[:, TURNS:].reshape(KEPT, POINTS, 4)
+        self.rows[:, TURNS:] = rot.multiply(rot.from_yaw(yaw), rotations).reshape(KEPT, -1)
 
 
 @njit

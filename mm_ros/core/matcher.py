@@ -10,6 +10,8 @@ import numpy as np
 from mm_ros.core.band_choice import BandChoice
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.landmarks import Landmarks
+from mm_ros.core.leading_foot import LeadingFoot
 from mm_ros.core.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.core.pose_source import ANY_HEIGHT, Ask, PoseSource, SearchSource
 from mm_ros.core.query import QueryBuilder
@@ -125,6 +127,7 @@ class MatcherStage:
         self._use(settings, database, learned)
         self.control = RootControl(settings)
         self.timeline = Timeline()
+        self.feet = LeadingFoot()
         self.reset()
 
     @property
@@ -147,6 +150,7 @@ class MatcherStage:
     def reset(self) -> None:
         """Forget everything; the next step starts where its wish stands."""
         self.timeline.reset()
+        self.feet.clear()
         self.since_search = 0.0
         self._due = "start"
         self.band = ""
@@ -199,6 +203,11 @@ class MatcherStage:
                 known = ", ".join(database.layout.offsets)
                 raise MmRosError(f"weights: feature '{name}' is not in the layout. Features: {known}")
         return database.layout.column_weights(weights, settings.quality, settings.responsiveness)
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """A camera's picture: a hint which foot leads, where the layout has that feature."""
+        if len(self.source.queries.hint_columns):
+            self.feet.watch(landmarks)
 
     def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
         """The pose for a wish, and why; None for a wish that comes late or twice."""
@@ -266,11 +275,12 @@ class MatcherStage:
         match.query = source.queries.query(wish, self.control.root, self._features())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
+        weights = self._weights_now(wish, match.query)
         mask = self._mask()
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             Ask(
-                match.query, self.weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
+                match.query, weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, wish.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
@@ -285,6 +295,19 @@ class MatcherStage:
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
         self._searched_wish = (self._ahead(wish), wish.yaw)
+
+    def _weights_now(self, wish: Trajectory, query: F32) -> F32:
+        """Nobody who tells which foot leads, or not lately: that does not count."""
+        queries = self.source.queries
+        if not len(queries.hint_columns):
+            return self.weights
+        told = self.feet.at(wish.stamp_ns, queries.hint_times)
+        if told is not None:
+            queries.hint(query, told)
+            return self.weights
+        weights = self.weights.copy()
+        weights[queries.hint_columns] = 0.0
+        return weights
 
     def _mask(self) -> Mask:
         """The tag query and the height band; a band that the tag query leaves empty gives way."""

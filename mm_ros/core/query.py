@@ -9,8 +9,9 @@ import numpy as np
 
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.features import LEADING_FOOT
 from mm_ros.core.jit import njit
-from mm_ros.core.types import F32, Trajectory
+from mm_ros.core.types import F32, F64, Trajectory
 
 
 @njit
@@ -63,6 +64,9 @@ class QueryBuilder:
                     is_direction.append(f.kind == "trajectory_direction")
         self.columns, self.times = np.array(columns, np.int64), np.array(times)
         self.is_direction = np.array(is_direction, np.bool_)
+        hints = [f for f in layout.features if f.kind == LEADING_FOOT]
+        self.hint_times = tuple(t for f in hints for t in f.times)
+        self.hint_columns = np.array([c for f in hints for c in np.r_[layout.offsets[f.name]]], np.int64)
         self.mean = np.asarray(database.feature_mean, np.float32)
         self.std = np.asarray(database.feature_std, np.float32)
         self.pose_columns = np.concatenate(
@@ -85,6 +89,11 @@ class QueryBuilder:
             root, self.scale, self.mean, self.std, out,
         )  # fmt: skip
         return out
+
+    def hint(self, query: F32, left_ahead_m: F64) -> None:
+        """Writes which foot leads (at `hint_times`), as somebody sees it."""
+        at = self.hint_columns
+        query[at] = (left_ahead_m / self.scale - self.mean[at]) / self.std[at]
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
         """A row of another database's features in this one's normalization; the layouts' meaning must be the same."""

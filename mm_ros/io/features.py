@@ -39,9 +39,9 @@ def _feature(path: str | Path, row: Any) -> Feature:
     if not isinstance(times, list) or not times or not all(isinstance(t, int | float) for t in times):
         raise MmRosError(f"{path}: feature '{row['name']}': times: expected a list of seconds, came {times!r}")
     row["times"] = tuple(float(t) for t in times)
-    trajectory = row["kind"] in KINDS and KINDS[row["kind"]][1]
-    if not trajectory and len(times) != 1:
-        raise MmRosError(f"{path}: feature '{row['name']}': times belong to trajectory features only")
+    timed = row["kind"] in KINDS and KINDS[row["kind"]].timed
+    if not timed and len(times) != 1:
+        raise MmRosError(f"{path}: feature '{row['name']}': a {row['kind']} has no times")
     if row["kind"] == "function" and not (row.get("function") and row.get("width")):
         raise MmRosError(f"{path}: feature '{row['name']}': kind 'function' needs 'function' and 'width'")
     try:
@@ -62,7 +62,7 @@ def format_layout(layout: FeatureLayout) -> str:
     rows = []
     for f in layout.features:
         row: dict[str, Any] = {"name": f.name, "kind": f.kind, "joint": f.joint, "weight": f.weight}
-        if f.is_trajectory:
+        if KINDS[f.kind].timed:
             row["times"] = list(f.times)
         if f.kind == "function":
             row |= {"function": f.function, "width": f.width}

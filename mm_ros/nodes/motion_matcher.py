@@ -16,8 +16,14 @@ from mm_ros.core.types import Calibration, still_wish
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
 from mm_ros.io.learned_model import LearnedModel, load_learned
-from mm_ros.msg import Trajectory
-from mm_ros.ros.conversions import avatar_pose_to_ros, match_to_ros, skeleton_to_ros, trajectory_from_ros
+from mm_ros.msg import Landmarks, Trajectory
+from mm_ros.ros.conversions import (
+    avatar_pose_to_ros,
+    landmarks_from_ros,
+    match_to_ros,
+    skeleton_to_ros,
+    trajectory_from_ros,
+)
 from mm_ros.ros.node import AvatarNode
 
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
@@ -50,6 +56,7 @@ class MotionMatcher(AvatarNode):
         self._build()
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trajectory", self._step)
+        self.listen("landmarks", self._see)
         self.start()
 
     def _motion(self, learned: LearnedModel | None) -> MotionDatabase:
@@ -94,6 +101,9 @@ class MotionMatcher(AvatarNode):
             self._match.publish(match_to_ros(match, pose, self._database, self._stage.scale))
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band
+
+    def _see(self, msg: Landmarks) -> None:
+        self._stage.watch(landmarks_from_ros(msg))
 
     def _watch(self) -> None:
         """Before each report of the node's health."""
