@@ -10,6 +10,7 @@ import numpy as np
 from mm_ros.core import quat
 from mm_ros.core.calibration import head_joint_height
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.lean import Lean
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.springs import damp, spring, spring_angle
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
@@ -26,12 +27,6 @@ from mm_ros.core.types import (
     identity_pose,
 )
 
-# How far the hips are behind the centre of the head along the facing, as shares of the standing height of that centre;
-# the head comes down when somebody bends, so its height tells (CMU; figures in docs/matching.md).
-LEAN_UPRIGHT = 0.011
-LEAN_BENT = 0.19  # more, fully bent
-BENT_FROM, BENT_SCALE = 0.035, 0.06  # of the head's drop: where bending begins, and how soon it is full
-LEAN_HALFLIFE_S = 0.15  # a walking head bobs: that is no leaning
 WAIST_HALFLIFE_S = 0.1
 LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
 
@@ -58,12 +53,14 @@ class TrajectoryStage:
     def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
         self.settings, self.times = settings, np.array(times, np.float32)
         self.timeline = Timeline()
+        self.lean = Lean(1.0)
         self.set_calibration(calibration)
         self.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
         self.calibration = calibration
         self.standing = head_joint_height(calibration)
+        self.lean.standing = self.standing
 
     def reset(self) -> None:
         self.timeline.reset()
@@ -72,7 +69,8 @@ class TrajectoryStage:
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
         self.slow, self.across = np.zeros(2), 0.0  # averages: velocity; its part to the left of the facing
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
-        self.lean, self.bending, self.height_ratio = 0.0, 0.0, 1.0
+        self.height_ratio = 1.0
+        self.lean.reset(1.0)
         self.worn = 0.0  # how much the waist tracker counts
         self.waist = np.zeros(2)
 
@@ -87,14 +85,15 @@ class TrajectoryStage:
         self.epoch, self.sigma = trackers.epoch, float(facing.sigma)
         if verdict == CARRY:
             self._carry(trackers.new_from_old)
-        head, velocity = self._head_centre(trackers)
+        head, own = self._head_centre(trackers)
+        velocity = own
         if verdict not in (CARRY, RESET, HOLD) and dt > 0:
             velocity = velocity + self._travel(trackers.new_from_old, dt)
         self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
         if verdict in (RESET, HOLD):
             self._start(velocity, facing.yaw)
         velocity = self._with_waist(dt, trackers, velocity)
-        self._follow(dt, velocity, facing)
+        self._follow(dt, velocity, own, facing)
         return self._wish(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
 
     def stale(self, stamp_ns: int) -> Trajectory:
@@ -102,7 +101,7 @@ class TrajectoryStage:
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
         self.slow, self.across = np.zeros(2), 0.0
         self.yaw_rate = self.turn = 0.0
-        self.stood, self.bending = self._position(), 0.0
+        self.stood, self.lean.rate = self._position(), 0.0
         return self._wish(stamp_ns, identity_pose(), True)
 
     def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
@@ -140,14 +139,11 @@ class TrajectoryStage:
         self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
         self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
         self.slow, self.across = velocity.copy(), float(self._left() @ velocity)
-        self.lean, self.bending = self._lean_now(), 0.0
+        self.lean.settle(self.height_ratio)
         self.stood = self._position()
 
-    def _lean_now(self) -> float:
-        bent = max(0.0, 1.0 - self.height_ratio - BENT_FROM)
-        return (LEAN_UPRIGHT + LEAN_BENT * (1 - math.exp(-bent / BENT_SCALE))) * self.standing
-
-    def _follow(self, dt: float, velocity: F64, facing: BodyOrientation) -> None:
+    def _follow(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
+        """`own`: the head's velocity alone, as the tracker has it."""
         s = self.settings
         self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
         # an uncertain facing follows more slowly: half a radian doubles the half-life
@@ -156,13 +152,12 @@ class TrajectoryStage:
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
         self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
-        leant, self.lean = self.lean, damp(self.lean, self._lean_now(), LEAN_HALFLIFE_S, dt)
-        self.bending = (self.lean - leant) / dt if dt > 0 else 0.0
+        self.lean.step(dt, self.height_ratio, float(self._ahead() @ own), float(self._left() @ own), self.yaw_rate)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:
         """The hips on the floor, behind the head."""
-        guess = self.head - self.lean * self._ahead()
+        guess = self.head - self.lean.now * self._ahead()
         return guess + self.worn * (self.waist - guess) if self.worn > 1e-3 else guess
 
     def _velocity_now(self) -> F64:
@@ -173,7 +168,7 @@ class TrajectoryStage:
     def _moving(self, velocity: F64) -> float:
         """0 while the head only sways or comes forward because the body bends, 1 when the body goes somewhere."""
         s = self.settings
-        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.bending * self._ahead())))
+        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._ahead())))
         away = math.hypot(*(self._position() - self.stood))
         left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
         return max(_ramp(speed, s.still_speed, s.moving_speed), left)
