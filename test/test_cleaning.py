@@ -8,12 +8,13 @@ from bvh_dialects import walk, walks
 from scipy.signal import savgol_filter
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.bands import band_index, find_bands
+from mm_ros.core.bands import band_index, bands_of_frames, find_bands
 from mm_ros.core.cleaning import (
     RootSettings,
     continuous,
     cubic,
     facing_yaw,
+    mended_ankles,
     mirror,
     odd_frames,
     resample,
@@ -222,6 +223,33 @@ def test_bands_lie_between_heaps_of_heights():
         "crouch", "medium_bend", "slight_bend", "upright", "tip_toe",
     ]  # fmt: skip
     assert bands[0].low == -np.inf and bands[-1].high == np.inf
+
+
+def test_one_bent_over_on_tiptoe_is_not_upright():
+    bands = find_bands(np.random.default_rng(0).uniform(0.6, 1.1, 20_000))
+    straight, bent = np.zeros(120), np.full(120, np.radians(40))
+    for ratio, torso, name in (
+        (0.98, straight, "upright"), (0.98, bent, "slight_bend"),
+        (1.05, bent, "slight_bend"), (0.8, bent, "medium_bend"),
+    ):  # fmt: skip
+        index = bands_of_frames(np.full(120, ratio), torso, 60.0, bands)
+        assert {bands[int(i)].name for i in index} == {name}
+    everything = find_bands(np.full(5000, 0.97))
+    assert (bands_of_frames(np.full(120, 0.98), bent, 60.0, everything) == 0).all()
+
+
+def test_feet_that_point_backward_for_a_moment_are_mended():
+    clip = walk()
+    wrong = clip.rotations.copy()
+    half_turn = np.array([0.0, 0.0, 0.0, 1.0])
+    wrong[40:48, LEFT_FOOT] = rot.multiply(wrong[40:48, LEFT_FOOT].astype(float), half_turn)
+    mended = mended_ankles(replace(clip, rotations=wrong))
+    away = rot.log(rot.multiply(rot.inverse(clip.rotations.astype(float)), mended.rotations.astype(float)))
+    assert np.abs(away).max() < 0.35  # near what it was
+    assert (mended.rotations[:30] == clip.rotations[:30]).all() and (mended.rotations[60:] == clip.rotations[60:]).all()
+    assert (mended_ankles(clip).rotations == clip.rotations).all()
+    wrong[20:, LEFT_FOOT] = rot.multiply(clip.rotations[20:, LEFT_FOOT].astype(float), half_turn)
+    assert (mended_ankles(replace(clip, rotations=wrong)).rotations == wrong).all()  # no moment: left alone
 
 
 def test_poor_bands_join_their_neighbours():

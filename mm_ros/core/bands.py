@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.core.cleaning import odd_frames, savitzky_golay
 from mm_ros.core.database import MotionDatabase
+from mm_ros.core.skeleton import HIPS, NECK
 from mm_ros.core.types import F64
 
 Array = Any
@@ -18,6 +19,8 @@ NAMES = ("crouch", "medium_bend", "slight_bend", "upright", "tip_toe")
 # straight has 1.0, who walks 0.97 to 0.98: the last limit must leave both upright.
 USUAL_LIMITS = (0.75, 0.87, 0.94, 1.014)
 _SEARCHED = (0.025, 0.025, 0.015, 0.006)
+STRAIGHT = ("upright", "tip_toe")
+BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
 
 
 class Band(NamedTuple):
@@ -64,6 +67,21 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
 
 def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
     return np.asarray(np.searchsorted([b.high for b in bands[:-1]], ratios, side="right"), np.int64)
+
+
+def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[Band]) -> NDArray[np.int64]:
+    """One clip's. `torsos`: angle to the vertical, rad. Somebody bent over on tiptoe has the head as high as one who
+    stands (CMU's 136_05 to 08), and yet is not upright."""
+    index = band_index(smooth_ratios(ratios, rate), bands)
+    highest = sum(b.name not in STRAIGHT for b in bands) - 1
+    bent = smooth_ratios(torsos, rate) > BENT_TORSO
+    return np.where(bent & (highest >= 0), np.minimum(index, highest), index)
+
+
+def torso_angles(positions: Array) -> F64:
+    """Of the line from hips to neck, (F, J, 3) → (F,) rad."""
+    line = np.asarray(positions[:, NECK], np.float64) - positions[:, HIPS]
+    return np.asarray(np.arctan2(np.linalg.norm(line[:, :2], axis=-1), line[:, 2]))
 
 
 def smooth_ratios(ratios: Array, rate: float) -> F64:

@@ -16,10 +16,14 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.skeleton import HIPS, MIRROR, Skeleton
+from mm_ros.core.skeleton import HIPS, LEFT_FOOT, MIRROR, RIGHT_FOOT, Skeleton
 from mm_ros.core.types import F64
 
 Array = Any
+
+FARTHEST_ANKLE = 1.4  # rad from standing: no ankle goes there, a toe marker that was mistaken does
+FASTEST_ANKLE = 15.0  # rad/s: the way there and back, which the samples before and after share
+LONGEST_MISTAKE_S = 0.3  # longer ones are how the skeleton is, or nothing to guess
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,42 @@ def resample(clip: Clip, rate: float) -> Clip:
         rotations=spherical(clip.rotations, at).astype(np.float32),
         tags=tuple((n, round(a * factor), min(round(b * factor), len(at))) for n, a, b in clip.tags),
     )
+
+
+def mended_ankles(clip: Clip) -> Clip:
+    """Feet that point backward for some frames (CMU's subject 104, in each jog) go straight from before to after."""
+    rotations = clip.rotations.copy()
+    for joint in (LEFT_FOOT, RIGHT_FOOT):
+        wrong = _wrong_ankles(clip.rotations[:, joint].astype(np.float64), clip.rate)
+        good = np.flatnonzero(~wrong)
+        if wrong.any() and len(good):
+            at = np.interp(np.flatnonzero(wrong), good, np.arange(len(good), dtype=np.float64))
+            rotations[wrong, joint] = spherical_line(clip.rotations[good, joint], at)
+    return replace(clip, rotations=rotations)
+
+
+def _wrong_ankles(q: F64, rate: float) -> Any:
+    """(F,) the frames too far from standing, and those on the way there and back."""
+    wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
+    if not wrong.any():
+        return wrong
+    fast = np.linalg.norm(rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:])), axis=-1) * rate > FASTEST_ANKLE
+    for i in np.flatnonzero(fast):  # forward, then backward: a frame that a quick step joins to a wrong one is wrong
+        wrong[i + 1] |= wrong[i]
+    for i in np.flatnonzero(fast)[::-1]:
+        wrong[i] |= wrong[i + 1]
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], wrong, [0]]).astype(np.int8)))
+    for first, stop in edges.reshape(-1, 2):
+        wrong[first:stop] &= (stop - first) / rate <= LONGEST_MISTAKE_S
+    return wrong
+
+
+def spherical_line(q: Array, at: F64) -> F64:
+    """Slerp between the rotations of axis 0 at fractional frames."""
+    q = continuous(np.asarray(q, np.float64))
+    i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
+    j = np.minimum(i + 1, len(q) - 1)
+    return np.asarray(rot.normalize(_slerp(q[i], q[j], (at - i).reshape((-1,) + (1,) * (q.ndim - 1)))))
 
 
 def mirror_skeleton(skeleton: Skeleton) -> Skeleton:

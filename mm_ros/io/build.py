@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.bands import band_index, bands_to_plain, find_bands, smooth_ratios
-from mm_ros.core.cleaning import continuous, mirror, resample, symmetric_skeleton
+from mm_ros.core.bands import bands_of_frames, bands_to_plain, find_bands, smooth_ratios, torso_angles
+from mm_ros.core.cleaning import continuous, mended_ankles, mirror, resample, symmetric_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import ContactSettings, central_difference, contacts_of
 from mm_ros.core.database import MotionDatabase
@@ -45,6 +45,7 @@ class _Piece:
     velocities: Array
     angular: Array
     ratio: Array
+    torso: Array
     features: Array
 
 
@@ -86,14 +87,15 @@ def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -
 def _piece(
     clip: Clip, skeleton: Skeleton, layout: FeatureLayout, options: BuildOptions
 ) -> tuple[_Piece, dict[str, Any]]:
-    clip = onto_skeleton(resample(clip, options.rate), skeleton)
+    clip = onto_skeleton(resample(mended_ankles(clip), options.rate), skeleton)
     touching = contacts_of(clip, options.contacts)
     if options.plant_feet:
         clip = plant_feet(clip, touching)
     velocities, angular = local_velocities(clip)
     positions, _ = clip.globals()
     ratio = positions[:, HEAD, 2] / skeleton.head_height
-    piece = _Piece(clip, touching, velocities, angular, ratio, feature_values(clip, layout))
+    torso = torso_angles(positions)
+    piece = _Piece(clip, touching, velocities, angular, ratio, torso, feature_values(clip, layout))
     return piece, feet_figures(clip, touching)
 
 
@@ -185,7 +187,7 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
         out = np.zeros(len(p.clip), np.uint64)
         for name, flags in own:
             out[flags] |= bit[name]
-        index = band_index(smooth_ratios(p.ratio, options.rate), bands)
+        index = bands_of_frames(p.ratio, p.torso, options.rate, bands)
         out |= np.array([bit[f"band_{b.name}"] for b in bands], np.uint64)[index]
         columns.append(out)
     return names_all, np.concatenate(columns)
