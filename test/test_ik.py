@@ -47,3 +47,35 @@ def test_bend_limits() -> None:
     assert ik.bend_limits(0.4, 0.3, 0.0) == pytest.approx(0.7)
     assert ik.bend_limits(0.4, 0.3, np.pi / 2) == pytest.approx(0.5)
     assert ik.bend_limits(0.4, 0.3, np.pi) == pytest.approx(0.1)
+
+
+STRAIGHT = ((0.0, 0.0, -0.45), (0.0, 0.0, -0.40))
+THIGHS = [
+    quat.mul(quat.from_yaw(yaw), quat.mul(quat.about((0.0, 1.0, 0.0), pitch), quat.about((1.0, 0.0, 0.0), roll)))
+    for yaw in (0.0, 1.0, 3.0, -2.0)
+    for pitch in (-1.2, 0.0, 0.4)
+    for roll in (-0.4, 0.0, 0.3)
+]
+
+
+@pytest.mark.parametrize("thigh", THIGHS)
+@pytest.mark.parametrize("aside", [0.0, 0.02, -0.02])
+def test_a_straight_leg_bends_about_its_hinge_and_its_plane_never_flips(thigh: quat.Quat, aside: float) -> None:
+    """The leg of the pose is straight to the last digit, so the triangle has no plane; the target comes nearer from
+    the leg's whole length on, also a little to either side of the line."""
+    root, hinge = (0.0, 0.0, 0.0), quat.rotate(thigh, KNEE)
+    end = quat.rotate(thigh, (0.0, 0.0, -0.85))
+    normals, bends = [], []
+    for length in np.concatenate([[0.85], np.geomspace(0.8499999, 0.5, 60)]):
+        line = quat.unit(quat.rotate(thigh, (0.3 * aside, aside, -0.85)), root)
+        target = quat.scale(line, float(length))
+        n = ik.swung_normal(root, end, hinge, target)
+        a, b, middle = ik.bend_two(root, target, n, *STRAIGHT, KNEE)
+        assert np.isfinite([*a, *b, *middle]).all()
+        assert quat.add(middle, quat.rotate(b, STRAIGHT[1])) == pytest.approx(np.array(target), abs=1e-6)
+        ahead = quat.rotate(thigh, (1.0, 0.0, 0.0))
+        bends.append(quat.dot(quat.sub(middle, quat.scale(line, quat.dot(middle, line))), ahead))
+        normals.append(n)
+    assert np.dot(normals, hinge).min() > np.cos(0.1)  # the knee points where the thigh does
+    assert np.abs(np.diff(normals, axis=0)).max() < 1e-6
+    assert min(bends) > -1e-9 and bends[-1] > 0.2

@@ -35,6 +35,7 @@ LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
 class TrajectorySettings(Settings):
     velocity_halflife: float = setting(0.06, "half-life of the smoothed velocity", "s", 0.001, 2.0)
     facing_halflife: float = setting(0.05, "half-life of a certain facing", "s", 0.001, 2.0)
+    facing_lead: float = setting(1.0, "share of a certain facing's delay made up for", "", 0.0, 3.0)
     lead: float = setting(1.0, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
     trend: float = setting(0.8, "share of the look-ahead's velocity that is of this moment …", "", 0.0, 2.0)
     trend_halflife: float = setting(0.2, "… the rest follows with this half-life", "s", 0.01, 5.0)
@@ -165,6 +166,11 @@ class TrajectoryStage:
         s = self.settings
         return np.asarray(self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration)
 
+    def _yaw_now(self) -> float:
+        """The smoothed facing with its delay made up for: that of a certain one, so that doubt is not thrown ahead."""
+        s = self.settings
+        return self.yaw + s.facing_lead * s.facing_halflife / math.log(2) * self.yaw_rate
+
     def _moving(self, velocity: F64) -> float:
         """0 while the head only sways or comes forward because the body bends, 1 when the body goes somewhere."""
         s = self.settings
@@ -177,9 +183,10 @@ class TrajectoryStage:
         position, velocity = self._position(), self._velocity_now()
         moving = self._moving(velocity)
         ways = self.times.astype(np.float64)[:, None] * moving * self._velocity_ahead(velocity)
-        yaws = self.yaw + self._turns_ahead()
+        yaw = self._yaw_now()
+        yaws = yaw + self._turns_ahead()
         return Trajectory(
-            stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(self.yaw, 2 * math.pi), self.sigma,
+            stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
             self.height_ratio, self.times.copy(), (position + ways).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
