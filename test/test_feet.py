@@ -29,8 +29,9 @@ class Leg:
         self.hips = (0.0, 0.0, 0.92)
 
     def step(
-        self, toe: np.ndarray, contact: bool, yaw: float = 0.0, pitch: float = 0.0, ground: float = 0.0
-    ) -> np.ndarray:
+        self, toe: np.ndarray, contact: bool, yaw: float = 0.0, pitch: float = 0.0, ground: float = 0.0,
+        guessed: float = 1.0,
+    ) -> np.ndarray:  # fmt: skip
         self.body.positions[HIPS] = self.hips
         self.body.rotations[1:] = (1.0, 0.0, 0.0, 0.0)
         self.body.rotations[LEFT_LOWER_LEG] = rot.exp(np.array([0.0, 0.2, 0.0]))
@@ -38,7 +39,7 @@ class Leg:
         q = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, pitch, 0.0])))
         place_foot(
             self.body, self.feet, LENGTHS, self.tuning, 0, tuple(toe), tuple(q), tuple(rot.from_yaw(yaw)), contact,
-            ground, DT,
+            ground, guessed, DT,
         )  # fmt: skip
         self.feet.ready[0] = 1
         return self.body.room_positions[LEFT_TOES].copy()
@@ -94,6 +95,19 @@ def test_turned_away_from_the_motion_it_lets_go() -> None:
     for _ in range(60):
         leg.step(toe_at(), True, yaw=math.radians(50))
     assert leg.yaw == pytest.approx(math.radians(50), abs=0.05)
+
+
+def test_a_free_foot_that_goes_or_turns_fast_over_the_floor_is_lifted() -> None:
+    def highest(speed: float, turn: float, guessed: float = 1.0, lock: bool = True) -> float:
+        leg = Leg(PostSettings(foot_lock=lock))
+        places = [(toe_at(0.1 + speed * i * DT, z=0.012), turn * i * DT) for i in range(18)]
+        steps = [leg.step(toe, False, yaw, guessed=guessed) for toe, yaw in places]
+        assert np.abs(np.diff([s[2] for s in steps])).max() < 0.005
+        return max(s[2] for s in steps) - steps[0][2]
+
+    assert highest(1.5, 0.0) > 0.015 and highest(0.0, 8.0) > 0.015
+    assert highest(0.2, 0.5) < 0.001
+    assert highest(1.5, 0.0, guessed=0.0) < 0.001 and highest(1.5, 0.0, lock=False) < 0.001
 
 
 def test_one_foot_waits_until_the_other_has_stepped() -> None:

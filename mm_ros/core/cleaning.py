@@ -127,19 +127,19 @@ def resample(clip: Clip, rate: float) -> Clip:
 
 
 def mended_ankles(clip: Clip) -> Clip:
-    """Feet that point backward for some frames (CMU's subject 104, in each jog) go straight from before to after."""
+    """Feet that point backward for some frames (CMU's subject 104, in each jog) go smoothly from before to after."""
     rotations = clip.rotations.copy()
     for joint in (LEFT_FOOT, RIGHT_FOOT):
-        wrong = _wrong_ankles(clip.rotations[:, joint].astype(np.float64), clip.rate)
-        good = np.flatnonzero(~wrong)
-        if wrong.any() and len(good):
-            at = np.interp(np.flatnonzero(wrong), good, np.arange(len(good), dtype=np.float64))
-            rotations[wrong, joint] = spherical_line(clip.rotations[good, joint], at)
+        q = clip.rotations[:, joint].astype(np.float64)
+        wrong = _wrong_ankles(q, clip.rate)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], wrong, [0]]).astype(np.int8)))
+        for first, stop in edges.reshape(-1, 2):
+            rotations[first:stop, joint] = _bridge(q, first, stop, clip.rate)
     return replace(clip, rotations=rotations)
 
 
 def _wrong_ankles(q: F64, rate: float) -> Any:
-    """(F,) the frames too far from standing, and those on the way there and back."""
+    """(F,) the frames too far from standing, those on the way there and back, and one more either way."""
     wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
     if not wrong.any():
         return wrong
@@ -148,18 +148,27 @@ def _wrong_ankles(q: F64, rate: float) -> Any:
         wrong[i + 1] |= wrong[i]
     for i in np.flatnonzero(fast)[::-1]:
         wrong[i] |= wrong[i + 1]
+    wrong[:-1], wrong[1:] = wrong[:-1] | wrong[1:], wrong[1:] | wrong[:-1]
     edges = np.flatnonzero(np.diff(np.concatenate([[0], wrong, [0]]).astype(np.int8)))
     for first, stop in edges.reshape(-1, 2):
         wrong[first:stop] &= (stop - first) / rate <= LONGEST_MISTAKE_S
     return wrong
 
 
-def spherical_line(q: Array, at: F64) -> F64:
-    """Slerp between the rotations of axis 0 at fractional frames."""
-    q = continuous(np.asarray(q, np.float64))
-    i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
-    j = np.minimum(i + 1, len(q) - 1)
-    return np.asarray(rot.normalize(_slerp(q[i], q[j], (at - i).reshape((-1,) + (1,) * (q.ndim - 1)))))
+def _bridge(q: F64, first: int, stop: int, rate: float) -> F64:
+    """Rotations for frames [first, stop): a cubic that keeps place and rate at both ends (Hermite, about the first)."""
+    a, b = max(first - 1, 0), min(stop, len(q) - 1)
+    if first == 0 or stop == len(q):  # one end alone
+        return np.repeat(q[[stop if first == 0 else a]] if stop - first < len(q) else q[:1], stop - first, axis=0)
+    start = rot.inverse(q[a])
+    way = rot.log(rot.multiply(start, continuous(q[[a, b]])[1]))
+    before = rot.log(rot.multiply(start, continuous(q[[a, max(a - 1, 0)]])[1]))
+    after = rot.log(rot.multiply(start, continuous(q[[a, min(b + 1, len(q) - 1)]])[1]))
+    span, calm = b - a, FASTEST_ANKLE / rate
+    leaves, arrives = (v * min(1.0, calm / max(float(np.linalg.norm(v)), 1e-9)) for v in (-before, after - way))
+    u = (np.arange(first, stop) - a)[:, None] / span
+    path = u * u * (3 - 2 * u) * way + span * (u * (1 - u) ** 2 * leaves - u * u * (1 - u) * arrives)
+    return np.asarray(rot.multiply(q[a], rot.exp(path)))
 
 
 def mirror_skeleton(skeleton: Skeleton) -> Skeleton:

@@ -34,6 +34,8 @@ SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: what stands although nothin
 LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
 HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
 FASTEST_FREE = 6.0  # m/s that a foot which lets go may be slower than the motion: more is a jump of the wish
+CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m that a free foot is lifted at least while it goes or turns fast …
+SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s … from the one to the other; a blend of two steps may be flat
 CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: the same for a step of our own
 TELEPORT = 1.0  # m: nobody steps that far at once; the foot is simply there
 SETTLED = 0.002  # m: a foot that is nearer to its lock counts as held
@@ -59,6 +61,7 @@ class Feet(NamedTuple):
     from_offset: F64  # (2, 3) offset where a step or that way began, and its rate
     from_rate: F64  # (2, 3)
     from_turn: F64  # (2, 2)
+    clear: F64  # (2, 2) lift of a free foot that moves fast, and its rate
     rest: F64  # (2, 2) height of toe and ankle above the floor when standing
     ankle_to_toe: F64  # (2, 3) in foot axes
     ready: NDArray[np.int8]  # (1,) 0 before the first step
@@ -72,16 +75,18 @@ def make_feet(skeleton: Skeleton) -> Feet:
     return Feet(
         np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
         np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
-        np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), heights, toes, np.zeros(1, np.int8),
+        np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), heights, toes,
+        np.zeros(1, np.int8),
     )  # fmt: skip
 
 
 @njit
 def place_foot(
     body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
-    contact: bool, ground: float, dt: float,
+    contact: bool, ground: float, guessed: float, dt: float,
 ) -> None:  # fmt: skip
-    """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes."""
+    """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes.
+    `guessed`: 1, down to 0 where a tracker on the foot says where it is."""
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
     if lift < LANDING_ZONE:
@@ -94,7 +99,7 @@ def place_foot(
         pace = quat.scale(quat.sub(wish, quat.get3(feet.wish, side)), 1.0 / dt)
         turn = quat.wrap(wish_yaw - feet.wish_yaw[side]) / dt
     decide(feet, t, side, wish, wish_yaw, pace, turn, contact, ground, dt)
-    toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, dt)
+    toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, guessed, dt)
     foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
     toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
     pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
@@ -188,6 +193,7 @@ def lock(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
+    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # the lock's offset has it now
 
 
 @njit
@@ -219,13 +225,16 @@ def release(
 
 @njit
 def _advance(
-    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, dt: float
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, guessed: float, dt: float
 ) -> tuple[Vec, float]:
     """Where toe and heading are now: the goal plus what is left of the offset."""
     if not feet.locked[side]:
         arch = _on_the_way(feet, t, side)
         toe = quat.add(wish, quat.get3(feet.offset, side))
-        z = max(toe[2] + arch, ground + feet.rest[side, 0])
+        lowest = ground + feet.rest[side, 0]
+        z = max(toe[2] + arch, lowest)
+        if t.lock_on:
+            z += guessed * _clear(feet, side, dt) * math.exp(-(z - lowest) / CLEARANCE)
         return (toe[0], toe[1], z), quat.wrap(wish_yaw + feet.turn[side, 0])
     x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), t.lock_halflife, dt)
     quat.put3(feet.offset, side, x)
@@ -234,6 +243,18 @@ def _advance(
     feet.turn[side, 0], feet.turn[side, 1] = a, w
     toe = quat.add(quat.get3(feet.place, side), x)
     return (toe[0], toe[1], max(toe[2], ground + feet.rest[side, 0])), quat.wrap(feet.yaw[side] + a)
+
+
+@njit
+def _clear(feet: Any, side: int, dt: float) -> float:
+    """How far a free foot is lifted because it moves or turns fast."""
+    size = quat.norm(quat.get3(feet.ankle_to_toe, side))
+    speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
+    u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
+    goal = CLEARANCE * u * u * (3.0 - 2.0 * u)
+    x, v = decay(feet.clear[side, 0] - goal, feet.clear[side, 1], CLEARANCE_HALFLIFE_S, dt)
+    feet.clear[side, 0], feet.clear[side, 1] = goal + x, v
+    return float(goal + x)
 
 
 @njit
