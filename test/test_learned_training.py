@@ -17,10 +17,11 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.skeleton import PARENTS
 from mm_ros.io.learned_model import LearnedModel
+from mm_ros.offline.learned import growth
 from mm_ros.offline.learned import train as training
 from mm_ros.offline.learned.data import Asking, motion_data
 from mm_ros.offline.learned.networks import Body, Sizes, angles
-from mm_ros.offline.learned.train import Options, Training, finish
+from mm_ros.offline.learned.train import Options, Training, expected_s, finish
 
 DATABASE = toy_database(2.0)
 OPTIONS = Options(
@@ -106,6 +107,43 @@ class TestTraining:
             last = [s for s in said if s.startswith(stage)][-1]
             assert " cm " in last
             assert "°" in last
+
+
+class TestGrowth:
+    def test_trains_each_share_with_each_width_and_says_first_how_long(self, monkeypatch):
+        monkeypatch.setattr(growth, "WIDTHS", (8, 16))
+        monkeypatch.setattr(growth, "expected_s", lambda database, options: 60.0)
+        monkeypatch.setattr(growth, "Options", lambda: OPTIONS)
+        said = []
+        rows = growth.growth(DATABASE, 0.5, said.append)
+        assert said[0] == "4 trainings of 12 + 6 + 6 steps: about 4 minutes here"
+        assert [(r["share"], r["width"]) for r in rows] == [(0.25, 8), (0.25, 16), (1.0, 8), (1.0, 16)]
+        frames = [r["frames"] for r in rows]
+        assert frames[0] == frames[1] >= 0.25 * len(DATABASE)
+        assert frames[2] == frames[3] == len(DATABASE)
+        assert rows[3]["file_mb"] > rows[2]["file_mb"]
+        assert all(r["rebuilt"]["joints_cm_mean"] < 10 for r in rows)
+
+    def test_a_part_of_a_database_is_whole_clips_of_it(self):
+        part = growth.clips_of(DATABASE, 0.25, seed=2)
+        for i, name in enumerate(part.clip_names):
+            whole = DATABASE.clip_names.index(name)
+            own = slice(part.range_starts[i], part.range_stops[i])
+            theirs = slice(DATABASE.range_starts[whole], DATABASE.range_stops[whole])
+            np.testing.assert_array_equal(part.features[own], DATABASE.features[theirs])
+            np.testing.assert_array_equal(part.rotations[own], DATABASE.rotations[theirs])
+
+    def test_expects_of_each_stage_its_steps_at_the_pace_that_was_tried(self, monkeypatch):
+        class Tried:
+            def __init__(self, database, options, checkpoint, say):
+                self.seconds = {"pose": 0.1 * options.pose_steps, "stepper": 0.2 * options.stepper_steps,
+                                "projector": 0.3 * options.projector_steps}  # fmt: skip
+
+            def run(self):
+                return self
+
+        monkeypatch.setattr(training, "Training", Tried)
+        assert expected_s(DATABASE, OPTIONS) == pytest.approx(0.1 * 25 + 0.2 * 12 + 0.3 * 12)
 
 
 class TestData:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.core.errors import MmRosError
 
 HELP = "measure search, learned engine and a plain state machine on the same users"
+GROWTH_EFFORT = 0.1
 COLUMNS = (  # metric, heading, factor, digits, statistic
     ("frame_ms", "frame ms", 1, 3, "median"),
     ("frame_ms", "p99", 1, 2, "p99"),
@@ -24,16 +26,22 @@ COLUMNS = (  # metric, heading, factor, digits, statistic
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "example: mm_ros bench engines walks/ --database my.mmdb --model my.onnx --effects --json out.json"
-    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders, archives; sessions: the users")
+    parser.epilog = (
+        "examples:\n"
+        "  mm_ros bench engines walks/ --database my.mmdb --model my.onnx --effects --json out.json\n"
+        "  mm_ros bench engines --growth --database my.mmdb"
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("paths", nargs="*", type=Path, help="BVH files, folders, archives; sessions: the users")
     parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
     parser.add_argument("--model", default="", help="learned engine of that database (default: the procedural one's)")
     parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
     parser.add_argument("--effects", action="store_true", help="also vary search interval and inertialization")
     parser.add_argument("--minutes", type=float, default=0.0, help="also wander for so long, clean and with noise")
     parser.add_argument(
-        "--growth", type=float, default=0.0, metavar="EFFORT",
-        help="also train small and large networks on a quarter and on all, each with so much of the usual effort",
+        "--growth", type=float, nargs="?", default=0.0, const=GROWTH_EFFORT, metavar="EFFORT",
+        help="train small and large networks on a quarter and on all of the clips, each with so much of the usual "
+        f"effort (default {GROWTH_EFFORT:g}); says first how long that takes here",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the simulated trackers (default: %(default)s)")
     add_json(parser)
@@ -41,19 +49,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.commands.progress import Progress
+    from mm_ros.io.default_database import default_database_path
+    from mm_ros.offline import engines_bench as bench
+
+    for name in ("growth", "minutes"):
+        if not getattr(args, name) >= 0:
+            raise MmRosError(f"--{name}: expected 0 or more, came {getattr(args, name):g}")
+    if not args.paths and args.growth <= 0 and args.minutes <= 0:
+        raise MmRosError("bench engines needs users (BVH files, folders, archives, sessions), --minutes or --growth")
+    tell = Progress()
+    path = args.database or default_database_path(tell)
+    out: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
+                           "load_1_min": os.getloadavg()[0], "date": date.today().isoformat()}  # fmt: skip
+    if args.paths:
+        out |= _compared(args, path, tell)
+    if args.minutes > 0:
+        out["endured"] = {f"noise {n:g}": bench.endurance(path, args.model, args.minutes, n) for n in (0.0, 0.3)}
+        print(f"\n{args.minutes:g} minutes of wandering, first and last minute\n{_endured(out['endured'])}")
+    if args.growth > 0:
+        out["growth"] = _grown(path, args.growth)
+    print(f"\n{len(args.paths)} paths; {out['machine']}, {out['cores']} cores, load {out['load_1_min']:.1f}")
+    write_json(args.json, out)
+    return 0
+
+
+def _compared(args: argparse.Namespace, path: Path, tell: Any) -> dict[str, Any]:
     from mm_ros.core.avatar import AvatarSettings
     from mm_ros.core.matcher import MatcherSettings
     from mm_ros.core.simulated_trackers import Simulation
-    from mm_ros.io.default_database import default_database_path
     from mm_ros.offline import engines_bench as bench
     from mm_ros.offline.evaluation.evaluate import read_inputs
 
-    tell = Progress()
-    path = args.database or default_database_path(tell)
     base = AvatarSettings(matcher=MatcherSettings(model=args.model, position_accuracy=args.position_accuracy))
-    chosen = bench.contenders(base, args.effects)
     inputs = read_inputs(args.paths, tell)
-    results = bench.compare(inputs, path, chosen, Simulation(seed=args.seed), tell)
+    results = bench.compare(inputs, path, bench.contenders(base, args.effects), Simulation(seed=args.seed), tell)
     memory = bench.memory(path, args.model)
     tell.end()
     rows = [[name, *(_cell(result, c) for c in COLUMNS)] for name, result in results.items()]
@@ -64,17 +93,8 @@ def run(args: argparse.Namespace) -> int:
         [[n, *(round(m[k], 2) for k in ("counted_mb", "file_mb", "process_grew_mb")),
           f"1/{memory['search']['counted_mb'] / m['counted_mb']:.1f}", *bench.PAPER[n]] for n, m in memory.items()],
     ))  # fmt: skip
-    endured = {}
-    if args.minutes > 0:
-        endured = {f"noise {n:g}": bench.endurance(path, args.model, args.minutes, n) for n in (0.0, 0.3)}
-        print(f"\n{args.minutes:g} minutes of wandering, first and last minute\n{_endured(endured)}")
-    grown = _grown(path, args.growth) if args.growth > 0 else []
-    about = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
-             "load_1_min": os.getloadavg()[0], "date": date.today().isoformat()}  # fmt: skip
-    print(f"\n{len(inputs)} clips; {about}")
-    out = {"engines": results, "memory": memory, "paper": bench.PAPER, "endured": endured, "growth": grown, **about}
-    write_json(args.json, out)
-    return 0
+    print(f"{len(inputs)} clips")
+    return {"engines": results, "memory": memory, "paper": bench.PAPER}
 
 
 def _endured(results: dict[str, Any]) -> str:
@@ -94,11 +114,12 @@ def _grown(path: Path, effort: float) -> list[dict[str, Any]]:
     rows = growth(read_database(path), effort, lambda line: print(line, flush=True))
     lines = [
         [f"{r['share']:.0%}", r["frames"], r["width"], round(r["file_mb"], 2),
-         *(round(r[k]["joints_cm_mean"], 2) for k in ("rebuilt", "after_1_s")),
+         round(r["minutes"], 1), *(round(r[k]["joints_cm_mean"], 2) for k in ("rebuilt", "after_1_s")),
          *(round(r["answers"][k], 2) for k in ("cost_median", "exact_cost_median", "cost_of_exact_answer_to_found"))]
         for r in rows
     ]  # fmt: skip
-    header = ("clips", "frames", "width", "MB", "rebuilt cm", "after 1 s cm", "answer costs", "exact", "between")
+    header = ("clips", "frames", "width", "MB", "minutes", "rebuilt cm", "after 1 s cm", "answer costs", "exact",
+              "between")  # fmt: skip
     print(f"\nmore motion, the same and larger networks\n{table(header, lines)}")
     return rows
 

@@ -12,29 +12,39 @@ import numpy as np
 
 from mm_ros.core.database import MotionDatabase
 from mm_ros.offline.learned.networks import Sizes
-from mm_ros.offline.learned.train import STAGES, Options, Training, finish
+from mm_ros.offline.learned.train import STAGES, Options, Training, expected_s, finish
 
 SHARES, WIDTHS = (0.25, 1.0), (128, 512)
 
 
 def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], seed: int = 0) -> list[dict[str, Any]]:
     """Each share of the clips with each width, trained with the same number of steps."""
-    usual, rows = Options(), []
+    usual = Options()
     pose, stepper, projector = (max(1, round(usual.steps(s) * effort)) for s in STAGES)
+    plans = []
     for share in SHARES:
         part = clips_of(database, share, seed)
         for width in WIDTHS:
-            say(f"{share:.0%} of the clips ({len(part)} frames), width {width}")
             options = replace(
                 usual, seed=seed, sizes=Sizes(width=width), pose_steps=pose, stepper_steps=stepper,
                 projector_steps=projector,
             )  # fmt: skip
-            trained = Training(part, options, None, say).run()
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model.onnx"
-                figures = finish(trained, path)
-                size = path.stat().st_size / 1e6
-            rows.append({"share": share, "frames": len(part), "width": width, "file_mb": size, **figures})
+            plans.append((share, part, options))
+    seconds = [expected_s(part, options) for _, part, options in plans]
+    say(f"{len(plans)} trainings of {pose} + {stepper} + {projector} steps: about {sum(seconds) / 60:.0f} minutes here")
+    rows = []
+    for (share, part, options), took_s in zip(plans, seconds, strict=True):
+        width = options.sizes.width
+        say(f"{share:.0%} of the clips ({len(part)} frames), width {width}: about {took_s / 60:.1f} minutes")
+        trained = Training(part, options, None, say).run()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            figures = finish(trained, path)
+            size = path.stat().st_size / 1e6
+        minutes = sum(trained.seconds.values()) / 60
+        rows.append(
+            {"share": share, "frames": len(part), "width": width, "file_mb": size, "minutes": minutes, **figures}
+        )
     return rows
 
 

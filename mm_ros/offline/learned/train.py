@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
@@ -136,8 +136,9 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = Asking(data, self.weights, o.seed)
+        pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))  # no more than will be seen
         task = ProjectorTask(
-            asking, self.states, self.networks["projector"], o.projector_batch, o.seed, o.pool, o.visits
+            asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits
         )
         if fresh:
             self.networks["projector"].begin(task.questions(0), self.states)
@@ -164,7 +165,7 @@ class Training:
             if now - told > TELL_EVERY_S or step + 1 == total:
                 left = (now - began) / (step + 1 - first) * (total - step - 1)
                 what = f"{stage} {step + 1}/{total}: loss {np.mean(losses):.3f}, {self.meaning(stage)}"
-                self.say(f"{what}; {left / 60:.1f} min left")
+                self.say(f"{what}; {left / 60:.1f} min left of this stage")
                 told, losses = now, []
             if now - saved > SAVE_EVERY_S:
                 self._save(stage, step + 1, optimizer)
@@ -238,6 +239,13 @@ class Training:
                 self._task("stepper", fresh=False)
             return at + 1, 0, None
         return at, step, stored["optimizer"]
+
+
+def expected_s(database: MotionDatabase, options: Options, tried: int = 40) -> float:
+    """How long a training will take here, by a few steps of each stage."""
+    few = replace(options, pose_steps=tried, stepper_steps=tried, projector_steps=tried)
+    seconds = Training(database, few, None, lambda line: None).run().seconds
+    return sum(seconds[stage] / tried * options.steps(stage) for stage in STAGES)
 
 
 def learning_rate(step: int, total: int, options: Options) -> float:
