@@ -33,6 +33,7 @@ class Perfect:
         steps[:, :2] = database.velocities[:, 0, :2]
         steps[:, 2] = database.angular_velocities[:, 0, 2]
         self.codes = pc.encode(database.positions, database.rotations, steps, database.contacts)
+        self.codes[:, pc.CONTACTS] *= 5.0  # a network's log odds
         self.engine = make_engine(
             "brute", database.features, database.range_starts, database.range_stops, database.tags
         )  # fmt: skip
@@ -168,6 +169,14 @@ class TestMatcher:
         seen = np.array([p.contacts for p, _ in walk(make(), 3.0)])
         assert seen.any(0).all()
         assert not seen.all(0).any()
+
+    def test_a_foot_is_held_when_it_surely_stands_and_until_it_is_doubtful(self):
+        source, held = LearnedSource(Perfect(), 1.0), []
+        for log_odds in (0.5, 1.5, 2.5, 1.5, 0.5, 1.5):
+            for code in source._codes:
+                code[pc.CONTACTS] = log_odds
+            held.append(bool(source.contacts().all()))
+        assert held == [False, False, True, True, False, False]
 
 
 class TestWeights:

@@ -26,7 +26,7 @@ from mm_ros.core.search import ANY_FRAME, Mask
 from mm_ros.core.skeleton import HEAD, PARENTS
 from mm_ros.core.types import F32, F64, Match
 
-CONTACT_LIMIT = 0.2  # a contact begins above it and ends below minus it
+CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # log odds that the network gives: a foot that only may stand is not held
 ANSWER_COST = 3.0  # more than by `jump_cost` must an answer be cheaper: the networks' answers are near, not exact
 SAME_WEIGHTS = 0.999  # of the training's
 ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # times at most that a question under other weights is asked again
@@ -172,7 +172,7 @@ class LearnedSource:
     def contacts(self) -> NDArray[np.bool_]:
         share = self.fraction
         says = (1 - share) * self._codes[0][pc.CONTACTS] + share * self._codes[1][pc.CONTACTS]
-        self._touching = np.where(self._touching, says > -CONTACT_LIMIT, says > CONTACT_LIMIT)
+        self._touching = np.where(self._touching, says > CONTACT_ENDS, says > CONTACT_BEGINS)
         return np.asarray(self._touching.copy(), np.bool_)
 
     def features(self) -> F32:

@@ -22,7 +22,7 @@ MOVED = J - 1  # joints with a rotation of their own: all but the virtual root
 ROTATIONS = slice(0, 6 * MOVED)
 HIPS_POSITION = slice(6 * MOVED, 6 * MOVED + 3)
 ROOT_VELOCITY = slice(6 * MOVED + 3, 6 * MOVED + 6)  # m/s forward, m/s left, rad/s
-CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)  # above 0: the foot stands
+CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)  # of the motion: 1 or -1; of a network: log odds that the foot stands
 WIDTH = 6 * MOVED + 8
 
 
