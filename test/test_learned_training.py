@@ -237,6 +237,8 @@ class TestFile:
             ({"skeleton_hash": "0" * 16}, "says skeleton 0000000000000000"),
             ({"pose_width": "141"}, "gives poses of 141 numbers"),
             ({"digest": "AAAA"}, "is broken"),
+            ({"tag_names": '["band_upright"]'}, "says 27 features and 1 tags, its networks take queries of 36"),
+            ({"weights": "[1.0, 2.0]"}, "with 2 weights"),
         ],
     )
     def test_another_is_refused_with_a_sentence(self, written, tmp_path, change, said):

@@ -42,6 +42,7 @@ class LearnedModel:
         self.digest = self._read_digest()
         self.weights = np.array(json.loads(self.metadata["weights"]), np.float32)
         shapes = {i.name: int(i.shape[-1]) for i in self._session.get_inputs()}
+        self._check_shapes(shapes)
         self._state = np.zeros((1, shapes["state"]), np.float32)
         self._query = np.zeros((1, shapes["query"]), np.float32)
         self._options = ort.RunOptions()
@@ -98,6 +99,15 @@ class LearnedModel:
         if self.metadata["pose_width"] != str(pc.WIDTH):
             came = self.metadata["pose_width"]
             raise MmRosError(f"{self.path} gives poses of {came} numbers, this mm_ros takes {pc.WIDTH}. Train it again")
+
+    def _check_shapes(self, shapes: dict[str, int]) -> None:
+        """The networks are of the layout and the tags that the file says."""
+        features, tags = self.digest.layout.size, len(self.digest.tag_names)
+        if shapes["query"] != features + 3 * tags or shapes["state"] <= features or len(self.weights) != features:
+            raise MmRosError(
+                f"{self.path} is broken: it says {features} features and {tags} tags, its networks take queries of "
+                f"{shapes['query']} and states of {shapes['state']} numbers, with {len(self.weights)} weights"
+            )
 
     def _read_digest(self) -> MotionDatabase:
         m = self.metadata
