@@ -1,7 +1,8 @@
 """The viewer: meshes, scene and panel with the real viser; the page itself in a real headless Chromium."""
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from types import SimpleNamespace
 from unittest.mock import create_autospec
 
 import numpy as np
@@ -21,6 +22,7 @@ from mm_ros.core.settings import Spec
 from mm_ros.core.skeleton import HEAD, NAMES, PARENTS, default_skeleton
 from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
 from mm_ros.viewing import meshes
+from mm_ros.viewing.cameras import HAND_OFF_S, Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel, slider_range, slider_step
 from mm_ros.viewing.scene import LANDMARK_LINES, TRAIL_PIECES, AvatarScene, Trail
@@ -171,6 +173,49 @@ def test_features_are_read_by_their_names():
     assert places[0].tolist() == [1, 2, 0]
     assert places[-1].tolist() == [5, 7, 0]
     assert len(ways) == 4
+
+
+@pytest.fixture
+def browser_camera(server):
+    """A camera that follows, its scene, what it told the browser, and what the browser says of itself."""
+    client, told = create_autospec(viser.ClientHandle, instance=True), []
+    client.camera = SimpleNamespace(position=np.array([0.0, 4.0, 0.0]), look_at=np.zeros(3), fov=0.75)
+    client.gui = create_autospec(viser.GuiApi, instance=True)
+    client.gui.add_dropdown.return_value = mode = SimpleNamespace(value="follow")
+    move = create_autospec(Setters, instance=True)
+    move.camera.side_effect = lambda _, eye, target: told.append(np.subtract(eye, target))
+    return Camera(client, nullcontext(), move), AvatarScene(server, "a"), told, client.camera, mode
+
+
+def test_the_view_begins_as_it_is_meant_whatever_the_browser_says_first(browser_camera):
+    camera, scene, told, _, _ = browser_camera
+    for _ in range(3):
+        camera.move(scene)
+    assert all(offset == pytest.approx((2.5, -2.7, 0.7)) for offset in told)
+    assert len(told) > 2
+
+
+def test_the_hand_turns_the_view_once_the_browser_has_heard(browser_camera):
+    camera, scene, told, says, _ = browser_camera
+    camera.move(scene)
+    says.position, says.look_at = np.array([2.5, -2.7, 1.6]), np.array([0.0, 0.0, 0.9])
+    camera.move(scene)
+    says.position = np.array([3.0, 0.0, 1.9])
+    camera.move(scene)
+    time.sleep(HAND_OFF_S + 0.05)
+    camera.move(scene)
+    assert told[-1] == pytest.approx((3.0, 0.0, 1.0))
+
+
+def test_orbit_leaves_the_camera_alone_and_follow_goes_on_from_there(browser_camera):
+    camera, scene, told, says, mode = browser_camera
+    mode.value = "orbit"
+    camera.move(scene)
+    assert told == []
+    says.position = np.array([1.0, 1.0, 1.0])
+    mode.value = "follow"
+    camera.move(scene)
+    assert told[-1] == pytest.approx((1.0, 1.0, 1.0))
 
 
 def test_the_trail_keeps_its_last_metres(server):

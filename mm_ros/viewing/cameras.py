@@ -15,7 +15,7 @@ TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
 HAND_OFF_S = 0.3  # after the user's own turning or zooming
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
-ECHO_S = 0.5
+ECHO_S, AGREED_M = 5.0, 0.02  # a browser that draws in software may take seconds
 FAR_M = 6.0  # from here on the camera goes to the avatar at once
 
 
@@ -27,7 +27,7 @@ class Camera:
         self._target: Any = None
         self._offset = np.array([2.5, -2.7, 0.7])
         self._sent_offset: Any = None
-        self._told_until = 0.0  # what the browser says of its camera until then is older than what we told it
+        self._told_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
         self._fov = 0.0  # of the browser, while ours is the wide one of the first person
@@ -43,17 +43,21 @@ class Camera:
         if mode == "follow":
             self._follow(camera, np.array([*scene.root[:2], TARGET_HEIGHT_M]), dt, now)
         else:
-            self._target = None
+            self._target, self._sent_offset = None, self._offset
 
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
         """Along with the avatar; the user's own turning and zooming stay, and are not fought against."""
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
-        if now < self._told_until:
-            offset = self._sent_offset
-        if self._target is None or np.linalg.norm(self._target - goal) > FAR_M:
+        if self._sent_offset is None:  # a browser's first word is of a camera of its own
+            self._lead(goal, self._offset)
+        elif self._target is None:
+            self._target, self._sent_offset = goal, offset
+        elif np.linalg.norm(self._target - goal) > FAR_M:
             self._target = goal
-            self._sent_offset = offset
-        elif np.abs(offset - self._sent_offset).max() > 1e-3:
+        apart = float(np.abs(offset - self._sent_offset).max())
+        if now < self._told_until:
+            self._told_until = self._told_until if apart > AGREED_M else 0.0
+        elif apart > 1e-3:
             self._sent_offset, self._touched = offset, now
         if now - self._touched < HAND_OFF_S:
             return
@@ -78,6 +82,9 @@ class Camera:
 
     def _leave_eyes(self, camera: Any, scene: Any) -> None:
         camera.fov, self._fov = self._fov, 0.0
-        target = np.array([*scene.root[:2], TARGET_HEIGHT_M])
-        self._aim(target + self._offset, target)
-        self._target, self._sent_offset, self._told_until = target, self._offset, time.monotonic() + ECHO_S
+        self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
+
+    def _lead(self, target: Any, offset: Any) -> None:
+        """There, whatever the browser says of its camera until it has heard of that."""
+        self._target, self._sent_offset, self._told_until = target, offset, time.monotonic() + ECHO_S
+        self._aim(target + offset, target)
