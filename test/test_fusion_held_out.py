@@ -38,3 +38,12 @@ def test_common_landmarks_take_the_error_to_six_tenths(worlds):
 def test_bad_landmarks_are_better_than_none(worlds):
     fused, network = errors(worlds, HARD)
     assert fused.mean() < network.mean()
+
+
+def test_twice_the_noise_and_ten_per_cent_of_flips_are_still_better_than_none(worlds):
+    double = replace(
+        COMMON, noise_m=2 * COMMON.noise_m, depth_noise_m=2 * COMMON.depth_noise_m, turn_noise=2 * COMMON.turn_noise,
+        flips=0.1,
+    )  # fmt: skip
+    fused, network = errors(worlds, double)
+    assert fused.mean() < network.mean()

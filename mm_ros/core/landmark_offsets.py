@@ -2,7 +2,8 @@
 
 Each picture says how far the three landmarks lie from where the devices should carry them, all but a common shift. In
 the devices' own axes that is linear least squares over nine numbers, which fade, and which the calibration holds back:
-a ridge. A calibration that is right has little to learn from this; one that is 10 cm off has (docs/fusion.md).
+a ridge. A tenth is how much smaller than the user the estimator sees the body: else it would be taken for offsets. A
+calibration that is right has little to learn from this; one that is 10 cm off has (docs/fusion.md).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.types import F64
 
 CALIBRATED_M = 0.04  # how far a calibration's offsets are usually off
+SMALLER = 0.2  # share by which an estimator sees the body smaller or larger
 HALFLIFE_S = 60.0
 LARGEST_M = 0.15
 
@@ -22,7 +24,7 @@ class Offsets:
         self.reset()
 
     def reset(self) -> None:
-        self._n, self._b = np.zeros((9, 9)), np.zeros(9)
+        self._n, self._b = np.zeros((10, 10)), np.zeros(10)
         self.value = np.zeros((3, 3))  # m, in the axes of headset, left and right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
@@ -33,15 +35,16 @@ class Offsets:
         if (w > 0).sum() < 2:
             return
         share = w / w.sum()
-        missed = (seen - share @ seen) - (carried - share @ carried)
+        centred = carried - share @ carried
+        missed = (seen - share @ seen) - centred
         axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)  # (3, 3, 3): columns are the axes
         moved = np.zeros((3, 3, 3, 3))  # point i, in the room; by what is added to point j, in its device's axes
         for j in range(3):
             moved[:, :, j] = (np.eye(3)[:, j] - share[j])[:, None, None] * axes[j]
-        a = moved.reshape(9, 9)
+        a = np.column_stack([moved.reshape(9, 9), -centred.ravel()])
         weight = np.repeat(w, 3)[:, None] * dt / variance
         keep = 0.5 ** (dt / HALFLIFE_S)
         self._n = keep * self._n + a.T @ (weight * a)
         self._b = keep * self._b + a.T @ (weight[:, 0] * missed.ravel())
-        found = np.linalg.solve(self._n + np.eye(9) / CALIBRATED_M**2, self._b)
-        self.value = np.clip(found.reshape(3, 3), -LARGEST_M, LARGEST_M)
+        found = np.linalg.solve(self._n + np.diag([CALIBRATED_M**-2] * 9 + [SMALLER**-2]), self._b)
+        self.value = np.clip(found[:9].reshape(3, 3), -LARGEST_M, LARGEST_M)
