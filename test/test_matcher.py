@@ -139,6 +139,16 @@ def test_a_new_epoch_starts_anew_and_a_recentre_carries_along(database):
     assert match.reason == "start"
 
 
+def test_who_is_found_elsewhere_is_walked_to_not_popped_to(database):
+    matcher = stage(database)
+    play(matcher, 1, walking)
+    play(matcher, 2, lambda t: {"position": (1.2, 0.0), "stale": True}, 1.0)
+    back = play(matcher, 1, lambda t: {"position": (3.6 + 1.2 * t, 0.0), "velocity": (1.2, 0.0)}, 3.0)
+    roots = np.array([p.root[0] for p, _ in back])
+    assert abs(roots[0] - 1.2) < 0.2 and np.diff(roots).max() < 6.5 / RATE
+    assert abs(roots[-1] - 4.8) < 0.11
+
+
 def test_a_stale_wish_comes_to_a_stand(database):
     matcher = stage(database)
     play(matcher, 1.5, walking)

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from mm_ros.core.root_control import RootControl, RootControlSettings
+from mm_ros.core.root_control import RETURN_S, RETURN_SPEEDS, RootControl, RootControlSettings
 
 STILL = (0.0, 0.0, 0.0)
 
@@ -29,6 +29,23 @@ def test_never_farther_than_the_accuracy_even_when_the_wish_teleports(accuracy):
         goal = rng.normal(size=2) * 3
         c.step(1 / 90, tuple(rng.normal(size=3) * 0.05), goal, 0.0)
         assert np.linalg.norm(c.root[:2] - goal) <= accuracy + 1e-9
+
+
+@pytest.mark.parametrize("away", [0.3, 1.0, 4.0])
+def test_who_is_found_elsewhere_is_caught_up_with_and_not_popped_to(away):
+    c, goal = control(), np.array([away, 0.0])
+    c.found(goal, 2.0)
+    steps = []
+    for _ in range(60):
+        before = c.root.copy()
+        c.step(1 / 90, STILL, goal, 2.0)
+        steps.append(np.abs(c.root - before))
+    fastest = np.max(steps, axis=0) * 90
+    assert fastest[0] <= max(RETURN_SPEEDS[0], (away - 0.1) / RETURN_S) + 1.3  # the wall's own pull comes on top
+    assert fastest[2] <= 6.0 + 4.0
+    assert np.linalg.norm(c.root[:2] - goal) <= 0.1 and 2.0 - c.root[2] <= 0.3
+    c.step(1 / 90, STILL, goal + 5.0, 2.0)
+    assert np.linalg.norm(c.root[:2] - goal - 5.0) <= 0.1 + 1e-9  # and then the wall stands as before
 
 
 def test_slow_feet_are_not_dragged():

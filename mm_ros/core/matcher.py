@@ -155,6 +155,7 @@ class MatcherStage:
         self._due = "start"
         self.band = ""
         self.tempo = 1.0
+        self._lost = False  # the last wish was only made because nothing was heard of the user
         self._searched_wish: tuple[F64, float] = (np.zeros(2), 0.0)
 
     def set_scale(self, scale: float) -> None:
@@ -221,8 +222,10 @@ class MatcherStage:
             self._due, self.band, self.tempo = "start", "", 1.0
         elif verdict == CARRY:
             self.control.carry(wish.new_from_old)
-        elif verdict == HOLD:
+        elif verdict == HOLD or (self._lost and not wish.stale):
             self._due = self._due or "abrupt"
+            self.control.found(np.asarray(wish.position), wish.yaw)
+        self._lost = wish.stale
         match = self._decide(dt, wish)
         goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)

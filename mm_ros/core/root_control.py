@@ -12,6 +12,9 @@ from mm_ros.core.types import F64
 
 SOFT_WALL = 0.6  # share of the accuracy from which on the pull grows
 WALL_RATE = 35.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well inside of 0.1 m
+# Who was lost and is seen again elsewhere is caught up with within so long, not popped to, …
+RETURN_S = 0.5
+RETURN_SPEEDS = (3.0, 6.0)  # … and at least so fast: m/s, rad/s
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,16 @@ class RootControl:
         self.root = np.array(root, np.float64)
         self.velocity = np.zeros(3)  # of the last step, own axes: what really moved
         self.residual = np.zeros(3)  # velocity owed to the last jumps, own axes
+        self.astray = [0.0, 0.0]  # m, rad: how much farther from the wish than allowed the root may be for now
+        self.returning = [0.0, 0.0]  # m/s, rad/s: how fast that ends
+
+    def found(self, position: F64, yaw: float) -> None:
+        """Nothing was heard of the user for a while."""
+        s = self.settings
+        away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
+        for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
+            self.astray[i] = max(0.0, away[i] - allowed)
+            self.returning[i] = max(RETURN_SPEEDS[i], self.astray[i] / RETURN_S)
 
     def carry(self, new_from_old: F64) -> None:
         """Everything is moved along rigidly (re-centre)."""
@@ -73,6 +86,7 @@ class RootControl:
         if dt <= 0:
             return
         start = self.root.copy()
+        self.astray = [max(0.0, a - r * dt) for a, r in zip(self.astray, self.returning, strict=True)]
         dx, dy, turn = delta
         dx, dy, turn = self._with_residual(dt, dx, dy, turn)
         c, s = math.cos(start[2]), math.sin(start[2])
@@ -110,7 +124,7 @@ class RootControl:
         distance = float(math.hypot(error[0], error[1]))
         if distance < 1e-12:
             return
-        left = _pulled(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy)
+        left = _pulled(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
         self.root[:2] = position - error * (left / distance)
 
     def _pull_facing(self, dt: float, own_turn: float, own_move: float, yaw: float) -> None:
@@ -118,15 +132,15 @@ class RootControl:
         error = wrap(yaw - self.root[2])
         # a walking foot may be turned a little too: 1 rad for each metre walked
         allowed = s.pull_share * (own_turn + own_move)
-        left = _pulled(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy)
+        left = _pulled(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
         self.root[2] = yaw - math.copysign(left, error)
 
 
-def _pulled(dt: float, distance: float, halflife: float, allowed: float, accuracy: float) -> float:
+def _pulled(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
     """What is left of a distance after the pull of one step."""
     pull = min(distance * (1 - 2 ** (-dt / halflife)), allowed)
-    inside = SOFT_WALL * accuracy
+    inside, wall = SOFT_WALL * accuracy + astray, accuracy + astray
     if distance > inside and accuracy > 0:
-        near = min(1.0, (distance - inside) / (accuracy - inside))
+        near = min(1.0, (distance - inside) / (wall - inside))
         pull = max(pull, (distance - inside) * (1 - math.exp(-WALL_RATE * near * dt)))
-    return min(distance - min(pull, distance), accuracy)
+    return min(distance - min(pull, distance), wall)
