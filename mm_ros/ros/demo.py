@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
 
 from mm_ros.io.film import BODY, GHOST, Actor, film
 from mm_ros.io.render import contact_sheet, write_gif, write_png
@@ -24,7 +25,7 @@ class Demo:
         self._avatar, self._film_rate, self._film_from_s = avatar, film_rate, film_from_s
 
     def __enter__(self) -> Demo:
-        rclpy.init(args=[])
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is Python's
         self._observer = Observer(self._avatar, self._film_rate, self._film_from_s)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._observer)

@@ -1,0 +1,73 @@
+"""`mm_ros demo` as a user ends it: by Ctrl-C, by SIGTERM, by a mistake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+START_S, END_S = 150.0, 90.0
+
+
+class Demo:
+    def __init__(self, folder, *words):
+        self._log = folder / "log"
+        command = [sys.executable, "-m", "mm_ros", "demo", "--headless", "--output", str(folder / "out"), *words]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": "83"}
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+    def said(self):
+        return self._log.read_text(errors="replace")
+
+    def wait_for(self, text):
+        until = time.monotonic() + START_S
+        while text not in self.said():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < until, f"{text!r} not within {START_S:g} s: {self.said()}"
+            time.sleep(0.05)
+
+    def end(self, number):
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(END_S)
+        finally:
+            self.process.kill()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, timeout=400)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path):
+    demo = Demo(tmp_path, "--json", str(tmp_path / "summary.json"))
+    demo.wait_for("facing error")
+    assert demo.end(signal.SIGINT) == 0, demo.said()
+    assert "summary" in demo.said()
+    assert "Traceback" not in demo.said()
+    assert json.loads((tmp_path / "summary.json").read_text())["poses"] > 0
+    assert (tmp_path / "out.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_sigterm_before_the_first_pose_ends_quietly(tmp_path):
+    demo = Demo(tmp_path)
+    demo.wait_for("2/3 graph")
+    time.sleep(0.5)
+    assert demo.end(signal.SIGTERM) in (0, 130), demo.said()
+    assert "Traceback" not in demo.said()
+
+
+def test_a_session_that_is_not_there_is_a_sentence(tmp_path):
+    demo = Demo(tmp_path, "--session", str(tmp_path / "none"))
+    demo.process.wait(60)
+    assert demo.process.returncode == 2
+    assert "does not exist. Make one" in demo.said()
