@@ -8,12 +8,13 @@ import argparse
 import ast
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from mm_ros import __version__
+from mm_ros import __version__, ending
 from mm_ros.commands.output import stdout_kept_for
 from mm_ros.core.errors import MmRosError
 
@@ -149,12 +150,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mm_ros.ros.process import end_with_parent
 
         end_with_parent()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        ending.remember(signal.SIGINT)
     try:
         return _flushed(arguments)
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        return 130
+    except RuntimeError:
+        if not ending.asked():
+            raise
         return 130
     except BrokenPipeError:
         # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.

@@ -170,8 +170,6 @@ def test_explaining_a_moment_outside_is_refused(clips):
         explain.explain(simulate_clip(clips[0]), avatar, 99.0)
 
 
-
-
 def test_fletchers_table_stands_beside_ours(result):
     head, theirs, *ours = result.table["beside_fletcher"]
     assert head[1:] == ["network", "fused", "true pelvis"]
@@ -190,6 +188,7 @@ def test_a_sessions_own_landmarks_are_fused(tmp_path):
     looks = Simulation(look_around_rad=float(np.radians(60)), grip_sd_rad=0.3, seed=5)
     write_session(tmp_path / "seen", session_of_clips([clip], looks, "seen", COMMON))
     write_session(tmp_path / "unseen", session_of_clips([clip], looks, "unseen"))
+
     def summary(name):
         return evaluate([tmp_path / name], default_database_path(), chosen("fused"), AvatarSettings(), Simulation(), 1,
                         lambda *_: None).table["summary"]  # fmt: skip

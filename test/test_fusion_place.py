@@ -7,12 +7,13 @@ import pytest
 from test_fusion import HARD, LOOK, World
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.fusion import FusionSettings
+from mm_ros.core.fusion import FusionSettings, FusionStage
 from mm_ros.core.landmark_offsets import Offsets
 from mm_ros.core.landmark_place import Place
 from mm_ros.core.landmark_simulation import COMMON, Sighting
 from mm_ros.core.procedural import make_clips
 from mm_ros.core.simulated_trackers import simulate_clip
+from mm_ros.core.types import Calibration
 
 AT, YAW = np.array([3.0, -1.0]), 2.5
 
@@ -90,6 +91,18 @@ def test_offsets_are_found_but_for_a_common_shift():
 
 def test_without_pictures_the_calibration_stands():
     assert not Offsets().value.any()
+
+
+def test_another_calibration_begins_anew_and_the_same_told_again_does_not():
+    stage = FusionStage(calibration=Calibration())
+    stage._offsets()
+    stage.offsets.value[0, 0] = 0.1
+    stage.calibration = Calibration()
+    stage._offsets()
+    assert stage.offsets.value.any()
+    stage.calibration = Calibration(headset_in_head=np.array([0.2, 0, 0, 1, 0, 0, 0.0]))
+    stage._offsets()
+    assert not stage.offsets.value.any()
 
 
 # ---- the stage

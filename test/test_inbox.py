@@ -11,6 +11,7 @@ from rclpy.executors import SingleThreadedExecutor
 from mm_ros import graph
 from mm_ros.core.skeleton import default_skeleton
 from mm_ros.core.types import rest_pose
+from mm_ros.nodes.viewer import stamp_of
 from mm_ros.ros.conversions import avatar_pose_to_ros
 from mm_ros.ros.inbox import DEPTH, Inbox
 from mm_ros.ros.qos import message_class, publisher_qos
@@ -52,8 +53,6 @@ def test_letters_come_in_order_with_the_time_of_their_arrival(pair):
     for i in range(3):
         publisher.publish(pose(i))
     letters = came(inbox, 3)
-    from mm_ros.nodes.viewer import stamp_of
-
     assert [stamp_of(x.raw) for x in letters] == [0, 1, 2]
     assert all(began_ns <= x.came_ns <= time.time_ns() for x in letters)
 
@@ -63,7 +62,9 @@ def test_of_too_many_the_newest_are_kept(pair):
     for i in range(4 * DEPTH):
         publisher.publish(pose(i))
     time.sleep(0.3)
-    assert len(inbox.take()) <= DEPTH
+    kept = [stamp_of(x.raw) for x in inbox.take()]
+    assert len(kept) <= DEPTH
+    assert kept[-1] == 4 * DEPTH - 1
     assert inbox.take() == []
 
 

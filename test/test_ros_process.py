@@ -118,3 +118,34 @@ def test_sigterm_ends_a_benchmark_between_two_rounds_as_ctrl_c_does():
     with pytest.raises(KeyboardInterrupt), measuring():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+SWALLOWED = """
+import signal, sys
+from mm_ros.ros.node import AvatarNode, run
+
+class Node(AvatarNode):
+    NAME = "joystick_control"
+    def __init__(self):
+        super().__init__()
+        tick = self.guarded("timer", self.tick) if {guarded} else self.tick
+        self.create_timer(0.01, tick)
+        self.start()
+
+    def tick(self):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            {instead}
+
+sys.exit(run(Node))
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("instead", ["raise RuntimeError('Unable to convert')", "pass"])
+def test_a_ctrl_c_that_a_conversion_swallows_still_ends_the_nodes(guarded, instead):
+    script = SWALLOWED.format(guarded=guarded, instead=instead)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stdout + ended.stderr

@@ -136,3 +136,8 @@ def test_single_parameters_of_nodes_are_given_by_name():
 def test_a_parameter_that_is_none_is_a_sentence(pair, said):
     with pytest.raises(MmRosError, match=said):
         up.overrides("tracker_bridge", parsed("-p", pair))
+
+
+def test_no_avatars_are_not_one():
+    with pytest.raises(MmRosError, match="1 to 64"):
+        up.run(parsed("--avatars", "0"))

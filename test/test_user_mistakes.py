@@ -246,3 +246,19 @@ def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):
 
 def children_of(pid: int) -> list[int]:
     return [int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("camera", "says"),
+    [
+        ("rate=0", "simulated camera: rate: expected 1 to 1000, came 0"),
+        ("pitch=nan", "pitch: expected -1.5 to 1.5, came nan"),
+        ("field_of_view=0", "field_of_view: expected 0.2 to 2.8"),
+        ("seed=inf", "seed: expected a number, came 'inf'"),
+        ("rate", "rate: expected a number, came ''"),
+        ("zoom=2", "'zoom' does not exist. Names: rate, field_of_view"),
+    ],
+)
+def test_a_simulated_camera_that_cannot_be(tmp_path: Path, camera: str, says: str, capsys: pytest.CaptureFixture[str]):
+    assert says in refused(capsys, "synth", "session", "-o", tmp_path / "seen", "--seconds", 1, "--camera", camera)
+    assert not (tmp_path / "seen").exists()

@@ -69,6 +69,6 @@ def camera_of(text: str) -> Any:
             raise MmRosError(f"--camera: '{name}' does not exist. Names: {', '.join(known)}")
         try:
             given[name] = known[name](float(value))
-        except ValueError:
+        except (ValueError, OverflowError):
             raise MmRosError(f"--camera: {name}: expected a number, came '{value}'") from None
     return replace(COMMON, **given)

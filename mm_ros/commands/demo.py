@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mm_ros import ending
 from mm_ros.commands.arguments import seconds
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
@@ -121,7 +122,7 @@ class Processes:
     def __enter__(self) -> Processes:
         # Ctrl-C and SIGTERM end the watching; the children are told by us, in order.
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            ending.remember(signal.SIGTERM)
         return self
 
     def __exit__(self, *_: Any) -> None:

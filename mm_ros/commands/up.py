@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--avatars",
         type=int,
-        default=0,
         metavar="N",
         help="so many invented users, named avatar1, avatar2, …: each in its own process, which shares what it can",
     )
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         ]
         return run_all(makers, ros_arguments(one))
 
-    if not args.avatars:
+    if args.avatars is None:
         return start(args)
     from mm_ros.ros.process import run_each
 

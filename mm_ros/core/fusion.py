@@ -170,10 +170,12 @@ class FusionStage:
         """(3, 7): nose and wrists from the devices, in the axes of head and hands; how these lie in the device's."""
         c = self.calibration
         if self._offsets_of is not c:
-            grips = c.left_grip_in_hand, c.right_grip_in_hand
+            grips, before = (c.left_grip_in_hand, c.right_grip_in_hand), self._offset_rows.copy()
             self._offset_rows[0] = [*(NOSE_IN_HEAD - c.headset_in_head[:3]), *rot.inverse(c.headset_in_head[3:])]
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
+            if not np.allclose(self._offset_rows, before, atol=1e-3):
+                self.offsets.reset()  # they were learned beside another calibration
         return self._offset_rows
 
     def _take(self, seen: Landmarks, now: float) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mm_ros.core import rotations as rot
 from mm_ros.core import skeleton as sk
 from mm_ros.core.clip import Clip
+from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import COUNT, LEFT_HIP, LEFT_WRIST, RIGHT_HIP, RIGHT_WRIST, SWAPPED, Landmarks, Sighting
 from mm_ros.core.simulated_trackers import TrackerTrack, facing, head_axes, resample
 from mm_ros.core.types import F32, F64, HEAD_ROLE
@@ -38,11 +39,17 @@ FACE = np.array(
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
 TRUNK_RADIUS = 0.16  # m; a hand behind it is hidden
 HIDDEN_NOISE = 3.0  # times the usual
+RANGES = {  # of options that are not simply 0 to 1000
+    "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
+    "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
+    "untold_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0), "flip_lasts_s": (0.01, 100.0),
+    "lost": (0.0, 1.0), "flips": (0.0, 1.0), "seed": (0, 2**53),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LandmarkSimulation:
-    """Defaults: an estimator as good as a common one; `perfect()` has no errors at all."""
+    """Defaults: an estimator as good as a common one; `PERFECT` has no errors at all."""
 
     rate: float = 30.0
     field_of_view: float = 1.05  # rad, from left to right
@@ -66,6 +73,12 @@ class LandmarkSimulation:
     flip_lasts_s: float = 0.25
     perspective: bool = True  # axes of the ray rather than of the camera
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            low, high = RANGES.get(name, (0.0, 1000.0))
+            if not low <= value <= high:  # NaN fails too
+                raise MmRosError(f"simulated camera: {name}: expected {low:g} to {high:g}, came {value:g}")
 
 
 COMMON = LandmarkSimulation()

@@ -13,6 +13,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
+from mm_ros import ending
 from mm_ros.io.film import BODY, GHOST, Actor, film
 from mm_ros.io.render import contact_sheet, write_gif, write_png
 from mm_ros.ros.observer import Observer
@@ -57,6 +58,9 @@ class Demo:
                     self._status()
         except KeyboardInterrupt:
             pass
+        except RuntimeError:
+            if not ending.asked():
+                raise
         print()
 
     def _status(self) -> None:

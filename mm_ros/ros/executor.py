@@ -9,6 +9,8 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.subscription import Subscription
 
+from mm_ros import ending
+
 Stream = tuple[Subscription, Callable[[Any], None]]
 
 AT_ONCE = 64  # then timers and services have their turn, however many messages are waiting
@@ -47,7 +49,7 @@ class ChainExecutor(SingleThreadedExecutor):
             self._guard = guard
 
     def spin(self) -> None:
-        while self._context.ok() and not self._is_shutdown:
+        while self._context.ok() and not self._is_shutdown and not ending.asked():
             self.spin_once()
             taken = AT_ONCE
             while taken and (now := self._take_each()):

@@ -16,7 +16,7 @@ from rclpy.publisher import Publisher
 from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
-from mm_ros import graph
+from mm_ros import ending, graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings
 from mm_ros.core.types import Calibration
@@ -92,6 +92,8 @@ class AvatarNode(Node):
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
             except Exception as error:  # a fault of ours: told in full, and no reason for the avatar to vanish
+                if ending.asked():
+                    raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
                 self.health.refuse(f"{what}: internal fault, started anew: {error!r}")
                 self.reset()
@@ -166,8 +168,8 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         print(f"mm_ros: {str(error).split(', at /')[0]}", file=sys.stderr)
         return 2
     sys.setswitchinterval(GIL_SWITCH_S)
-    for number in (signal.SIGTERM, signal.SIGINT):  # shells start what runs behind with Ctrl-C ignored; launch needs it
-        signal.signal(number, signal.default_int_handler)
+    # Shells start what runs behind with Ctrl-C ignored; launch needs it.
+    ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
     executor = ChainExecutor()
     try:
@@ -181,6 +183,9 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
+    except RuntimeError:
+        if not ending.asked():
+            raise
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not tear the clean-up
             signal.signal(number, signal.SIG_IGN)
@@ -189,4 +194,5 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
                 n.close()
             n.destroy_node()
         rclpy.try_shutdown()
+        ending.forget()
     return 0

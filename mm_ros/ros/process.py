@@ -10,7 +10,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from types import FrameType
+
+from mm_ros import ending
 
 PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; the launch files set it to their own
 _PR_SET_PDEATHSIG = 1
@@ -53,8 +54,7 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
     """
     settle()
     children: dict[int, Callable[[], int]] = {}
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
+    ending.remember(signal.SIGTERM, signal.SIGINT)
     try:
         for start in starts:
             _fork(start, children)
@@ -72,10 +72,6 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end(set(children))
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _fork(start: Callable[[], int], children: dict[int, Callable[[], int]]) -> None:
@@ -120,5 +116,12 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
     until = time.monotonic() + seconds
     while pids and time.monotonic() < until:
         time.sleep(0.02)
-        pids = {pid for pid in pids if not os.waitpid(pid, os.WNOHANG)[0]}
+        pids = {pid for pid in pids if not _is_gone(pid)}
     return pids
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:  # Ctrl-C came between its end and our hearing of it
+        return True
