@@ -246,6 +246,8 @@ def test_feet_that_point_backward_for_a_moment_are_mended():
     mended = mended_ankles(replace(clip, rotations=wrong))
     away = rot.log(rot.multiply(rot.inverse(clip.rotations.astype(float)), mended.rotations.astype(float)))
     assert np.abs(away).max() < 0.35  # near what it was
+    touched = np.flatnonzero((mended.rotations != wrong).any((1, 2)))
+    assert (touched[0], touched[-1]) == (38, 49)  # what leads there and back, and one more, too
     assert (mended.rotations[:30] == clip.rotations[:30]).all() and (mended.rotations[60:] == clip.rotations[60:]).all()
     assert (mended_ankles(clip).rotations == clip.rotations).all()
     wrong[20:, LEFT_FOOT] = rot.multiply(clip.rotations[20:, LEFT_FOOT].astype(float), half_turn)

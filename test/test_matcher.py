@@ -149,6 +149,15 @@ def test_who_is_found_elsewhere_is_walked_to_not_popped_to(database):
     assert abs(roots[-1] - 4.8) < 0.11
 
 
+def test_nor_when_the_room_is_recentred_in_the_moment_of_being_found(database):
+    matcher = stage(database)
+    play(matcher, 1, walking)
+    play(matcher, 2, lambda t: {"position": (1.2, 0.0), "stale": True}, 1.0)
+    moved = np.array([10.0, 0, 0, 1, 0, 0, 0])
+    pose, _ = matcher.step(wish(3.0, position=(13.6, 0.0), epoch=1, new_from_old=moved))
+    assert abs(pose.root[0] - 11.2) < 0.2
+
+
 def test_a_stale_wish_comes_to_a_stand(database):
     matcher = stage(database)
     play(matcher, 1.5, walking)

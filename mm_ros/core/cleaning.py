@@ -148,7 +148,9 @@ def _wrong_ankles(q: F64, rate: float) -> Any:
         wrong[i + 1] |= wrong[i]
     for i in np.flatnonzero(fast)[::-1]:
         wrong[i] |= wrong[i + 1]
-    wrong[:-1], wrong[1:] = wrong[:-1] | wrong[1:], wrong[1:] | wrong[:-1]
+    before = wrong.copy()
+    wrong[:-1] |= before[1:]
+    wrong[1:] |= before[:-1]
     edges = np.flatnonzero(np.diff(np.concatenate([[0], wrong, [0]]).astype(np.int8)))
     for first, stop in edges.reshape(-1, 2):
         wrong[first:stop] &= (stop - first) / rate <= LONGEST_MISTAKE_S

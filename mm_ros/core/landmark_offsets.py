@@ -2,8 +2,8 @@
 
 Each picture says how far the three landmarks lie from where the devices should carry them, all but a common shift. In
 the devices' own axes that is linear least squares over nine numbers, which fade, and which the calibration holds back:
-a ridge. A tenth is how much smaller than the user the estimator sees the body: else it would be taken for offsets. A
-calibration that is right has little to learn from this; one that is 10 cm off has (docs/fusion.md).
+a ridge. A tenth number says how much smaller than the user the estimator sees the body, which would else be taken for
+offsets. A calibration that is right has little to learn from this; one that is 10 cm off has (docs/fusion.md).
 """
 
 from __future__ import annotations

@@ -220,11 +220,12 @@ class MatcherStage:
             self.control.reset(np.array([*wish.position, wish.yaw]))
             self.source.restart()  # where an earlier life stood must not matter
             self._due, self.band, self.tempo = "start", "", 1.0
-        elif verdict == CARRY:
-            self.control.carry(wish.new_from_old)
-        elif verdict == HOLD or (self._lost and not wish.stale):
-            self._due = self._due or "abrupt"
-            self.control.found(np.asarray(wish.position), wish.yaw)
+        else:
+            if verdict == CARRY:
+                self.control.carry(wish.new_from_old)
+            if verdict == HOLD or (self._lost and not wish.stale):
+                self._due = self._due or "abrupt"
+                self.control.found(np.asarray(wish.position), wish.yaw)
         self._lost = wish.stale
         match = self._decide(dt, wish)
         goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
