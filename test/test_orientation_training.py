@@ -164,16 +164,23 @@ def test_training_twice_gives_the_same_network():
     probes = torch.from_numpy(augment.variant(walker(5, seed=99), augment.NONE, np.random.default_rng(0)).inputs()[0])
     answers = []
     for _ in range(2):
-        network = fit(pool_of(everyone(), SMALL, quiet), SMALL, quiet)
+        network = fit(everyone(), SMALL, quiet)
         with torch.no_grad():
             out = network(probes).numpy()
         answers.append(np.arctan2(out[:, 0], out[:, 1]))
     assert degrees_apart(*answers).max() < 0.2
 
 
+def test_every_epoch_draws_variants_of_its_own():
+    first, again, second = (pool_of(everyone(3), SMALL, quiet, epoch).inputs for epoch in (0, 0, 1))
+    assert torch.equal(first, again)
+    n = min(len(first), len(second))
+    assert not torch.equal(first[:n], second[:n])
+
+
 def test_training_learns():
     motions = everyone()
-    network = fit(pool_of(motions, SMALL, quiet), replace(SMALL, epochs=30), quiet)
+    network = fit(motions, replace(SMALL, epochs=30), quiet)
     inputs, headings = augment.variant(motions[0], augment.NONE, np.random.default_rng(0)).inputs()
     with torch.no_grad():
         out = network(torch.from_numpy(inputs)).numpy()

@@ -38,13 +38,13 @@ class OrientationSettings(Settings):
     paper_r: int = setting(
         50, "steps unrolled when the paper's network was trained: 1 or 50", low=1, high=50, live=False
     )
-    halflife: float = setting(0.16, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
+    halflife: float = setting(0.1, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
     max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
     one_hand_limit: float = setting(
         0.12, "with one controller lost for seconds the body is believed no farther from the headset", "rad", 0.0, 3.2
     )
-    no_hand_limit: float = setting(0.05, "and with both lost no farther than this", "rad", 0.0, 3.2)
+    no_hand_limit: float = setting(0.04, "and with both lost no farther than this", "rad", 0.0, 3.2)
     hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
 
 

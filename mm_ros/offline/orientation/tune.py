@@ -15,7 +15,7 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.offline.orientation.data import Motion, motion_of, without_head_bias
 from mm_ros.offline.orientation.network import NetworkPlan
-from mm_ros.offline.orientation.train import Tell, TrainOptions, callable_of, fit, folds_of, pool_of
+from mm_ros.offline.orientation.train import Tell, TrainOptions, callable_of, fit, folds_of
 from mm_ros.offline.orientation.validate import Errors, measure
 
 RUNGS = (1, 2, 4)  # epochs at which ASHA asks how a trial does
@@ -58,7 +58,7 @@ def with_choice(options: TrainOptions, choice: dict[str, Any]) -> TrainOptions:
 def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> float:
     """Mean degrees on `held` after training on `motions`."""
     silent: Tell = lambda what, done, of: None  # noqa: E731
-    network = fit(pool_of(motions, options, silent), options, silent)
+    network = fit(motions, options, silent)
     errors: dict[str, Errors] = measure(held, callable_of(network), {}, options.seed)["network"]
     return float(np.concatenate(errors["stress"].yaw).mean())
 
