@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="same seed, same network (default 0)")
     parser.add_argument("--folds", type=int, default=2, help="groups of subjects left out in turn; 0: no validation")
     parser.add_argument("--variants", type=int, default=8, help="times all motion is drawn anew an epoch (default 8)")
-    parser.add_argument("--epochs", type=int, default=5, help="rounds, each of new variants (default 5)")
+    parser.add_argument("--epochs", type=int, default=6, help="rounds, each of new variants (default 6)")
     parser.add_argument("--width", type=int, default=128, help="units in each of the two layers (default 128)")
     parser.add_argument("--members", type=int, default=4, help="networks averaged in one file (default 4)")
     parser.add_argument("--no-paper", action="store_true", help="leave the paper's network out")

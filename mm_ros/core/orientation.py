@@ -38,7 +38,7 @@ class OrientationSettings(Settings):
     paper_r: int = setting(
         50, "steps unrolled when the paper's network was trained: 1 or 50", low=1, high=50, live=False
     )
-    halflife: float = setting(0.1, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
+    halflife: float = setting(0.2, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
     max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
     one_hand_limit: float = setting(
@@ -48,7 +48,7 @@ class OrientationSettings(Settings):
     hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
 
 
-QUICK_ERROR = 0.35  # rad; at this error the half-life is half as long
+QUICK_ERROR = 0.1  # rad; at this error the half-life is half as long, at twice it a fifth
 UNKNOWN_SIGMA = 1.8  # rad; that of a direction of which nothing is known
 DOUBT_RATE = 0.5  # rad/s by which sigma grows while the headset is lost
 

@@ -39,7 +39,7 @@ MAX_RATE = 12.0  # rad/s; faster bodies are mistakes of the capture
 class TrainOptions:
     seed: int = 0
     variants: int = 8  # times that all motion is drawn anew, each epoch
-    epochs: int = 5  # no variant is seen twice: drawing costs less than fitting
+    epochs: int = 6  # no variant is seen twice: drawing costs less than fitting
     batch: int = 1024
     learning_rate: float = 2e-3
     weight_decay: float = 2.0  # a lot, and on people not seen it shows: 6.6° at 0.1, 6.2° at 2
