@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
+from mm_ros import cli
+
 START_S, END_S = 150.0, 90.0
 
 
@@ -41,13 +43,13 @@ class Demo:
             self.process.kill()
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def warm():
     subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, timeout=400)
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path):
+def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, warm):
     demo = Demo(tmp_path, "--json", str(tmp_path / "summary.json"))
     demo.wait_for("facing error")
     assert demo.end(signal.SIGINT) == 0, demo.said()
@@ -58,7 +60,7 @@ def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path):
 
 
 @pytest.mark.slow
-def test_sigterm_before_the_first_pose_ends_quietly(tmp_path):
+def test_sigterm_before_the_first_pose_ends_quietly(tmp_path, warm):
     demo = Demo(tmp_path)
     demo.wait_for("2/3 graph")
     time.sleep(0.5)
@@ -71,3 +73,11 @@ def test_a_session_that_is_not_there_is_a_sentence(tmp_path):
     demo.process.wait(60)
     assert demo.process.returncode == 2
     assert "does not exist. Make one" in demo.said()
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999999", "-1", "http"])
+@pytest.mark.parametrize("verb", ["demo", "view"])
+def test_a_port_that_cannot_be_is_refused_before_anything_is_done(verb, port, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([verb, f"--port={port}"])
+    assert f"expected a port, 1 to 65535, came '{port}'" in capsys.readouterr().err

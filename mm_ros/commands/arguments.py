@@ -56,6 +56,12 @@ def seconds(text: str) -> float:
     return value
 
 
+def port(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"expected a port, 1 to 65535, came '{text}'")
+    return int(text)
+
+
 def camera_of(text: str) -> Any:
     from dataclasses import replace
 

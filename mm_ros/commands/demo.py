@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros import ending
-from mm_ros.commands.arguments import seconds
+from mm_ros.commands.arguments import port, seconds
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--headless", action="store_true", help="no page: a film and a picture instead")
     parser.add_argument("--session", type=Path, help="a recorded session instead of the synthetic user")
     parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
-    parser.add_argument("--port", type=int, default=8080, help="of the page (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=8080, help="of the page (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the synthetic user (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("demo"), help="film and picture: OUTPUT.gif, OUTPUT.png")
     add_json(parser)
@@ -94,15 +94,15 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
 
 def free_port(wanted: int) -> int:
     """The wanted port, or the next one that nobody listens on."""
-    for port in range(wanted, wanted + 50):
+    for candidate in range(wanted, min(wanted + 50, 65536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind(("127.0.0.1", candidate))
             except OSError:
                 continue
-            return port
-    raise MmRosError(f"ports {wanted} to {wanted + 49} are all taken; give another one with --port")
+            return candidate
+    raise MmRosError(f"ports from {wanted} on are all taken; give another one with --port")
 
 
 class Processes:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
+from mm_ros.commands.arguments import port
+
 HELP = "show the avatars of a running graph in the browser"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros view --port 8081"
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 opens the page to others")
-    parser.add_argument("--port", type=int, default=8080, help="of the page (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=8080, help="of the page (default: %(default)s)")
     parser.add_argument("--avatars", default="", help="which to show, by commas (default: all)")
 
 
