@@ -137,11 +137,11 @@ def test_without_trackers_the_avatar_stands_where_it_is_and_walks_on(world):
     assert min(delays_s) <= 0.3
     began = np.array(first.root[:2])
     assert hears(world, "trajectory_predictor", "no trackers")
-    world.client.spin(1.5)
-    last = world.client.received["pose"][-1]
-    assert last.stale
-    assert math.dist(began, last.root[:2]) < 0.5
-    assert np.linalg.norm(last.root_velocity[:2]) < 0.1
+    world.client.spin(2.0)  # it may set a foot straight
+    standing = world.client.received["pose"][-60:]
+    assert all(m.stale for m in standing)
+    assert math.dist(began, standing[-1].root[:2]) < 0.5
+    assert np.mean([np.linalg.norm(m.root_velocity[:2]) for m in standing]) < 0.1
     assert world.walks_on()
     world.forget()
     world.walk(1.0)
