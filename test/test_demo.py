@@ -50,7 +50,7 @@ def warm():
 
 @pytest.mark.slow
 def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, warm):
-    demo = Demo(tmp_path, "--json", str(tmp_path / "summary.json"))
+    demo = Demo(tmp_path, "--seconds", "300", "--json", str(tmp_path / "summary.json"))
     demo.wait_for("facing error")
     assert demo.end(signal.SIGINT) == 0, demo.said()
     assert "summary" in demo.said()

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
     with Processes() as processes:
         _start(args, processes)
-        demo = Demo("avatar", FILM_RATE if args.headless else 0.0, max(0.0, args.seconds - FILM_SECONDS))
+        demo = Demo("avatar", FILM_RATE if args.headless else 0.0, FILM_SECONDS)
         with demo:
             if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
                 print("mm_ros: no pose came; what the graph said stands above", file=sys.stderr)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         summary = demo.summary()
     _tell(summary)
     if args.headless:
-        summary["film"], summary["picture"] = demo.write_film(args.output)
+        summary |= demo.write_film(args.output)
     write_json(args.json, summary)
     return 0 if summary["poses"] else 1
 

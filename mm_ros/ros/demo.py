@@ -22,12 +22,12 @@ STATUS_S = 0.5
 
 
 class Demo:
-    def __init__(self, avatar: str, film_rate: float, film_from_s: float) -> None:
-        self._avatar, self._film_rate, self._film_from_s = avatar, film_rate, film_from_s
+    def __init__(self, avatar: str, film_rate: float, film_s: float) -> None:
+        self._avatar, self._film_rate, self._film_s = avatar, film_rate, film_s
 
     def __enter__(self) -> Demo:
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is Python's
-        self._observer = Observer(self._avatar, self._film_rate, self._film_from_s)
+        self._observer = Observer(self._avatar, self._film_rate, self._film_s)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._observer)
         return self
@@ -89,8 +89,11 @@ class Demo:
             "root_error_m": root,
         }
 
-    def write_film(self, output: Path) -> tuple[str, str]:
+    def write_film(self, output: Path) -> dict[str, str]:
         """OUTPUT.gif and OUTPUT.png: ours, and the truth beside it where there is one."""
+        if not self._seen.film or "pose" not in self._observer.skeletons:
+            print("it ended too soon for a film")
+            return {}
         poses, truths = zip(*self._seen.film, strict=True)
         actors = [Actor(self._observer.skeletons["pose"], poses, BODY)]
         if any(t is not None for t in truths) and "truth" in self._observer.skeletons:
@@ -102,7 +105,7 @@ class Demo:
         chosen = np.linspace(0, len(pictures) - 1, min(8, len(pictures))).astype(int)
         write_png(png, contact_sheet([pictures[i] for i in chosen], 4))
         print(f"film: {gif}   picture: {png}")
-        return str(gif), str(png)
+        return {"film": str(gif), "picture": str(png)}
 
 
 def _mean(values: list[float]) -> float | None:

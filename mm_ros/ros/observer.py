@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,19 +27,19 @@ class Seen:
     latencies_s: list[float] = field(default_factory=list)
     facing_errors: list[float] = field(default_factory=list)  # rad
     root_errors: list[float] = field(default_factory=list)  # m
-    film: list[tuple[AvatarPose, AvatarPose | None]] = field(default_factory=list)
+    film: deque[tuple[AvatarPose, AvatarPose | None]] = field(default_factory=deque)
 
 
 class Observer(Node):
-    """`film_rate` > 0 keeps poses and truths at that rate."""
+    """`film_rate` > 0 keeps poses and truths at that rate, the last `film_s`."""
 
-    def __init__(self, avatar: str, film_rate: float = 0.0, film_from_s: float = 0.0) -> None:
+    def __init__(self, avatar: str, film_rate: float = 0.0, film_s: float = 8.0) -> None:
         super().__init__("demo_observer", namespace=avatar)
-        self.seen = Seen()
+        self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
         self._truths: dict[int, Any] = {}
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0
-        self._film_from_s, self._film_due_ns = film_from_s, 0
+        self._film_due_ns = 0
         self._listen("truth", self._on_truth)
         self._listen("pose", self._on_pose)
         self._listen("skeleton", lambda m: self.skeletons.update(pose=skeleton_from_ros(m)))
@@ -66,9 +67,7 @@ class Observer(Node):
             seen.film.append((avatar_pose_from_ros(msg), None if truth is None else avatar_pose_from_ros(truth)))
 
     def _wants_film(self, stamp_ns: int) -> bool:
-        if not self._film_period_ns or len(self.seen.received_s) < 2:
-            return False
-        if self.seen.received_s[-1] - self.seen.received_s[0] < self._film_from_s:
+        if not self._film_period_ns:
             return False
         if stamp_ns < self._film_due_ns <= stamp_ns + 2 * self._film_period_ns:
             return False
