@@ -18,6 +18,6 @@ def serve(host: str, port: int) -> Any:
         try:
             probe.bind((host, port))
         except OSError as error:
-            why = error.strerror
-            raise MmRosError(f"cannot serve the page at {host}:{port} ({why}); choose another port") from None
+            where = f"{host}:{port} ({error.strerror})"
+            raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
     return viser.ViserServer(host, port, verbose=False)
