@@ -184,7 +184,8 @@ def test_without_a_camera_nothing_stands_beside_fletchers(clips):
 
 def test_a_sessions_own_landmarks_are_fused(tmp_path):
     """Written as a bag, read again, evaluated: the camera that it was recorded with corrects the facing."""
-    clip = next(c for c in make_clips(3) if c.name == "wander 1").cut(0, 25 * 60)
+    # One of whom the network alone is off by more than the camera (of wander 1 it is not).
+    clip = next(c for c in make_clips(3) if c.name == "wander 2").cut(0, 25 * 60)
     looks = Simulation(look_around_rad=float(np.radians(60)), grip_sd_rad=0.3, seed=5)
     write_session(tmp_path / "seen", session_of_clips([clip], looks, "seen", COMMON))
     write_session(tmp_path / "unseen", session_of_clips([clip], looks, "unseen"))
