@@ -15,8 +15,10 @@ def test_results_come_in_the_order_of_the_items(jobs: int, chunk: int):
 
 
 def test_a_helper_that_ends_before_its_work_is_a_sentence():
-    with pytest.raises(MmRosError, match="helper processes was killed"):
+    with pytest.raises(MmRosError, match="helper process was killed"):
         list(mapped(os._exit, [9] * 6, 2))
+    with pytest.raises(MmRosError, match="helper process was killed"):
+        in_its_own(os._exit, 9)
 
 
 def test_who_stops_asking_is_not_held():

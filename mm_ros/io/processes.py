@@ -14,6 +14,7 @@ from mm_ros.core.errors import MmRosError
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
+SPAWN = multiprocessing.get_context("spawn")
 
 
 @contextmanager
@@ -38,15 +39,11 @@ def mapped(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, ch
     if jobs <= 1 or len(items) <= 1:
         yield from map(function, items)
         return
-    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=multiprocessing.get_context("spawn")) as pool:
+    with _dead_is_said(), ProcessPoolExecutor(min(jobs, len(items)), mp_context=SPAWN) as pool:
         with deaf_to_ctrl_c():
             results = pool.map(function, items, chunksize=chunk)
         try:
             yield from results
-        except BrokenProcessPool:
-            raise MmRosError(
-                f"one of {jobs} helper processes was killed (is there memory enough?); fewer --jobs need less"
-            ) from None
         except KeyboardInterrupt:  # the pool would wait for what they have begun
             for process in list(getattr(pool, "_processes", {}).values()):
                 process.terminate()
@@ -55,5 +52,13 @@ def mapped(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, ch
 
 def in_its_own(function: Callable[[Item], Out], item: Item) -> Out:
     """In a new process that ends with it: what it takes of memory is its own."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with _dead_is_said(), ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
         return pool.submit(function, item).result()
+
+
+@contextmanager
+def _dead_is_said() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool:
+        raise MmRosError("a helper process was killed (is there memory enough?); fewer --jobs need less") from None
