@@ -1,6 +1,7 @@
 """Print the test files that need core alone: they run where there are only numpy, numba, pytest and hypothesis."""
 
 import ast
+import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1]
@@ -17,16 +18,22 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def needs_core_only(path: Path) -> bool:
-    import sys
+def core_imports(path: Path) -> bool:
+    """What lies beside the test is imported with it, and so is what that imports."""
 
     def allowed(name: str) -> bool:
         top = name.split(".")[0]
-        beside = (SOURCE / "test" / f"{top}.py").is_file()
-        return name.startswith(ALLOWED) or top in sys.stdlib_module_names or beside or name == "mm_ros"
+        beside = SOURCE / "test" / f"{top}.py"
+        if beside.is_file():
+            return core_imports(beside)
+        return name.startswith(ALLOWED) or top in sys.stdlib_module_names or name == "mm_ros"
 
+    return all(map(allowed, imports(path)))
+
+
+def needs_core_only(path: Path) -> bool:
     text = path.read_text()
-    return "mm_ros.core" in text and "data_dir" not in text and all(map(allowed, imports(path)))
+    return "mm_ros.core" in text and "data_dir" not in text and core_imports(path)
 
 
 if __name__ == "__main__":
