@@ -91,10 +91,18 @@ def test_a_node_that_is_killed_joins_again(world, name):
     assert world.walks_on()
 
 
-def test_the_bridge_is_killed_and_joins_again(world, tmp_path):
-    bridge = NodeProcess("tracker_bridge", world.avatar, tmp_path / "bridge.log")
-    bridge.wait_ready()
+@pytest.fixture
+def bridge(world, tmp_path):
+    """Not left running by a test that fails: it would walk on through all that follow."""
+    made = NodeProcess("tracker_bridge", world.avatar, tmp_path / "bridge.log")
+    try:
+        made.wait_ready()
+        yield made
+    finally:
+        made.kill()
 
+
+def test_the_bridge_is_killed_and_joins_again(world, bridge):
     def follows():
         world.forget()
         return world.client.spin_until(lambda: len(world.fresh_poses()) > 20, 20.0)
@@ -110,9 +118,7 @@ def test_the_bridge_is_killed_and_joins_again(world, tmp_path):
     assert world.walks_on()
 
 
-def test_paused_trackers_bring_the_avatar_to_a_stand_and_resumed_ones_move_it(world, tmp_path):
-    bridge = NodeProcess("tracker_bridge", world.avatar, tmp_path / "bridge.log")
-    bridge.wait_ready()
+def test_paused_trackers_bring_the_avatar_to_a_stand_and_resumed_ones_move_it(world, bridge):
     world.forget()
     assert world.client.spin_until(lambda: len(world.fresh_poses()) > 10, 20.0)
     assert world.client.call(Trigger, f"/{world.avatar}/pause", Trigger.Request()).success
