@@ -8,7 +8,7 @@ import pytest
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
 
-from browser import CHROMIUM, Browser, processes
+from chromium import CHROMIUM, Browser, processes
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt install chromium")
 

@@ -7,7 +7,7 @@ from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, Browser, free_port
+from chromium import CHROMIUM, Browser, free_port
 
 pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 

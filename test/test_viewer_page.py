@@ -14,7 +14,7 @@ pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
 
 import rclpy
-from browser import CHROMIUM, Browser, free_port
+from chromium import CHROMIUM, Browser, free_port
 from graph_harness import Client
 from PIL import Image
 from rcl_interfaces.srv import GetParameters, SetParameters

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chromium import FLAGS
+from chromium import CHROMIUM, Browser
 from PIL import Image
 
 from mm_ros.core import rotations as rot
@@ -55,8 +55,7 @@ def shrink(source: Path, target: Path, width: int = 340) -> None:
 
 
 def page() -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    if CHROMIUM is None:
         print("no chromium: docs/pictures/viewer.png stays as it is")
         return
     from playwright.sync_api import sync_playwright
@@ -66,7 +65,7 @@ def page() -> None:
     running = [subprocess.Popen([sys.executable, "-m", "mm_ros", *w], cwd=TOP) for w in words]
     try:
         with sync_playwright() as p:
-            browser = p.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
+            browser = Browser(p)
             takes = photographs(browser.new_page(viewport={"width": 1000, "height": 600}), running)
             browser.close()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,18 @@ class Landmarks:
     confidence: float = 1.0
     epoch: int = 0
     source: str = ""
+
+
+def flat(seen: Landmarks) -> dict[str, Any]:
+    """By name, in rows of float32, as messages hold them; all but the stamp."""
+    return {
+        "epoch": seen.epoch,
+        "source": seen.source,
+        "positions": np.asarray(seen.positions, np.float32).ravel(),
+        "visibility": np.asarray(seen.visibility, np.float32),
+        "image": np.asarray(seen.image, np.float32).ravel(),
+        "confidence": float(seen.confidence),
+    }
 
 
 @dataclass(frozen=True)

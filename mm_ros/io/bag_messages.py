@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.landmarks import COUNT, Landmarks
+from mm_ros.core.landmarks import COUNT, Landmarks, flat
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import F64, LOST, ROLES, AvatarPose, Calibration, R, TrackerFrame
 from mm_ros.io.bag_types import PACKAGE, typestore
@@ -91,15 +91,8 @@ def trackers_from_bag(msg: Any) -> TrackerFrame:
 
 
 def landmarks_to_bag(seen: Landmarks, frame: str = "camera") -> Any:
-    return _ours("Landmarks")(
-        header=_type("std_msgs/msg/Header")(stamp=_time(seen.stamp_ns), frame_id=frame),
-        epoch=seen.epoch,
-        source=seen.source,
-        positions=np.asarray(seen.positions, np.float32).ravel(),
-        visibility=np.asarray(seen.visibility, np.float32),
-        image=np.asarray(seen.image, np.float32).ravel(),
-        confidence=float(seen.confidence),
-    )
+    header = _type("std_msgs/msg/Header")(stamp=_time(seen.stamp_ns), frame_id=frame)
+    return _ours("Landmarks")(header=header, **flat(seen))
 
 
 def landmarks_from_bag(msg: Any) -> Landmarks:

@@ -16,7 +16,7 @@ from std_msgs.msg import Header
 
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.landmarks import COUNT, Landmarks
+from mm_ros.core.landmarks import COUNT, Landmarks, flat
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import (
     LOST,
@@ -100,15 +100,7 @@ def pose_from_ros(pose: Pose) -> NDArray[np.float64]:
 
 
 def landmarks_to_ros(seen: Landmarks, frame: str = "camera") -> LandmarksMsg:
-    return LandmarksMsg(
-        header=header(seen.stamp_ns, frame),
-        epoch=seen.epoch,
-        source=seen.source,
-        positions=np.asarray(seen.positions, np.float32).ravel(),
-        visibility=np.asarray(seen.visibility, np.float32),
-        image=np.asarray(seen.image, np.float32).ravel(),
-        confidence=float(seen.confidence),
-    )
+    return LandmarksMsg(header=header(seen.stamp_ns, frame), **flat(seen))
 
 
 def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:

@@ -8,11 +8,13 @@ missing, in another version, the setters do the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 Numbers = Sequence[float]
 
 
+@cache
 def swift(message: type) -> type:
     """The message, which says at once what goes over the wire."""
     from viser.infra._messages import wire_field_names
