@@ -158,3 +158,12 @@ def test_a_hand_turned_far_beyond_the_wrist_still_holds_its_controller() -> None
         held = body.room_positions[LEFT_HAND] + rot.rotate(body.room_rotations[LEFT_HAND], grip)
         missed.append(np.linalg.norm(held - target - rot.rotate(q, grip)))
     assert np.percentile(missed, 99) < 0.005 and max(missed) < 0.02
+
+
+def test_a_shoulder_rises_with_a_raised_arm_and_hardly_sinks_with_a_hanging_one() -> None:
+    raised, hanging = (
+        arm(shoulder() + np.array([0.0, 0.05, up * REACH * 0.998])).room_positions[LEFT_UPPER_ARM] - shoulder()
+        for up in (1.0, -1.0)
+    )
+    assert raised[2] > 0.01
+    assert -0.6 * raised[2] < hanging[2] < 0.0

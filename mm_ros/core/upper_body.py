@@ -42,8 +42,9 @@ HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # of the hips' memory on 
 
 REACH_ZONE = 0.008  # m of an arm's length in which it stretches ever more slowly
 SHARPEST_ELBOW = 2.65  # rad
-CLAVICLE_START = 0.92  # share of the arm's length from which on the shoulder follows
+CLAVICLE_START = 0.95  # share of the arm's length from which on the shoulder follows
 CLAVICLE_LIMIT = 0.45  # rad
+CLAVICLE_DOWN = 0.4  # of that, downward: shoulders rise, and hardly sink below where they hang
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ little finger
 
@@ -230,6 +231,8 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
     size = max(quat.norm(bone), 1e-3)
     along = quat.scale(bone, 1.0 / size)
     pull = quat.across(quat.unit(line, along), along)
+    up = quat.rotate(quat.get4(body.room_rotations, UPPER_CHEST), (0.0, 0.0, 1.0))
+    pull = quat.add(pull, quat.scale(up, (1.0 - CLAVICLE_DOWN) * max(-quat.dot(pull, up), 0.0)))
     # Turning by an angle brings the shoulder nearer by size · angle · |pull|; a pull along the bone brings nothing.
     angle = CLAVICLE_LIMIT * (1.0 - math.exp(-lacking / (size * CLAVICLE_LIMIT))) * quat.norm(pull)
     axis = quat.unit(quat.cross(along, pull), (0.0, 0.0, 1.0))
@@ -243,12 +246,13 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
 def elbow_direction(toward_hand: Row, side: int) -> Vec:
     """Where the elbow points, in the chest's axes: unit, normal to the unit vector from shoulder to hand.
 
-    The elbow of a hand held in front of the belly hangs back, out and down; other hands turn it along by the shortest
-    way. What cannot be smooth (a field of directions on a sphere) is put up behind the head, where no hand gets.
+    The elbow of a hand held out in front hangs down, out and back; other hands turn it along by the shortest way.
+    Fitted to CMU (`docs/pose.md`). What cannot be smooth (a field of directions on a sphere) is put up behind the
+    other shoulder, where no hand gets.
     """
     s = 1.0 - 2.0 * side
-    rest = quat.unit((0.5, 0.1 * s, -0.86), (0.0, 0.0, -1.0))
-    elbow = quat.unit(quat.across((-0.8, 0.45 * s, -0.4), rest), (-1.0, 0.0, 0.0))
+    rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
+    elbow = quat.unit(quat.across((-0.521, 0.435 * s, -0.734), rest), (0.0, 0.0, -1.0))
     e = quat.rotate(quat.between(rest, toward_hand), elbow)
     return quat.unit(quat.across(e, toward_hand), e)
 
