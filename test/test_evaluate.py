@@ -79,6 +79,13 @@ def test_dragging_a_still_pose_skates_and_matching_does_not(result):
     assert summary["drag"]["skate_ratio"] > 3 * summary["ours"]["skate_ratio"]
 
 
+def test_a_locked_foot_stays_and_knees_bend_one_way(result):
+    ours = result.table["summary"]["ours"]
+    assert 0.0 < ours["locked_motion_m"]["p99"] < 0.005
+    assert ours["knee_beyond_straight_deg"]["p99"] < 0.1
+    assert "locked_motion_m" not in result.table["summary"]["drag"]  # nothing is locked there
+
+
 def test_ground_truth_has_no_error_columns(result):
     assert "root_error_m" not in result.table["summary"]["ground_truth"]
 

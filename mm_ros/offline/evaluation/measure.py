@@ -24,7 +24,8 @@ VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
     "target_error_m", "root_error_m", "head_error_m", "head_error_deg", "hand_error_m", "lean_deg",
-    "stance_drift_m", "stance_twist_deg", "floor_penetration_m", "start_lag_s", "stop_lag_s", "step_ms",
+    "stance_drift_m", "stance_twist_deg", "locked_motion_m", "floor_penetration_m", "knee_beyond_straight_deg",
+    "start_lag_s", "stop_lag_s", "step_ms",
     *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
 )  # fmt: skip
 # One number a clip, pooled by its seconds.
@@ -100,8 +101,10 @@ def of_chain(
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
     wanted = wanted[wanted <= times[-1] + 1e-9]
-    positions, _, contacts, _ = at_60(result.pose, times, wanted)
+    positions, rotations, contacts, locked = at_60(result.pose, times, wanted)
     out = of_body(positions, contacts, float(times[-1]), pop_limit)
+    out.values["locked_motion_m"] = m.locked_motion_m(positions, locked)
+    out.values["knee_beyond_straight_deg"] = m.knee_beyond_straight_deg(positions, rotations)
     out.by_frame["lean_deg"] = np.interp(wanted, times, result.added_lean_deg)
     out.by_frame["target_error_m"] = np.interp(wanted, times, result.target_error_m)
     out.numbers["jumps_per_s"] = m.jumps_per_s(result.pose.segment, float(np.median(np.diff(times))))
