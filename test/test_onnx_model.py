@@ -39,8 +39,50 @@ def made(tmp_path):
 
 
 def test_it_runs(made):
-    out = OnnxModel(made(GOOD), "facing", layout_hash()).run(np.array([[1, 2, 3]], np.float32))
-    assert out.tolist() == [[2, 4, 6]] and out.dtype == np.float32
+    model = OnnxModel(made(GOOD), "facing", layout_hash())
+    out, remembered = model.step(np.array([[1, 2, 3]], np.float32), model.nothing(), True)
+    assert out.tolist() == [[2, 4, 6]] and out.dtype == np.float32 and remembered is None
+
+
+def test_files_of_the_first_version_remember_nothing_and_run(made):
+    model = OnnxModel(made(GOOD | {"version": "1"}), "facing", layout_hash())
+    assert not model.remembers
+    assert model.sequence(np.ones((4, 3), np.float32), np.full(4, 0.01)).tolist() == [[2, 2, 2]] * 4
+
+
+def counter(metadata):
+    """A network that remembers how many ticks there were, and answers with that."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["remembered", "tick"], ["remembered_now"]),
+         helper.make_node("Mul", ["x", "remembered_now"], ["y"])], "counter",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)
+         for n, shape in (("x", ["n", 1]), ("remembered", ["n", 1]), ("tick", [1]))],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 1]) for n in ("y", "remembered_now")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    for key, value in metadata.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    return model.SerializeToString()
+
+
+def test_a_network_that_remembers_does_so_at_ticks(tmp_path):
+    path = tmp_path / "counter.onnx"
+    path.write_bytes(counter(GOOD | {"tick_s": "0.03"}))
+    model = OnnxModel(path)
+    assert model.remembers and model.nothing().tolist() == [[0]]
+    ones = np.ones((7, 1), np.float32)
+    assert model.sequence(ones, np.full(7, 0.012))[:, 0].tolist() == [1, 1, 1, 2, 2, 2, 3]
+    assert model.sequence(ones[:2], np.full(2, 0.012))[:, 0].tolist() == [1, 1]  # a session begins with nothing
+
+
+@pytest.mark.parametrize("said", [{}, {"tick_s": "often"}])
+def test_a_network_that_remembers_must_say_when(tmp_path, said):
+    path = tmp_path / "counter.onnx"
+    path.write_bytes(counter(GOOD | said))
+    with pytest.raises(MmRosError, match=r"says of its ticks: (nothing|often); expected seconds"):
+        OnnxModel(path)
 
 
 def test_one_thread_and_no_spinning(made, monkeypatch):

@@ -117,6 +117,42 @@ def test_a_recentre_carries_and_a_new_epoch_forgets(models):
     assert degrees_apart(c, yaws(stage_of(models), restarted)).max() < 1e-9
 
 
+class Counter:
+    """A network that remembers how many ticks there were."""
+
+    layout, tick_s = layout_hash(), 0.0265
+
+    def nothing(self):
+        return np.zeros(1, np.float32)
+
+    def step(self, inputs, remembered, tick):
+        self.now = remembered + tick
+        return np.array([[0.0, 1.0, -2.0, 0.0]], np.float32), self.now
+
+
+def test_what_the_network_remembers_changes_at_ticks_and_is_cleared_by_a_new_epoch():
+    counter = Counter()
+    stage = OrientationStage(OrientationSettings(), Calibration(), counter)
+    counts = []
+    for f in frames(walker(0.5)) + frames(walker(0.2), epoch=1, start_ns=5 * 10**9):
+        stage.step(f)
+        counts.append(int(counter.now[0]))
+    n = len(frames(walker(0.5)))
+    assert counts[:n] == [1 + i // 3 for i in range(n)]  # 90 Hz: every third frame
+    assert counts[n : n + 4] == [1, 1, 1, 2]
+
+
+def test_a_snap_turn_leaves_alone_what_the_network_remembers():
+    """It lies against the heading: the play space has no part in it."""
+    counter = Counter()
+    stage = OrientationStage(OrientationSettings(), Calibration(), counter)
+    sequence = frames(walker(0.3))
+    sequence[10].new_from_old = np.concatenate([[0.3, 0, 0], rot.from_yaw(0.8)])
+    for f in sequence:
+        stage.step(f)
+    assert counter.now[0] == 1 + (len(sequence) - 1) // 3
+
+
 def test_time_that_jumps_back_starts_anew_and_duplicates_change_nothing(models):
     sequence = frames(walker(3, seed=4))
     stage = stage_of(models)

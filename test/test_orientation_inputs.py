@@ -38,14 +38,17 @@ def sequence_inputs(sequence, height=1.68):
 class Recorder:
     """A model that writes down what it is asked."""
 
-    layout = oi.layout_hash()
+    layout, tick_s = oi.layout_hash(), 0.0
 
     def __init__(self):
         self.asked = []
 
-    def run(self, inputs):
+    def nothing(self):
+        return None
+
+    def step(self, inputs, remembered, tick):
         self.asked.append(inputs[0].copy())
-        return np.array([[0.0, 1.0, -2.0, 0.0]], np.float32)
+        return np.array([[0.0, 1.0, -2.0, 0.0]], np.float32), None
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,6 +1,8 @@
 """The trainer: variants that are what they claim, networks that are the same in torch and ONNX, the command."""
 
 import argparse
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,16 +15,20 @@ from mm_ros.cli import main
 from mm_ros.commands import train_orientation
 from mm_ros.core import rotations as rot
 from mm_ros.core import simulated_trackers as sim
+from mm_ros.core.errors import MmRosError
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.orientation_inputs import mirror
 from mm_ros.core.types import Calibration
 from mm_ros.io.onnx_model import MODELS, OnnxModel
 from mm_ros.offline.orientation import augment, data, paper
-from mm_ros.offline.orientation.network import MIRRORED, FacingNetwork, NetworkPlan, loss, onnx_of, onnx_of_paper
+from mm_ros.offline.orientation.network import MIRRORED, FacingNetwork, NetworkPlan, loss, mirrored
+from mm_ros.offline.orientation.onnx_graph import onnx_of, onnx_of_paper
+from mm_ros.offline.orientation.recurrent import TICK, tick_of_frame
+from mm_ros.offline.orientation.streams import streams_of
 from mm_ros.offline.orientation.train import TrainOptions, fit, folds_of, pool_of
 from mm_ros.offline.orientation.validate import KINDS, Errors, Truth, kinds_of, predictions
 
-SMALL = TrainOptions(variants=2, epochs=2, batch=256, paper_steps=20, plan=NetworkPlan(32, 2, 2))
+SMALL = TrainOptions(variants=2, epochs=2, batch=256, paper_steps=20, plan=NetworkPlan(32, 2, 2, memory=8))
 
 
 def quiet(what, done, of):
@@ -32,11 +38,12 @@ def quiet(what, done, of):
 def random_network(width, members):
     """Untrained, with normalization and biases that a mistake would show in."""
     torch.manual_seed(0)
-    network = FacingNetwork(146, NetworkPlan(width, 2, members))
+    network = FacingNetwork(146, NetworkPlan(width, 2, members, 0))
     network.mean.normal_(0, 0.3)
     network.scale.uniform_(0.3, 2.0)
     for b in network.biases:
         torch.nn.init.normal_(b, 0, 0.3)
+    network.round_to_half()
     return network
 
 
@@ -79,10 +86,9 @@ def test_mirrored_motion_gives_mirrored_inputs():
 
 def test_the_network_prefers_neither_side():
     network = random_network(16, members=2)
-    order, signs = mirror()
     x = torch.randn(20, 146)
     with torch.no_grad():
-        once, image = network(x), network(x[:, torch.from_numpy(order)] * torch.from_numpy(signs))
+        once, image = network(x), network(mirrored(x))
     assert torch.allclose(image, once * torch.tensor(MIRRORED), atol=1e-6)
     assert once[:, 0].abs().min() > 1e-4
 
@@ -161,12 +167,10 @@ def test_the_head_bias_of_a_subject_is_found_and_taken_out():
 
 
 def test_training_twice_gives_the_same_network():
-    probes = torch.from_numpy(augment.variant(walker(5, seed=99), augment.NONE, np.random.default_rng(0)).inputs()[0])
+    probes = augment.variant(walker(5, seed=99), augment.NONE, np.random.default_rng(0)).inputs()[0]
     answers = []
     for _ in range(2):
-        network = fit(everyone(), SMALL, quiet)
-        with torch.no_grad():
-            out = network(probes).numpy()
+        out = fit(everyone(), SMALL, quiet).sequence(probes, np.full(len(probes), 1 / 60))
         answers.append(np.arctan2(out[:, 0], out[:, 1]))
     assert degrees_apart(*answers).max() < 0.2
 
@@ -182,26 +186,82 @@ def test_training_learns():
     motions = everyone()
     network = fit(motions, replace(SMALL, epochs=30), quiet)
     inputs, headings = augment.variant(motions[0], augment.NONE, np.random.default_rng(0)).inputs()
-    with torch.no_grad():
-        out = network(torch.from_numpy(inputs)).numpy()
+    out = network.sequence(inputs, np.full(len(inputs), 1 / 60))
     ours = degrees_apart(headings + np.arctan2(out[:, 0], out[:, 1]), motions[0].yaw).mean()
     assert ours < 0.6 * degrees_apart(headings, motions[0].yaw).mean()
 
 
-def test_torch_and_onnx_answer_alike(tmp_path):
-    network = FacingNetwork(146, NetworkPlan(16, 2, 3))
-    network.normalize_by(torch.randn(200, 146) * 3 + 1)
-    x = torch.randn(20, 146) * 4
-    metadata = {"kind": "facing", "version": "1", "layout_hash": "x"}
+@pytest.mark.parametrize("units", [0, 5])
+def test_torch_and_onnx_answer_alike(tmp_path, units):
+    """With ticks where torch has them, for the motion and for its mirror image."""
+    network = remembering_network(units) if units else random_network(16, 3)
+    rng = np.random.default_rng(1)
+    x, dt = rng.normal(0, 4, (40, 146)).astype(np.float32), rng.uniform(0.005, 0.02, 40)
+    metadata = {"kind": "facing", "version": "1", "layout_hash": "x", "tick_s": str(TICK)}
     (tmp_path / "n.onnx").write_bytes(onnx_of(network, metadata))
-    with torch.no_grad():
-        assert np.abs(OnnxModel(tmp_path / "n.onnx").run(x.numpy()) - network(x).numpy()).max() < 1e-4
+    model = OnnxModel(tmp_path / "n.onnx")
+    assert model.remembers == bool(units)
+    ours = network.sequence(x, dt)
+    assert np.abs(model.sequence(x, dt) - ours).max() < 1e-4
+    image = model.sequence(mirrored(torch.from_numpy(x)).numpy(), dt)
+    assert np.abs(image - ours * np.array(MIRRORED)).max() < 1e-4
+    order = np.r_[1:20, 0, 20:40]
+    differs = np.abs(model.sequence(x[order], dt)[20:] - ours[20:]).max() > 1e-3
+    assert differs == bool(units)  # what came before matters to those alone that remember
 
+
+def remembering_network(units):
+    network = random_network(16, 3)
+    network.remembering(units)
+    with torch.no_grad():
+        for p in network.recurrent.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    network.round_to_half()
+    return network
+
+
+def test_what_is_remembered_changes_at_ticks_alone():
+    for rate, frames_between in ((72, 2), (90, 3), (120, 4)):
+        at, number = tick_of_frame(np.r_[0, np.full(59, 1 / rate)])
+        assert at == list(range(0, 60, frames_between))
+        assert number.tolist() == [i // frames_between for i in range(60)]
+
+
+def test_sessions_side_by_side_hold_all_motion_and_begin_with_nothing():
+    motions = everyone(9)
+    streams = streams_of(motions, SMALL, 0)
+    assert streams.inputs.shape[1:] == (streams.dt.shape[1], 2, 146)
+    assert streams.dt.numel() > 0.95 * sum(len(m) for m in motions) / 2
+    assert 1 < (streams.goes_on == 0).sum() <= len(motions)
+
+
+def test_what_is_remembered_is_learnt_from():
+    """Where the present says nothing, the member that remembers knows still: the first frame tells the facing."""
+    network = random_network(32, 1)
+    network.remembering(8)
+    members = network.recurrent
+    optimizer = torch.optim.Adam(members.parameters(), lr=5e-3)
+    for _ in range(150):
+        told = torch.randint(0, 2, (16,)) * 2.0 - 1
+        x = torch.zeros(10, 16, 146)
+        x[0, :, 0] = told
+        memory = members.nothing(16)
+        for t in range(10):
+            memory = members.tick(members.heard(x[t]), memory)
+        error = (members.read(x[-1], memory)[0, :, 0] - told).square().mean()
+        optimizer.zero_grad()
+        error.backward()
+        optimizer.step()
+    assert error < 0.1
+
+
+def test_the_paper_s_torch_and_onnx_answer_alike(tmp_path):
+    metadata = {"kind": "facing", "version": "1", "layout_hash": "x"}
     theirs = paper.PaperNetwork()
     (tmp_path / "p.onnx").write_bytes(onnx_of_paper(theirs, metadata | {"kind": "facing_paper"}))
     x = torch.randn(20, 42)
     with torch.no_grad():
-        assert np.abs(OnnxModel(tmp_path / "p.onnx").run(x.numpy()) - theirs(x).numpy()).max() < 1e-5
+        assert np.abs(OnnxModel(tmp_path / "p.onnx").step(x.numpy(), None, True)[0] - theirs(x).numpy()).max() < 1e-5
 
 
 def test_the_loss_knows_that_angles_wrap():
@@ -229,7 +289,7 @@ def test_measured_predictions_are_the_stage_s():
     for predictor in ("network", "hmd_forward"):
         stage = OrientationStage(OrientationSettings(predictor=predictor), Calibration(), network)
         live = [stage.step(f).yaw for f in sequence]
-        assert degrees_apart(predictions(track, 1.68, network.run, {})[predictor], live).max() < 0.01
+        assert degrees_apart(predictions(track, 1.68, network.sequence, {})[predictor], live).max() < 0.01
 
 
 def test_the_paper_s_network_runs_freely_as_the_stage_does(tmp_path):
@@ -239,7 +299,7 @@ def test_the_paper_s_network_runs_freely_as_the_stage_does(tmp_path):
     sequence, track = track_of(walker(4, seed=7))
     stage = OrientationStage(OrientationSettings(predictor="paper"), Calibration(), OnnxModel(tmp_path / "p.onnx"))
     live = [stage.step(f).yaw for f in sequence]
-    found = predictions(track, 1.68, OnnxModel(MODELS / "facing.onnx").run, {"paper": theirs})["paper"]
+    found = predictions(track, 1.68, OnnxModel(MODELS / "facing.onnx").sequence, {"paper": theirs})["paper"]
     assert degrees_apart(found, live).max() < 0.1
 
 
@@ -306,7 +366,8 @@ def few(cmu_locomotion, tmp_path_factory):
 def test_the_command_trains_prints_and_writes(few, tmp_path, capsys):
     out = tmp_path / "facing.onnx"
     words = ["train", "orientation", "--data", str(few), "-o", str(out), "--credit", "somebody", "--variants", "1"]
-    words += ["--epochs", "1", "--folds", "2", "--width", "16", "--members", "1", "--json", str(tmp_path / "f.json")]
+    words += ["--epochs", "1", "--folds", "2", "--width", "16", "--members", "1", "--memory", "4"]
+    words += ["--json", str(tmp_path / "f.json")]
     assert main([*words, "--no-paper"]) == 0
     printed = capsys.readouterr().out
     for word in ("as captured", "without head bias", "stress", "look-around", "headset only", "hmd_forward"):
@@ -331,7 +392,7 @@ def test_the_command_s_own_settings_are_the_trainer_s():
     args, options = parser.parse_args(["--data", "x", "-o", "y"]), TrainOptions()
     for name in ("seed", "folds", "variants", "epochs"):
         assert getattr(args, name) == getattr(options, name)
-    assert (args.width, args.members) == (options.plan.width, options.plan.members)
+    assert (args.width, args.members, args.memory) == (options.plan.width, options.plan.members, options.plan.memory)
 
 
 def test_tuning_without_ray_says_what_to_install(few, tmp_path, capsys, monkeypatch):
@@ -340,3 +401,28 @@ def test_tuning_without_ray_says_what_to_install(few, tmp_path, capsys, monkeypa
     monkeypatch.setattr(tune, "find_spec", lambda name: None)
     assert main(["train", "orientation", "--data", str(few), "-o", str(tmp_path / "x.onnx"), "--tune", "2"]) == 2
     assert "pip install 'mm_ros[tune]'" in capsys.readouterr().err
+
+
+def test_a_search_whose_workers_are_frozen_ends_with_a_sentence():
+    from mm_ros.offline.orientation.tune import patiently
+
+    never = threading.Event()
+    with pytest.raises(MmRosError, match=r"no trial has told a result .*\(3 came before\)"):
+        patiently(never.wait, lambda: 3, patience=0.1)
+    never.set()
+
+
+def test_a_search_that_goes_on_telling_is_waited_for():
+    from mm_ros.offline.orientation.tune import patiently
+
+    told = []
+
+    def search():
+        for k in range(12):
+            told.append(k)
+            time.sleep(0.05)
+        return "best"
+
+    assert patiently(search, lambda: len(told), patience=0.3) == "best"
+    with pytest.raises(ZeroDivisionError):
+        patiently(lambda: 1 / 0, lambda: 0, patience=5.0)

@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variants", type=int, default=8, help="times all motion is drawn anew an epoch (default 8)")
     parser.add_argument("--epochs", type=int, default=6, help="rounds, each of new variants (default 6)")
     parser.add_argument("--width", type=int, default=128, help="units in each of the two layers (default 128)")
-    parser.add_argument("--members", type=int, default=4, help="networks averaged in one file (default 4)")
+    parser.add_argument("--members", type=int, default=4, help="networks of a kind averaged in one file (default 4)")
+    parser.add_argument("--memory", type=int, default=48, help="numbers the second kind remembers (default 48)")
     parser.add_argument("--no-paper", action="store_true", help="leave the paper's network out")
     parser.add_argument("--force", action="store_true", help="write over files that exist")
     parser.add_argument("--tune", type=int, default=0, metavar="TRIALS", help="search hyper-parameters first (Ray)")
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     clips, licence = _clips(args)
     options = TrainOptions(
         seed=args.seed, variants=args.variants, epochs=args.epochs, folds=args.folds,
-        plan=NetworkPlan(args.width, 2, args.members), paper_steps=0 if args.no_paper else TrainOptions.paper_steps,
+        plan=NetworkPlan(args.width, 2, args.members, args.memory),
+        paper_steps=0 if args.no_paper else TrainOptions.paper_steps,
     )  # fmt: skip
     tell = Progress()
     if args.tune:
@@ -74,6 +76,8 @@ def _check_output(args: argparse.Namespace) -> None:
     for name in ("variants", "epochs", "width", "members"):
         if getattr(args, name) < 1:
             raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
+    if args.memory < 0:
+        raise MmRosError(f"--memory: expected 0 (none) or more, came {args.memory}")
 
 
 def _need_torch() -> None:

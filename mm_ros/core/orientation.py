@@ -21,12 +21,20 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """(1, D) float32 → (1, K) float32. `layout` names the inputs that it was trained on."""
+    """(1, D) float32 → (1, K) float32. `layout` names the inputs that it was trained on.
+
+    One that remembers starts from `nothing()` and changes what it remembers at ticks, `tick_s` apart at least.
+    """
 
     @property
     def layout(self) -> str: ...
 
-    def run(self, inputs: F32) -> F32: ...
+    @property
+    def tick_s(self) -> float: ...
+
+    def nothing(self) -> F32 | None: ...
+
+    def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]: ...
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,8 @@ class OrientationStage:
 
     def _forget(self) -> None:
         self._memory = oi.new_memory()
+        self._remembered = self.model.nothing() if self.model else None  # against the heading: no room, no turn of it
+        self._since_tick = math.inf
         self._lost = np.full(2, math.inf)  # s since each hand was tracked
         self._yaw = None
         self._rate = 0.0
@@ -118,15 +128,20 @@ class OrientationStage:
         yaw = math.atan2(s, c)
         if self.settings.predictor == "network":
             lost_step(self._lost, frame.state, dt)
-            return self._network(yaw)
+            return self._network(yaw, dt)
         if self.settings.predictor == "paper":
             return self._paper(frame, yaw), 0.0, self.settings.hmd_sigma
         return yaw, float(frame.angular_velocities[HEAD_ROLE, 2]), self.settings.hmd_sigma
 
-    def _network(self, heading: float) -> tuple[float, float, float]:
+    def _network(self, heading: float, dt: float) -> tuple[float, float, float]:
         assert self.model is not None
         self._row[0] = self._inputs
-        sine, cosine, log_scale, rate = self.model.run(self._row)[0].tolist()
+        self._since_tick += dt
+        tick = self._since_tick >= self.model.tick_s
+        out, self._remembered = self.model.step(self._row, self._remembered, tick)
+        if tick:
+            self._since_tick = 0.0
+        sine, cosine, log_scale, rate = out[0].tolist()
         # A Laplace distribution of scale b has the standard deviation √2 b.
         sigma = min(math.sqrt(2) * math.exp(log_scale), UNKNOWN_SIGMA)
         limits = self.settings.one_hand_limit, self.settings.no_hand_limit
@@ -141,7 +156,8 @@ class OrientationStage:
             math.cos(heading), math.sin(heading), previous, self._paper_inputs,
         )  # fmt: skip
         self._paper_row[0] = self._paper_inputs
-        x, y, *_ = self.model.run(self._paper_row)[0].tolist()
+        out, _ = self.model.step(self._paper_row, None, True)
+        x, y, *_ = out[0].tolist()
         return heading + math.atan2(y, x)
 
     def _follow(self, target: float, rate: float, dt: float) -> None:

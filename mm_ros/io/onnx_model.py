@@ -12,9 +12,10 @@ import onnxruntime as ort
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.orientation import OrientationSettings
 from mm_ros.core.orientation_inputs import layout_hash, paper_layout_hash
-from mm_ros.core.types import F32
+from mm_ros.core.types import F32, F64
 
-VERSION = 1
+VERSION = 2  # 2: networks that remember
+_TICK, _NO_TICK = np.ones(1, np.float32), np.zeros(1, np.float32)
 MODELS = Path(__file__).resolve().parent.parent / "models"
 
 
@@ -37,7 +38,11 @@ def session(path: Path) -> ort.InferenceSession:
 
 
 class OnnxModel:
-    """One input, one output, float32; `metadata` as written by the trainer (values are text)."""
+    """Float32 in and out; `metadata` as written by the trainer (values are text).
+
+    Files that remember (`remembers`) take what they remembered and give what they remember now. The others take and
+    give None, so that whoever runs them need not tell them apart.
+    """
 
     def __init__(self, path: Path | str, kind: str = "", layout: str = "") -> None:
         """`kind` and `layout`, where given, must be the file's own."""
@@ -47,23 +52,54 @@ class OnnxModel:
         self._check(kind, layout)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         self._input = inputs[0].name
-        self._outputs = [outputs[0].name]
+        self._outputs = [o.name for o in outputs]
         self.width = int(inputs[0].shape[-1])
+        self.remembers = "remembered" in [i.name for i in inputs]
+        self.tick_s = self._tick_s() if self.remembers else 0.0
+        self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
         # The first run allocates; not in a frame.
-        self.run(np.zeros((1, self.width), np.float32))
+        self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
 
     @property
     def layout(self) -> str:
         return self.metadata["layout_hash"]
 
-    def run(self, inputs: F32) -> F32:
-        out: F32 = self._session.run(self._outputs, {self._input: inputs})[0]
-        return out
+    def nothing(self) -> F32 | None:
+        """What is remembered at the start of a session."""
+        return np.zeros(self._shape, np.float32) if self.remembers else None
+
+    def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]:
+        """One frame (1, D) → (1, K), and what is remembered now: changed at a tick only."""
+        if not self.remembers:
+            return self._session.run(self._outputs, {self._input: inputs})[0], None
+        feed = {self._input: inputs, "remembered": remembered, "tick": _TICK if tick else _NO_TICK}
+        out, now = self._session.run(self._outputs, feed)
+        return out, now
+
+    def sequence(self, inputs: F32, dt: F64) -> F32:
+        """A whole session (F, D), dt (F,) s since the frame before → (F, K), frame by frame where it remembers."""
+        if not self.remembers:
+            return self.step(inputs, None, True)[0]
+        remembered, since, rows = self.nothing(), np.inf, []
+        for row, passed in zip(inputs, dt.tolist(), strict=True):
+            since += passed
+            tick = since >= self.tick_s
+            since = 0.0 if tick else since
+            out, remembered = self.step(row[None], remembered, tick)
+            rows.append(out)
+        return np.concatenate(rows)
 
     def figures(self) -> dict[str, Any]:
         """What the training measured."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
+
+    def _tick_s(self) -> float:
+        try:
+            return float(self.metadata["tick_s"])
+        except (KeyError, ValueError):
+            said = self.metadata.get("tick_s", "nothing")
+            raise MmRosError(f"{self.path} remembers but says of its ticks: {said}; expected seconds") from None
 
     def _check(self, kind: str, layout: str) -> None:
         missing = [k for k in ("kind", "version", "layout_hash") if k not in self.metadata]

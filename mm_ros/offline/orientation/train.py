@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -23,16 +23,18 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.orientation import OrientationSettings
 from mm_ros.core.orientation_inputs import BLOCKS, INPUTS, TAUS, layout_hash, paper_layout_hash
-from mm_ros.core.types import F32, F64
+from mm_ros.core.types import F64
 from mm_ros.io.onnx_model import VERSION
 from mm_ros.offline.orientation.augment import Augmentation, variant
 from mm_ros.offline.orientation.data import Motion, motion_of, sessions, without_head_bias
-from mm_ros.offline.orientation.network import FacingNetwork, NetworkPlan, loss, onnx_of, onnx_of_paper
+from mm_ros.offline.orientation.network import FacingNetwork, NetworkPlan, loss
+from mm_ros.offline.orientation.onnx_graph import onnx_of, onnx_of_paper
 from mm_ros.offline.orientation.paper import PaperNetwork, train_paper
+from mm_ros.offline.orientation.recurrent import TICK
+from mm_ros.offline.orientation.streams import MAX_RATE, fit_recurrent
 from mm_ros.offline.orientation.validate import measure, merged
 
 Tell = Callable[[str, int, int], None]  # what, done, of
-MAX_RATE = 12.0  # rad/s; faster bodies are mistakes of the capture
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class TrainOptions:
     stride: int = 3  # frames between samples
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
+    # Who remembers learns soon that heads mostly turn with bodies, and late that they look about: more of that.
+    recurrent_augmentation: Augmentation = field(
+        default_factory=lambda: replace(Augmentation(), look_around=0.9, look_aside=0.1)
+    )
     paper_steps: int = 2000
     folds: int = 2
 
@@ -115,6 +121,11 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
             schedule.step()
             if done % 50 == 0 or done == len(batches):
                 tell(f"fit, epoch {epoch + 1} of {options.epochs}:", done, len(batches))
+    if options.plan.memory:
+        del pool
+        network.remembering(options.plan.memory)
+        fit_recurrent(network, motions, options, tell)
+    network.round_to_half()
     return network
 
 
@@ -183,7 +194,7 @@ def cross_validated(
         for title, unbiased in (("as captured", False), ("without head bias", True)):
             results[title].append(
                 measure(
-                    own, callable_of(network), papers, options.seed, remove_bias=unbiased,
+                    own, network.sequence, papers, options.seed, remove_bias=unbiased,
                     tell=partial(tell, f"{name}: measure"),
                 )
             )  # fmt: skip
@@ -205,15 +216,6 @@ def _networks(
     return network, papers
 
 
-def callable_of(network: FacingNetwork) -> Callable[[F32], F32]:
-    def run(inputs: F32) -> F32:
-        with torch.no_grad():
-            out: F32 = network(torch.from_numpy(inputs)).numpy()
-        return out
-
-    return run
-
-
 def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], credit: str) -> dict[str, str]:
     """What the file says of itself; values are text, as ONNX wants them."""
     network = outcome.network
@@ -226,6 +228,7 @@ def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], 
         "weights_hash": weights_hash(network),
         "outputs": "sine and cosine of the facing against the heading, log of the Laplace scale (rad), rate (rad/s)",
         "rate_hz": "any; trained on 48 to 75 frames a second, averages exact in dt",
+        **_memory_of(network),
         "normalization": json.dumps({"mean": _numbers(network.mean), "scale": _numbers(network.scale)}),
         "credit": credit,
         "data": json.dumps({
@@ -237,6 +240,16 @@ def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], 
         "training": json.dumps(asdict(options)),
         "smoothing": json.dumps(OrientationSettings.defaults()),
         "figures": json.dumps(rounded(outcome.figures)),
+    }  # fmt: skip
+
+
+def _memory_of(network: FacingNetwork) -> dict[str, str]:
+    if network.recurrent is None:
+        return {}
+    return {
+        "tick_s": str(TICK),
+        "memory": "`remembered` in, `remembered_now` out (member, motion or mirror image, row, unit); zeros where a "
+        "session begins. `tick` is 1 at the first frame and where tick_s have passed since the last; else 0.",
     }  # fmt: skip
 
 

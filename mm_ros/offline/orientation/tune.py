@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -14,11 +15,11 @@ import numpy as np
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.offline.orientation.data import Motion, motion_of, without_head_bias
-from mm_ros.offline.orientation.network import NetworkPlan
-from mm_ros.offline.orientation.train import Tell, TrainOptions, callable_of, fit, folds_of
+from mm_ros.offline.orientation.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.offline.orientation.validate import Errors, measure
 
 RUNGS = (1, 2, 4)  # epochs at which ASHA asks how a trial does
+PATIENCE = 1800.0  # s without a result of any trial: the longest rung takes some minutes
 
 
 def tuned(clips: Sequence[Clip], options: TrainOptions, trials: int, tell: Tell) -> TrainOptions:
@@ -49,7 +50,7 @@ def space() -> dict[str, Any]:
 
 def with_choice(options: TrainOptions, choice: dict[str, Any]) -> TrainOptions:
     return replace(
-        options, plan=NetworkPlan(int(choice["width"]), 2, int(choice["members"])),
+        options, plan=replace(options.plan, width=int(choice["width"]), members=int(choice["members"])),
         learning_rate=float(choice["learning_rate"]), weight_decay=float(choice["weight_decay"]),
         jitter=float(choice["jitter"]),
     )  # fmt: skip
@@ -59,7 +60,7 @@ def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOpti
     """Mean degrees on `held` after training on `motions`."""
     silent: Tell = lambda what, done, of: None  # noqa: E731
     network = fit(motions, options, silent)
-    errors: dict[str, Errors] = measure(held, callable_of(network), {}, options.seed)["network"]
+    errors: dict[str, Errors] = measure(held, network.sequence, {}, options.seed)["network"]
     return float(np.concatenate(errors["stress"].yaw).mean())
 
 
@@ -72,10 +73,48 @@ def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], 
         tune.report({"degrees": stress_error(motions, held, own), "epochs": epochs})
 
 
+def patiently(search: Callable[[], Any], results: Callable[[], int], patience: float = PATIENCE) -> Any:
+    """What `search` returns; an error where `results()` has not grown for `patience` seconds.
+
+    Ray waits for ever for workers that somebody froze, so it waits in a thread that may be left behind. Waits are
+    counted, not read from a clock: being frozen oneself is no fault of the workers.
+    """
+    found: list[Any] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            found.append(search())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    each = min(1.0, patience / 10)
+    waited, last = 0.0, results()
+    while thread.is_alive():
+        thread.join(each)
+        waited, last = (waited + each, last) if results() == last else (0.0, results())
+        if waited >= patience:
+            raise MmRosError(
+                f"--tune: no trial has told a result for {patience / 60:.3g} minutes ({last} came before). Ray's "
+                "workers are frozen or dead. Search again on a machine that does nothing else, or train without --tune."
+            )
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
 def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, trials: int) -> dict[str, Any]:
     import ray
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler
+
+    told: list[float] = []
+
+    class Told(tune.Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            told.append(result["degrees"])
 
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, log_to_driver=False)
@@ -88,8 +127,9 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
                 metric="degrees", mode="min", num_samples=trials,
                 scheduler=ASHAScheduler(time_attr="epochs", max_t=RUNGS[-1], grace_period=RUNGS[0], reduction_factor=2),
             ),
+            run_config=tune.RunConfig(callbacks=[Told()]),
         )  # fmt: skip
-        best = tuner.fit().get_best_result()
+        best = patiently(tuner.fit, lambda: len(told)).get_best_result()
         return dict(best.config or {})
     finally:
         ray.shutdown()

@@ -21,7 +21,7 @@ from mm_ros.core.skeleton import HEAD, HIPS, LEFT_UPPER_LEG, RIGHT_UPPER_LEG
 from mm_ros.core.types import F32, F64, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE
 from mm_ros.offline.orientation.paper import PaperNetwork, run_freely
 
-Network = Callable[[F32], F32]  # (N, INPUTS) → (N, 4)
+Network = Callable[[F32, F64], F32]  # a session's inputs (F, INPUTS), dt (F,) s → (F, 4)
 
 LOOK = Simulation(look_around_rad=float(np.radians(60)))
 STRESS = replace(
@@ -129,8 +129,8 @@ def predictions(
     """Facings (F,) of every predictor, as the stage would have said them frame by frame."""
     settings = settings or OrientationSettings(predictor="network")
     inputs, headings = inputs_of(track, height)
-    out = network(inputs).astype(np.float64)
     dt = np.diff(track.stamps_ns, prepend=track.stamps_ns[:1]) * 1e-9
+    out = network(inputs, dt).astype(np.float64)
     relative = np.arctan2(out[:, 0], out[:, 1])
     targets = headings + believed_sequence(
         relative, track.state, dt, settings.one_hand_limit, settings.no_hand_limit
