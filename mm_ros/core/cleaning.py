@@ -16,14 +16,10 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.skeleton import HIPS, LEFT_FOOT, MIRROR, RIGHT_FOOT, Skeleton
+from mm_ros.core.skeleton import HIPS, MIRROR, Skeleton
 from mm_ros.core.types import F64
 
 Array = Any
-
-FARTHEST_ANKLE = 1.4  # rad from standing: no ankle goes there, a toe marker that was mistaken does
-FASTEST_ANKLE = 15.0  # rad/s: the way there and back, which the samples before and after share
-LONGEST_MISTAKE_S = 0.3  # longer ones are how the skeleton is, or nothing to guess
 
 
 @dataclass(frozen=True)
@@ -124,53 +120,6 @@ def resample(clip: Clip, rate: float) -> Clip:
         rotations=spherical(clip.rotations, at).astype(np.float32),
         tags=tuple((n, round(a * factor), min(round(b * factor), len(at))) for n, a, b in clip.tags),
     )
-
-
-def mended_ankles(clip: Clip) -> Clip:
-    """Feet that point backward for some frames (CMU's subject 104, in each jog) go smoothly from before to after."""
-    rotations = clip.rotations.copy()
-    for joint in (LEFT_FOOT, RIGHT_FOOT):
-        q = clip.rotations[:, joint].astype(np.float64)
-        wrong = _wrong_ankles(q, clip.rate)
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], wrong, [0]]).astype(np.int8)))
-        for first, stop in edges.reshape(-1, 2):
-            rotations[first:stop, joint] = _bridge(q, first, stop, clip.rate)
-    return replace(clip, rotations=rotations)
-
-
-def _wrong_ankles(q: F64, rate: float) -> Any:
-    """(F,) the frames too far from standing, those on the way there and back, and one more either way."""
-    wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
-    if not wrong.any():
-        return wrong
-    fast = np.linalg.norm(rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:])), axis=-1) * rate > FASTEST_ANKLE
-    for i in np.flatnonzero(fast):  # forward, then backward: a frame that a quick step joins to a wrong one is wrong
-        wrong[i + 1] |= wrong[i]
-    for i in np.flatnonzero(fast)[::-1]:
-        wrong[i] |= wrong[i + 1]
-    before = wrong.copy()
-    wrong[:-1] |= before[1:]
-    wrong[1:] |= before[:-1]
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], wrong, [0]]).astype(np.int8)))
-    for first, stop in edges.reshape(-1, 2):
-        wrong[first:stop] &= (stop - first) / rate <= LONGEST_MISTAKE_S
-    return wrong
-
-
-def _bridge(q: F64, first: int, stop: int, rate: float) -> F64:
-    """Rotations for frames [first, stop): a cubic that keeps place and rate at both ends (Hermite, about the first)."""
-    a, b = max(first - 1, 0), min(stop, len(q) - 1)
-    if first == 0 or stop == len(q):  # one end alone
-        return np.repeat(q[[stop if first == 0 else a]] if stop - first < len(q) else q[:1], stop - first, axis=0)
-    start = rot.inverse(q[a])
-    way = rot.log(rot.multiply(start, continuous(q[[a, b]])[1]))
-    before = rot.log(rot.multiply(start, continuous(q[[a, max(a - 1, 0)]])[1]))
-    after = rot.log(rot.multiply(start, continuous(q[[a, min(b + 1, len(q) - 1)]])[1]))
-    span, calm = b - a, FASTEST_ANKLE / rate
-    leaves, arrives = (v * min(1.0, calm / max(float(np.linalg.norm(v)), 1e-9)) for v in (-before, after - way))
-    u = (np.arange(first, stop) - a)[:, None] / span
-    path = u * u * (3 - 2 * u) * way + span * (u * (1 - u) ** 2 * leaves - u * u * (1 - u) * arrives)
-    return np.asarray(rot.multiply(q[a], rot.exp(path)))
 
 
 def mirror_skeleton(skeleton: Skeleton) -> Skeleton:

@@ -23,7 +23,7 @@ from mm_ros.core.types import F64
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
 STRETCH_ZONE = 0.03  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
-SHORTEST_ZONE = 0.012  # m of it also where the motion stretches the leg
+SHORTEST_ZONE = 0.02  # m of it also where the motion stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
 TOE_TIP = 0.07  # m ahead of the toe joint
@@ -149,15 +149,16 @@ def decide(
     toe_rate = quat.get3(feet.toe_rate, side)
     speed = math.hypot(toe_rate[0], toe_rate[1])
     stands = contact and speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT
-    if stands or (_supports(feet, side, height, pace) and speed < t.lock_speed):
+    if stands or (_supports(feet, t, side, height, pace) and speed < t.lock_speed):
         lock(feet, t, side, wish, wish_yaw, ground)
 
 
 @njit
-def _supports(feet: Any, side: int, height: float, pace: Row) -> bool:
+def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
     """Nothing stands, and this toe is down and slow: it does, whatever the data says (short stances of a run)."""
     return (
         feet.locked[1 - side] == 0
+        and feet.leaving[side] < t.release_s - 0.12  # what has just let go would only do so again
         and feet.ready[0] != 0
         and height < SUPPORT_HEIGHT
         and height + feet.offset[side, 2] < LIFT_HEIGHT

@@ -39,19 +39,47 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
 
 
 def with_toes_at(clip: Clip, targets: Array) -> Clip:
-    """Legs bent so that the toe joints are at `targets` (F, 2, 3); feet keep their direction, knees their plane."""
+    """Legs bent so that the toe joints are at `targets` (F, 2, 3); feet keep their direction, knees their plane.
+
+    A leg that would have to be straighter than it was lifts its heel instead, the sooner the straighter it is.
+    """
     p, q = rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
     rotations = clip.rotations.astype(np.float64)
     for side, toes in enumerate(TOES):
         upper, lower, foot = toes - 3, toes - 2, toes - 1
-        ankle = targets[:, side] - rot.rotate(
-            q[:, foot], np.broadcast_to(clip.positions[:, toes], targets[:, side].shape)
-        )
+        toe = targets[:, side]
+        ankle = toe - rot.rotate(q[:, foot], np.broadcast_to(clip.positions[:, toes], toe.shape))
+        ankle, turn = lifted(p[:, upper], toe, ankle, *_lengths(p[:, upper], p[:, lower], p[:, foot]))
         new_upper, new_lower = two_bones(p[:, upper], p[:, lower], p[:, foot], ankle, q[:, upper], q[:, lower])
         rotations[:, upper] = rot.multiply(rot.inverse(q[:, HIPS]), new_upper)
         rotations[:, lower] = rot.multiply(rot.inverse(new_upper), new_lower)
-        rotations[:, foot] = rot.multiply(rot.inverse(new_lower), q[:, foot])
+        rotations[:, foot] = rot.multiply(rot.inverse(new_lower), rot.multiply(turn, q[:, foot]))
     return replace(clip, rotations=rot.normalize(rotations).astype(np.float32))
+
+
+def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
+    """From hip to ankle (F, 1): as it is, and at most."""
+    bones = np.linalg.norm(knee - hip, axis=-1, keepdims=True) + np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
+    return np.linalg.norm(ankle - hip, axis=-1, keepdims=True), bones * _REACH
+
+
+def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> tuple[Array, Array]:
+    """Ankles (F, 3) about the toes to where the leg `had` room for them, and the turns (F, 4) of the feet for it.
+
+    Near straight a knee moves ten times as far as its ankle: what a leg gains in length has to end softly.
+    """
+    room = np.maximum(longest - had, 1e-6)
+    wanted = np.linalg.norm(ankle - hip, axis=-1, keepdims=True)
+    length = np.where(wanted > had, had + room * -np.expm1(-np.maximum(wanted - had, 0) / room), wanted)
+    foot, line = ankle - toe, hip - toe
+    short, far = (np.linalg.norm(v, axis=-1, keepdims=True) for v in (foot, line))
+    along = np.clip((short**2 + far**2 - length**2) / (2 * short * far), -1.0, 1.0)
+    ahead = line / far
+    aside = foot - ahead * (foot * ahead).sum(-1, keepdims=True)
+    aside /= np.maximum(np.linalg.norm(aside, axis=-1, keepdims=True), 1e-9)
+    new = short * (ahead * along + aside * np.sqrt(1 - along**2))
+    new = np.where(wanted > had, new, foot)
+    return toe + new, rot.between(foot, new)
 
 
 def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array, lower: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.bands import bands_of_frames, bands_to_plain, find_bands, smooth_ratios, torso_angles
-from mm_ros.core.cleaning import continuous, mended_ankles, mirror, resample, symmetric_skeleton
+from mm_ros.core.cleaning import continuous, mirror, resample, symmetric_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import ContactSettings, central_difference, contacts_of
 from mm_ros.core.database import MotionDatabase
@@ -18,6 +18,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.feature_values import feature_values, normalization
 from mm_ros.core.features import FeatureLayout, default_layout
 from mm_ros.core.kinds import KINDS, kinds_of
+from mm_ros.core.mending import mended
 from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet
 from mm_ros.core.search import DEFAULT, make_engine
 from mm_ros.core.skeleton import HEAD, HIPS, Skeleton
@@ -87,7 +88,7 @@ def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -
 def _piece(
     clip: Clip, skeleton: Skeleton, layout: FeatureLayout, options: BuildOptions
 ) -> tuple[_Piece, dict[str, Any]]:
-    clip = onto_skeleton(resample(mended_ankles(clip), options.rate), skeleton)
+    clip = onto_skeleton(resample(mended(clip), options.rate), skeleton)
     touching = contacts_of(clip, options.contacts)
     if options.plant_feet:
         clip = plant_feet(clip, touching)
