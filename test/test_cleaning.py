@@ -233,6 +233,9 @@ def test_one_bent_over_on_tiptoe_is_not_upright():
     ):  # fmt: skip
         index = bands_of_frames(np.full(120, ratio), torso, 60.0, bands)
         assert {bands[int(i)].name for i in index} == {name}
+    rises = np.where(np.arange(120) < 60, 0.0, np.radians(60))  # who is about to bend over, either
+    index = bands_of_frames(np.full(120, 0.98), rises, 60.0, bands)
+    assert {bands[int(i)].name for i in index[:20]} == {"upright"} and bands[int(index[35])].name == "slight_bend"
     everything = find_bands(np.full(5000, 0.97))
     assert (bands_of_frames(np.full(120, 0.98), bent, 60.0, everything) == 0).all()
 

@@ -21,6 +21,7 @@ USUAL_LIMITS = (0.75, 0.87, 0.94, 1.014)
 _SEARCHED = (0.025, 0.025, 0.015, 0.006)
 STRAIGHT = ("upright", "tip_toe")
 BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
+BENDS_WITHIN_S = 0.5  # who is about to bend over would lead an upright user there
 
 
 class Band(NamedTuple):
@@ -75,6 +76,8 @@ def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[B
     index = band_index(smooth_ratios(ratios, rate), bands)
     highest = sum(b.name not in STRAIGHT for b in bands) - 1
     bent = smooth_ratios(torsos, rate) > BENT_TORSO
+    for frame in np.flatnonzero(bent[1:] & ~bent[:-1]) + 1:
+        bent[max(frame - round(BENDS_WITHIN_S * rate), 0) : frame] = True
     return np.where(bent & (highest >= 0), np.minimum(index, highest), index)
 
 

@@ -18,6 +18,7 @@ from mm_ros.core.types import F32, F64, Match
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
 BAND_LEEWAY = 0.03  # of the standing head height
+EDGE = 0.01  # of it, from a band's borders, which follow the height smoothed over half a second
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,10 @@ class SearchSource:
         if self._fits(ask.mask, current):
             self._out_s = 0.0
             return True
-        near = abs(float(self.database.head_height_ratio[current]) - ask.height_ratio) < BAND_LEEWAY
+        ratio = float(self.database.head_height_ratio[current])
+        if ask.heights != ANY_HEIGHT and ask.heights[0] + EDGE < ratio < ask.heights[1] - EDGE:
+            return False  # as high as the band's, and yet not one of them: who bends over on tiptoe
+        near = abs(ratio - ask.height_ratio) < BAND_LEEWAY
         return near and self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
