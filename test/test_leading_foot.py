@@ -39,7 +39,7 @@ def clips() -> list[Clip]:
 def database(clips):
     """The two users go about as in no clip of it."""
     walks = [c for c in clips if c.name.startswith(("walk", "idle", "turn"))]
-    return build_database(walks, HINTED, BuildOptions(mirror=True, plant_feet=False))
+    return build_database(walks, HINTED, BuildOptions(mirror=True, plant_feet=False, stooped=0.0))
 
 
 def ahead(positions, yaw):

@@ -1,6 +1,6 @@
 """The table of docs/pose.md: people of CMU, each on a database of all the others.
 
-`python tools/strangers.py [--subjects 09,35,82,83,91,127,143] [--seconds 45] [--alpha 0.1]`: ten minutes.
+`python tools/strangers.py [--subjects 09,35,82,83,91,127,143] [--seconds 45] [--alpha 0.1] [--stooped 0]`: ten minutes.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from mm_ros.core.avatar import AvatarSettings
 from mm_ros.core.clip import Clip
 from mm_ros.core.matcher import MatcherSettings
 from mm_ros.core.simulated_trackers import Simulation
-from mm_ros.io.build import build_database
+from mm_ros.io.build import BuildOptions, build_database
 from mm_ros.io.data import dataset
 from mm_ros.io.database import write_database
 from mm_ros.io.importing import load_clips
@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("--subjects", default="09,35,82,83,91,127,143")
     parser.add_argument("--seconds", type=float, default=45.0, help="of each subject (default: %(default)s)")
     parser.add_argument("--alpha", type=float, default=0.1, help="m (default: %(default)s)")
+    stooped = BuildOptions().stooped
+    parser.add_argument("--stooped", type=float, default=stooped, help="share of bent copies (default: %(default)s)")
     args = parser.parse_args()
     settings = AvatarSettings(matcher=MatcherSettings(position_accuracy=args.alpha))
     tell, rows = Progress(), chosen("ours,true_facing")
@@ -46,7 +48,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for subject in args.subjects.split(","):
             own = [c for c in every if c.subject == subject and c.seconds >= 1]
-            database = build_database([c for c in every if c.subject != subject])
+            database = build_database(
+                [c for c in every if c.subject != subject], options=BuildOptions(stooped=args.stooped)
+            )
             path = Path(folder) / f"without_{subject}.mmdb"
             write_database(database, path)
             whole, limit = run.measure_database(database)

@@ -49,6 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mirror", action="store_true", help="take every clip a second time, mirrored")
     parser.add_argument("--raw-root", action="store_true", help="leave the virtual root unsmoothed")
     parser.add_argument("--keep-feet", action="store_true", help="do not pin standing feet to the floor")
+    parser.add_argument(
+        "--stooped", type=float, default=0.25, metavar="SHARE",
+        help="bent copies of upright motion where few bend, at most this share of it; 0: none (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="stop at the first file that cannot be read")
     parser.add_argument(
         "--licence", default="", metavar="TEXT", help="a line that goes into the database, and stays with it"
@@ -72,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     _keep_what_is_there(args, report)
     if not 1 <= args.rate <= 1000:
         raise MmRosError(f"--rate: expected 1 to 1000 Hz, came {args.rate:g}")
+    if not 0 <= args.stooped <= 1:
+        raise MmRosError(f"--stooped: expected a share of 0 to 1, came {args.stooped:g}")
     if args.draft_map is not None:
         return _draft(find_files(args.paths)[0], args.draft_map)
     layout = read_layout(args.features) if args.features is not None else default_layout()
@@ -196,7 +202,8 @@ def _build(args: argparse.Namespace, found: Any, layout: Any) -> dict[str, Any]:
     progress = Progress(args.quiet)
     licence = " ".join(x for x in (args.licence, found.licence) if x)
     options = BuildOptions(
-        rate=args.rate, mirror=args.mirror, plant_feet=not args.keep_feet, licence=licence, progress=progress
+        rate=args.rate, mirror=args.mirror, plant_feet=not args.keep_feet, stooped=args.stooped, licence=licence,
+        progress=progress,
     )
     database = build_database(found.clips, layout, options)
     progress.end()
@@ -204,6 +211,7 @@ def _build(args: argparse.Namespace, found: Any, layout: Any) -> dict[str, Any]:
     feet = database.provenance["feet"]
     rows = [
         ("frames", len(database)), ("minutes", len(database) / database.rate / 60), ("clips", len(database.clip_names)),
+        ("of them bent copies", database.provenance["copies"]["clips"]),
         ("megabytes", args.output.stat().st_size / 1e6),
         ("stance drift, median, mm", feet["stance_drift_median_m"] * 1000),
         ("stance drift, p95, mm", feet["stance_drift_p95_m"] * 1000), ("skating frames, %", feet["skate_ratio"] * 100),

@@ -78,6 +78,8 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
         ("head joint, m", round(database.skeleton.head_height, 3)), ("features", database.layout.size),
         ("layout", database.layout.hash),
     ]  # fmt: skip
+    copies = database.provenance.get("copies", {}).get("frames", 0)
+    rows.append(("bent copies, minutes", round(copies / database.rate / 60, 2)))
     rows += [(name.replace("_", " "), value) for name, value in feet.items()]
     for name, low, high in database.provenance.get("bands", []):
         rows.append((f"band {name}", f"{'' if low is None else low} … {'' if high is None else high}"))

@@ -75,7 +75,7 @@ def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
     from mm_ros.io.database import write_database
 
     options = BuildOptions(
-        plant_feet=False, licence="procedural, made by mm_ros itself", progress=_progress(args.quiet)
+        plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=_progress(args.quiet)
     )
     layout = with_leading_foot(default_layout()) if args.leading_foot else default_layout()
     write_database(build_database(clips, layout, options), args.output)

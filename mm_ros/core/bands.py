@@ -14,11 +14,14 @@ from mm_ros.core.skeleton import HIPS, NECK
 from mm_ros.core.types import F64
 
 Array = Any
-NAMES = ("crouch", "medium_bend", "slight_bend", "upright", "tip_toe")
-# Of the head height ratio, between the names, and how far each may move to where the data has fewest frames. Who stands
-# straight has 1.0, who walks 0.97 to 0.98: the last limit must leave both upright.
-USUAL_LIMITS = (0.75, 0.87, 0.94, 1.014)
-_SEARCHED = (0.025, 0.025, 0.015, 0.006)
+# Who stands straight has 1.0 of the head's height, who walks 0.97 to 0.98: the last limit must leave both upright.
+_UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
+# Name, upper limit of the head height ratio, how far that may move to where the data has fewest frames.
+USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
+# Where there is motion of every height: within a band the head of what plays is 2 % off at most.
+FINE = (
+    ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
+)  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
 BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
 BENDS_WITHIN_S = 0.5  # who is about to bend over would lead an upright user there
@@ -30,11 +33,16 @@ class Band(NamedTuple):
     high: float  # exclusive; inf for the highest
 
 
-def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
-    """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones."""
-    ratios = np.asarray(ratios, np.float64)
-    limits = [_valley(ratios, x, far, fewest) for x, far in zip(USUAL_LIMITS, _SEARCHED, strict=True)]
-    names = list(NAMES)
+def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
+    """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones.
+
+    `made`: ratios of copies, which fill finer bands, but do not say where people change from one to the other.
+    """
+    ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
+    wanted = FINE if len(made) else USUAL
+    names = [name for name, _, _ in wanted]
+    limits = [_valley(ratios, limit, far, fewest) for _, limit, far in wanted[:-1]]
+    ratios = np.concatenate([ratios, made])
     while len(names) > 1:
         counts = np.histogram(ratios, [-np.inf, *limits, np.inf])[0]
         poorest = int(np.argmin(counts))
@@ -52,6 +60,8 @@ def find_bands(ratios: Array, fewest: int = 60) -> tuple[Band, ...]:
 
 
 def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
+    if not far:
+        return limit
     counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
     # A gap beyond all the data is no valley: it would leave an empty band.

@@ -140,6 +140,15 @@ def _ease(x: Array) -> Array:
     return x * x * (3 - 2 * x)
 
 
+def skating(positions: Array, rate: float) -> NDArray[np.bool_]:
+    """Frames (F,) whose slower toe is near the floor and yet not still, of joints in the room (F, J, 3)."""
+    toes = np.asarray(positions[:, list(TOES)], np.float64)
+    speeds = np.linalg.norm(central_difference(toes, rate), axis=-1)
+    slower = np.argmin(speeds, axis=1)
+    frames = np.arange(len(toes))
+    return np.asarray((toes[frames, slower, 2] < 0.04) & (speeds[frames, slower] > 0.15))
+
+
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
     """Largest drift of each stance of at least 0.15 s, and frames that skate, as DESIGN's metrics have them."""
     p, _ = clip.globals()
@@ -149,13 +158,9 @@ def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
     for side in range(2):
         for first, stop in stances(contacts[:, side], round(0.15 * clip.rate)):
             drifts.append(float(np.linalg.norm(toes[first:stop, side] - toes[first, side], axis=1).max()))
-    speeds = np.linalg.norm(central_difference(toes, clip.rate), axis=-1)
-    slower = np.argmin(speeds, axis=1)
-    frames = np.arange(len(toes))
-    skates = (toes[frames, slower, 2] < 0.04) & (speeds[frames, slower] > 0.15)
     return {
         "drifts_m": drifts,
-        "skating": int(skates.sum()),
+        "skating": int(skating(p, clip.rate).sum()),
         "frames": len(toes),
         "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max()),
     }

@@ -22,6 +22,7 @@ from mm_ros.core.mending import mended
 from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet
 from mm_ros.core.search import DEFAULT, make_engine
 from mm_ros.core.skeleton import HEAD, HIPS, Skeleton
+from mm_ros.core.stoop import bent_copies
 
 Array = Any
 MOST_TAGS = 64
@@ -33,6 +34,7 @@ class BuildOptions:
     mirror: bool = False
     plant_feet: bool = True
     kinds: bool = True  # tag frames by what they do
+    stooped: float = 0.25  # bent copies of upright motion where few bend: their largest share of what is recorded
     contacts: ContactSettings = field(default_factory=ContactSettings)
     ends_excluded_s: float = 0.5  # of the stored search index: as the matcher's end_margin
     licence: str = ""
@@ -66,8 +68,14 @@ def build_database(
             piece, figures = _piece(whole, skeleton, layout, options)
             pieces.append(piece)
             feet.append(figures)
+    recorded = len(pieces)
+    heights = [smooth_ratios(p.ratio, options.rate) for p in pieces]
+    for copy in bent_copies([p.clip for p in pieces], heights, options.stooped):
+        piece = _piece_of(copy, contacts_of(copy, options.contacts), layout)
+        pieces.append(piece)
+        feet.append(feet_figures(copy, piece.contacts))
     tell("building", len(clips), len(clips))
-    return _assemble(pieces, feet, skeleton, layout, options)
+    return _assemble(pieces, recorded, feet, skeleton, layout, options)
 
 
 def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -> Skeleton:
@@ -92,12 +100,15 @@ def _piece(
     touching = contacts_of(clip, options.contacts)
     if options.plant_feet:
         clip = plant_feet(clip, touching)
+    return _piece_of(clip, touching, layout), feet_figures(clip, touching)
+
+
+def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout) -> _Piece:
     velocities, angular = local_velocities(clip)
     positions, _ = clip.globals()
-    ratio = positions[:, HEAD, 2] / skeleton.head_height
+    ratio = positions[:, HEAD, 2] / clip.skeleton.head_height
     torso = torso_angles(positions)
-    piece = _Piece(clip, touching, velocities, angular, ratio, torso, feature_values(clip, layout))
-    return piece, feet_figures(clip, touching)
+    return _Piece(clip, touching, velocities, angular, ratio, torso, feature_values(clip, layout))
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
@@ -116,15 +127,18 @@ def local_velocities(clip: Clip) -> tuple[Array, Array]:
 
 
 def _assemble(
-    pieces: list[_Piece], feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout, options: BuildOptions
-) -> MotionDatabase:
+    pieces: list[_Piece], recorded: int, feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout,
+    options: BuildOptions,
+) -> MotionDatabase:  # fmt: skip
+    """The pieces after the first so many `recorded` ones are copies."""
     lengths = [len(p.clip) for p in pieces]
     stops = np.cumsum(lengths).astype(np.int32)
     starts = (stops - lengths).astype(np.int32)
     raw = np.concatenate([p.features for p in pieces])
-    mean, std = normalization(raw, layout)
+    mean, std = normalization(raw[: sum(lengths[:recorded])], layout)
     features = ((raw - mean) / std).astype(np.float32)
-    bands = find_bands(np.concatenate([smooth_ratios(p.ratio, options.rate) for p in pieces]))
+    smooth = [smooth_ratios(p.ratio, options.rate) for p in pieces]
+    bands = find_bands(np.concatenate(smooth[:recorded]), made=np.concatenate([np.zeros(0), *smooth[recorded:]]))
     names, tags = _tags(pieces, bands, options)
     excluded = round(options.ends_excluded_s * options.rate)
     index = make_engine(
@@ -137,8 +151,10 @@ def _assemble(
         "licence": options.licence,
         "options": {
             "rate": options.rate, "mirror": options.mirror, "plant_feet": options.plant_feet,
+            "stooped": options.stooped,
             "contact_speed": options.contacts.speed, "contact_height": options.contacts.height,
         },
+        "copies": {"clips": len(pieces) - recorded, "frames": sum(lengths[recorded:])},
         "search": {"engine": DEFAULT, "ends_excluded_frames": excluded},
     }  # fmt: skip
     return MotionDatabase(

@@ -17,8 +17,8 @@ SEED = 0
 # All that these import, in turn (a test looks), but for what only says how: errors, files, settings.
 _MADE_OF = ("core/procedural/*.py", "core/bands.py", "core/cleaning.py", "core/clip.py", "core/contacts.py",
             "core/database.py", "core/feature*.py", "core/jit.py", "core/kinds.py", "core/retarget_legs.py",
-            "core/rotations.py", "core/search*.py", "core/simd.py", "core/skeleton.py", "core/types.py",
-            "io/build.py", "io/database.py")  # fmt: skip
+            "core/rotations.py", "core/search*.py", "core/simd.py", "core/skeleton.py", "core/stoop.py",
+            "core/types.py", "io/build.py", "io/database.py")  # fmt: skip
 
 
 def default_database_path(progress: Progress | None = None) -> Path:
@@ -38,7 +38,10 @@ def default_database_path(progress: Progress | None = None) -> Path:
 def _make(path: Path, tell: Progress) -> None:
     clips = make_clips(SEED, lambda share: tell("walking", round(100 * share), 100))
     # Planned feet do not slide: planting them again could only bend the legs.
-    options = BuildOptions(mirror=True, plant_feet=False, licence="procedural, made by mm_ros itself", progress=tell)
+    # And bent postures are planned, so that none need be made of upright ones.
+    options = BuildOptions(
+        mirror=True, plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=tell
+    )
     write_database(build_database(clips, options=options), path)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from mm_ros.core.avatar import AvatarSettings
 from mm_ros.core.clip import Clip
 from mm_ros.core.simulated_trackers import Simulation
-from mm_ros.io.build import build_database
+from mm_ros.io.build import BuildOptions, build_database
 from mm_ros.io.database import write_database
 from mm_ros.offline.evaluation.evaluate import evaluate
 from mm_ros.offline.evaluation.rows import CHAIN_ROWS
@@ -50,26 +50,29 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
+AS_RECORDED = BuildOptions(stooped=0.0)  # the papers' databases hold what was captured
+
+
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
     """`training` becomes the database; `raw` is the same with an unfiltered root; `held_out` is replayed."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
-    write_database(build_database(list(training)), database)
+    write_database(build_database(list(training), options=AS_RECORDED), database)
     work = list(_variants(base))
     out = []
     for i, (table, variant, settings, paper, differs) in enumerate(work):
         out.append(Line(table, variant, figures(held_out, database, settings, jobs), paper, differs))
         tell("variants", i + 1, len(work) + len(SHARES))
     unfiltered = folder / "raw.mmdb"
-    write_database(build_database(list(raw)), unfiltered)
+    write_database(build_database(list(raw), options=AS_RECORDED), unfiltered)
     for name, path in (("filtered", database), ("as recorded", unfiltered)):
         table, differs = "root of the database (Karst 2023)", "they count on LAFAN1 and give no number"
         out.append(Line(table, name, figures(held_out, path, base, jobs), "fewer transitions when filtered", differs))
     for i, share in enumerate(SHARES):
         path = folder / f"share-{share:g}.mmdb"
-        write_database(build_database(part_of(training, share)), path)
+        write_database(build_database(part_of(training, share), options=AS_RECORDED), path)
         f = figures(held_out, path, _accuracy(base, 0.3), jobs)
         differs = "other motion, and their root error is to the headset's target (our target_error)"
         out.append(Line("database size (thesis)", f"{share:.0%} of the clips", f, f"{THESIS_CM[share]:g} cm", differs))

@@ -18,7 +18,7 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.simulated_trackers import simulate_clip
-from mm_ros.io.build import build_database
+from mm_ros.io.build import BuildOptions, build_database
 from mm_ros.io.onnx_model import load_facing_model
 from mm_ros.offline.replay_chain import ChainResult, run_chain
 
@@ -53,7 +53,7 @@ def measure(
     rows = []
     for n, share in enumerate(SHARES):
         tell("building and replaying", n, len(SHARES))
-        database = build_database(part_of(database_clips, share, seed))
+        database = build_database(part_of(database_clips, share, seed), options=BuildOptions(stooped=0.0))
         for accuracy in ACCURACIES if share == 1.0 else ACCURACIES[:1]:
             results = [replay(database, user, settings, accuracy) for user in users]
             errors = np.concatenate([r.target_error_m for r in results])
