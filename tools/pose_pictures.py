@@ -2,7 +2,8 @@
 
 CMU clips (the shared data) through the whole chain, the database made of the other subjects' motion; for the reach a
 standing user's right controller is led up, to the side and down.
-`python tools/pose_pictures.py [walk turn crouch reach]`
+stooped-copy.png: a bent copy of a walk, the walk itself beside it.
+`python tools/pose_pictures.py [walk turn crouch reach copy]`
 """
 
 import sys
@@ -17,6 +18,7 @@ from mm_ros.core.calibration import from_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.orientation import OrientationSettings
 from mm_ros.core.simulated_trackers import TrackerTrack, simulate_clip
+from mm_ros.core.stoop import stooped
 from mm_ros.core.types import RIGHT_HAND_ROLE
 from mm_ros.io.build import build_database
 from mm_ros.io.data import dataset
@@ -94,9 +96,24 @@ def sheet(name: str, clip: Clip, clips: list[Clip], first: float, last: float, b
     write_png(PICTURES / f"pose-{name}.png", contact_sheet(pictures, COLUMNS // 2))
 
 
+def copy_sheet(clip: Clip, ratio: float, first: float, last: float, bearing: float) -> None:
+    pictures, side = [], np.array([-np.sin(bearing), np.cos(bearing), 0.0])
+    bent, whole = stooped(clip, ratio).globals(), clip.globals()
+    for i in (np.linspace(first, last, COLUMNS) * clip.rate).astype(int):
+        shapes = [
+            figure(clip.skeleton, p[i].astype(np.float64), q[i].astype(np.float64), *more)
+            for (p, q), more in ((bent, ()), (whole, (GHOST, 0.9 * side)))
+        ]
+        x, y = (bent[0][i, 1] + 0.45 * side)[:2]
+        pictures.append(render(shapes, follow(float(x), float(y), 4.3, bearing, 1.4), WIDTH + 90, HEIGHT))
+    write_png(PICTURES / "stooped-copy.png", contact_sheet(pictures, COLUMNS // 2))
+
+
 if __name__ == "__main__":
     every = load_clips([dataset("cmu_locomotion")])
     by_name = {c.name: c for c in every}
     for sheet_name, clip_name, begin, end, camera in SHEETS:
         if sheet_name in (sys.argv[1:] or [s[0] for s in SHEETS]):
             sheet(sheet_name, by_name[clip_name], every, begin, end, camera)
+    if "copy" in (sys.argv[1:] or ["copy"]):
+        copy_sheet(by_name["35_01"], 0.8, 0.6, 2.0, -1.3)

@@ -43,6 +43,7 @@ RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
 # How much of the upper chest's pitch each joint has in the room: a back bends as a whole, most of all in the loins, and
 # the gaze is held up by half (CMU's 136: hips 0.3, neck 0.85, head 0.3).
 _PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}
+LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
 # Of the head's way ahead of the hips: trunk, head and arms are 0.68 of the mass and their centre 0.45 of the way to the
 # head; hips that go back take them along, and the legs by half.
 BALANCE = 0.36
@@ -50,6 +51,7 @@ STEEPEST = np.radians(85)  # of the upper chest; heads that are lower still bend
 DEEPEST = 0.3  # … by up to this share of the head's height
 _STRAIGHTEST = 0.96  # of a leg's length: who stoops does not walk on straight legs
 _ENVELOPE_S = 0.4  # within which the pelvis sinks for a leg, and rises again
+_SEARCH_RATE = 10.0  # Hz, at which the depth is sought
 
 # What is copied: upright, no faster than people walk, in pieces of such a length
 UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
@@ -63,6 +65,8 @@ def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) ->
     """Up to this share of all the clips, for the bands that these leave poor; `ratios`: their heads', smoothed (F,)."""
     whole = sum(c.seconds for c in clips)
     depths = poor_depths(np.concatenate([*ratios]), share)
+    if not depths:
+        return []
     pieces = pieces_to_bend(clips, ratios, share * whole * len(depths) / len(RATIOS))
     return [stooped(clips[p.clip].cut(p.first, p.stop), depth) for p, depth in zip(pieces, cycle(depths), strict=False)]
 
@@ -78,34 +82,56 @@ def poor_depths(ratios: Array, share: float) -> list[float]:
 
 def stooped(clip: Clip, ratio: float) -> Clip:
     """A whole upright clip, bent so that its head is at this share of the standing height on average."""
-    low, high = 0.0, 2.0  # up to 1 the back bends, beyond it the knees
-    for _ in range(9):
-        middle = (low + high) / 2
-        head = _bent(clip, middle)[0].globals()[0][:, HEAD, 2]
-        if head.mean() / clip.skeleton.head_height > ratio:
-            low = middle
-        else:
-            high = middle
-    bent, toes = _bent(clip, (low + high) / 2)
-    out = with_toes_at(bent, toes)
+    upright = _globals(clip)
+    turned, moves, _ = _posture(clip, upright, _depth_of(clip, ratio))
+    positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
+    positions[:, 0, :2] += moves[:, :2]
+    positions[:, HIPS, 2] += moves[:, 2]
+    rotations[:, HIPS:] = rot.normalize(rot.multiply(rot.inverse(turned[:, PARENTS[HIPS:]]), turned[:, HIPS:]))
+    bent = replace(clip, positions=positions.astype(np.float32), rotations=rotations.astype(np.float32))
+    out = with_toes_at(bent, upright[0][:, list(TOES)])
     return replace(out, name=f"{clip.name} {TAG} {ratio:g}", tags=(*clip.tags, (TAG, 0, len(clip))))
 
 
-def _bent(clip: Clip, depth: float) -> tuple[Clip, Array]:
-    """Legs not solved yet; and where the toes should be (F, 2, 3)."""
-    positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
-    p, q = rot.forward_kinematics(PARENTS, positions, rotations)
-    new = _pitched(q, min(depth, 1.0) * float(STEEPEST))
-    rotations[:, HIPS:] = rot.multiply(rot.inverse(new[:, PARENTS[HIPS:]]), new[:, HIPS:])
+def _depth_of(clip: Clip, ratio: float) -> float:
+    """Up to 1 the back bends, from there to 2 the knees."""
+    step = max(round(clip.rate / _SEARCH_RATE), 1)  # frames enough to tell how high the head is
+    few = replace(clip, positions=clip.positions[::step], rotations=clip.rotations[::step], rate=clip.rate / step)
+    upright, low, high = _globals(few), 0.0, 2.0
+    for _ in range(9):
+        middle = (low + high) / 2
+        heads = _posture(few, upright, middle)[2]
+        if heads.mean() / clip.skeleton.head_height > ratio:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _globals(clip: Clip) -> tuple[Array, Array]:
+    return rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
+
+
+def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Array, Array, Array]:
+    """Of joints in the room: rotations (F, J, 4) with legs as they were, the hips' move (F, 3), the head's height (F,)."""
+    p, q = upright
+    turned = _pitched(q, min(depth, 1.0) * float(STEEPEST))
+    bent = _from_hips(clip.positions, turned, p[:, HIPS])
     ahead = rot.rotate(q[:, 0], np.tile([1.0, 0.0, 0.0], (len(q), 1)))
-    before = ((p[:, HEAD] - p[:, HIPS]) * ahead).sum(-1)
-    bent, _ = rot.forward_kinematics(PARENTS, positions, rotations)
-    back = BALANCE * float((((bent[:, HEAD] - bent[:, HIPS]) * ahead).sum(-1) - before).mean())
-    positions[:, 0] -= back * ahead
+    moves = -BALANCE * float(((bent[HEAD] - p[:, HEAD]) * ahead).sum(-1).mean()) * ahead
     knees = max(depth - 1.0, 0.0) * DEEPEST * clip.skeleton.head_height
-    positions[:, HIPS, 2] -= _sink(clip, bent - back * ahead[:, None], p, knees)
-    moved = replace(clip, positions=positions.astype(np.float32), rotations=rot.normalize(rotations).astype(np.float32))
-    return moved, p[:, list(TOES)]
+    moves[:, 2] -= _sink(clip, {j: bent[j] + moves for j in LEGS}, p, knees)
+    return turned, moves, bent[HEAD][:, 2] + moves[:, 2]
+
+
+def _from_hips(positions: Array, turned: Array, hips: Array) -> dict[int, Array]:
+    """Trunk, head and the tops of the legs in the room, of the hips' place and all rotations there."""
+    out = {HIPS: hips}
+    for j in (*_PITCH, *LEGS):
+        if j != HIPS:
+            parent = int(PARENTS[j])
+            out[j] = out[parent] + rot.rotate(turned[:, parent], positions[:, j].astype(np.float64))
+    return out
 
 
 def _pitched(q: Array, pitch: float) -> Array:
@@ -119,15 +145,15 @@ def _pitched(q: Array, pitch: float) -> Array:
     return out
 
 
-def _sink(clip: Clip, bent: Array, old: Array, least: float) -> Array:
+def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array:
     """How far the pelvis must come down (F,) so that both legs reach their old ankles; smooth."""
-    lacking = np.full(len(bent), least)
-    for upper in (LEFT_UPPER_LEG, RIGHT_UPPER_LEG):
+    lacking = np.full(len(old), least)
+    for upper, top in tops.items():
         foot = upper + 2
         bones = np.linalg.norm(clip.positions[:, [upper + 1, foot]].astype(np.float64), axis=-1).sum(-1)
-        flat = np.linalg.norm(old[:, foot, :2] - bent[:, upper, :2], axis=-1)
+        flat = np.linalg.norm(old[:, foot, :2] - top[:, :2], axis=-1)
         highest = old[:, foot, 2] + np.sqrt(np.maximum((_STRAIGHTEST * bones) ** 2 - flat**2, 0.0))
-        lacking = np.maximum(lacking, bent[:, upper, 2] - highest)
+        lacking = np.maximum(lacking, top[:, 2] - highest)
     half = odd_frames(_ENVELOPE_S, clip.rate) // 2
     padded = np.pad(lacking, 2 * half, mode="edge")
     widest = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1).max(-1)
