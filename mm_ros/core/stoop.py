@@ -113,7 +113,7 @@ def _globals(clip: Clip) -> tuple[Array, Array]:
 
 
 def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Array, Array, Array]:
-    """Of joints in the room: rotations (F, J, 4) with legs as they were, the hips' move (F, 3), the head's height (F,)."""
+    """In the room: rotations (F, J, 4), legs as they were; how the hips move (F, 3); the height of the head (F,)."""
     p, q = upright
     turned = _pitched(q, min(depth, 1.0) * float(STEEPEST))
     bent = _from_hips(clip.positions, turned, p[:, HIPS])
