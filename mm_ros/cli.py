@@ -40,7 +40,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "warm": (),
     "clean": (),
     "train": ("orientation", "learned"),
-    "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "all"),
+    "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "thesis", "all"),
 }
 
 GROUP_HELP = {

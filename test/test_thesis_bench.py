@@ -30,4 +30,5 @@ def test_no_part_is_refused_in_words():
 
 def test_the_table_sets_ours_beside_the_thesis():
     row = {"share": 1.0, "frames": 9, "position_accuracy_m": 0.3, "root_error_cm": 6.0, "poses": 5, "seconds": 1.0}
+    row |= {"at_the_clamp": 0.1}
     assert "19 cm" in lines({"rows": [row]})[1] and "6932" in lines({"rows": [row]})[1]

@@ -7,11 +7,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from mm_ros.commands.progress import Progress
 from mm_ros.core.avatar import AvatarSettings
-from mm_ros.core.clip import Clip
 from mm_ros.core.matcher import MatcherSettings
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.io.build import BuildOptions, build_database
@@ -21,16 +18,7 @@ from mm_ros.io.importing import load_clips
 from mm_ros.offline.evaluation import measure, run, table
 from mm_ros.offline.evaluation.evaluate import table_of
 from mm_ros.offline.evaluation.rows import DATABASE, chosen
-
-
-def some_of(clips: list[Clip], seconds: float) -> list[Clip]:
-    """Whole clips in a seeded order until there is enough."""
-    out: list[Clip] = []
-    for i in np.random.default_rng(0).permutation(len(clips)):
-        if sum(c.seconds for c in out) > seconds:
-            break
-        out.append(clips[i])
-    return out
+from mm_ros.offline.thesis_bench import some_of
 
 
 def main() -> None:

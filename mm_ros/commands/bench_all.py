@@ -23,6 +23,7 @@ QUICK = {
     "graph": ["--seconds", "3", "--rounds", "1", "--rates", "90", "--avatars", "1"],
     "trackers": ["--seconds", "3"],
     "paper": ["--test", "{cmu}/16_31.bvh"],
+    "thesis": ["--data", "{cmu}/16_31.bvh", "{cmu}/16_32.bvh", "--test", "{cmu}/35_01.bvh"],
     "engines": ["{cmu}/16_31.bvh"],
 }
 NEEDS = {"engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"]}
