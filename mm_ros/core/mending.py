@@ -46,6 +46,8 @@ FARTHEST_ANKLE = 1.4  # rad from standing: no ankle goes there, a toe marker tha
 FASTEST_ANKLE = 15.0  # rad/s: the way there and back, which the samples before and after share
 LONGEST_MISTAKE_S = 0.35  # longer ones are how the skeleton is, or nothing to guess
 
+UPSIDE_DOWN = -0.7  # cosine of a roll: nearer to a sole that looks up than to one that looks aside
+
 STRUCK = 800.0  # rad/s²: no muscle turns a limb so hard, a marker that jumps does
 LONGEST_STRIKE_S = 0.15
 # What is judged and bridged together: thigh and shin make up for each other, as do the parts of an arm
@@ -123,7 +125,7 @@ def mended_legs(clip: Clip) -> Clip:
 def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
     """A foot whose sole looks up (CMU's 69_35, for half a minute) is turned half about its length; its toes stay."""
     q = rotations[:, foot].astype(np.float64)
-    over = (rot.rotate(q, np.array([0.0, 1.0, 0.0]))[:, 1] < 0) & (rot.rotate(q, bone)[:, 0] > 0)
+    over = (rot.rotate(q, np.array([0.0, 1.0, 0.0]))[:, 1] < UPSIDE_DOWN) & (rot.rotate(q, bone)[:, 0] > 0)
     half = np.concatenate([[0.0], bone / np.linalg.norm(bone)])
     rotations[over, foot] = rot.multiply(q[over], half)
     rotations[over, foot + 1] = rot.multiply(rot.inverse(half), rotations[over, foot + 1].astype(np.float64))
