@@ -145,7 +145,7 @@ def test_the_default_network_says_how_it_was_made():
     metadata = OnnxModel(MODELS / "facing.onnx").metadata
     normalization = json.loads(metadata["normalization"])
     assert len(normalization["mean"]) == len(normalization["scale"]) == INPUTS
-    assert {"layout", "outputs", "rate_hz", "data", "training", "date"} <= set(metadata)
+    assert {"layout", "outputs", "rate_hz", "data", "training", "date", "tick_s", "memory"} <= set(metadata)
 
 
 def test_settings_choose_the_file():
