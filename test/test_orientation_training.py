@@ -1,8 +1,6 @@
 """The trainer: variants that are what they claim, networks that are the same in torch and ONNX, the command."""
 
 import argparse
-import threading
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +13,6 @@ from mm_ros.cli import main
 from mm_ros.commands import train_orientation
 from mm_ros.core import rotations as rot
 from mm_ros.core import simulated_trackers as sim
-from mm_ros.core.errors import MmRosError
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.orientation_inputs import mirror
 from mm_ros.core.types import Calibration
@@ -401,28 +398,3 @@ def test_tuning_without_ray_says_what_to_install(few, tmp_path, capsys, monkeypa
     monkeypatch.setattr(tune, "find_spec", lambda name: None)
     assert main(["train", "orientation", "--data", str(few), "-o", str(tmp_path / "x.onnx"), "--tune", "2"]) == 2
     assert "pip install 'mm_ros[tune]'" in capsys.readouterr().err
-
-
-def test_a_search_whose_workers_are_frozen_ends_with_a_sentence():
-    from mm_ros.offline.orientation.tune import patiently
-
-    never = threading.Event()
-    with pytest.raises(MmRosError, match=r"no trial has told a result .*\(3 came before\)"):
-        patiently(never.wait, lambda: 3, patience=0.1)
-    never.set()
-
-
-def test_a_search_that_goes_on_telling_is_waited_for():
-    from mm_ros.offline.orientation.tune import patiently
-
-    told = []
-
-    def search():
-        for k in range(12):
-            told.append(k)
-            time.sleep(0.05)
-        return "best"
-
-    assert patiently(search, lambda: len(told), patience=0.3) == "best"
-    with pytest.raises(ZeroDivisionError):
-        patiently(lambda: 1 / 0, lambda: 0, patience=5.0)
