@@ -26,6 +26,7 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import contacts_of, median_filter, stances
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.kinds import KINDS, kinds_of
+from mm_ros.core.mending import mended
 from mm_ros.core.retarget_legs import feet_figures, onto_skeleton, plant_feet, with_toes_at
 from mm_ros.core.skeleton import (
     HIPS,
@@ -253,6 +254,19 @@ def test_a_leg_straightens_no_faster_than_it_can_bend():
     assert np.linalg.norm(out[:, LEFT_FOOT] - out[:, LEFT_UPPER_LEG], axis=-1).max() < 0.9996 * length
     knee = np.linalg.norm(np.diff(out[:, LEFT_FOOT - 1], n=2, axis=0), axis=-1).max() * clip.rate**2
     assert knee < 145
+
+
+def test_feet_without_length_are_planted_too():
+    clip = walk()
+    toes = [LEFT_TOES, RIGHT_TOES]
+    offsets = clip.skeleton.offsets.copy()
+    offsets[toes] = 0.0  # rigs have ankle and toes in one place
+    positions = clip.positions.copy()
+    positions[:, toes] = 0.0
+    clip = mended(replace(clip, skeleton=Skeleton(offsets, clip.skeleton.names), positions=positions))
+    wish = clip.globals()[0][:, toes] + (0.0, 0.0, 0.02)
+    out, _ = with_toes_at(clip, wish).globals()
+    assert np.abs(out[:, toes] - wish).max() < 1e-3
 
 
 def test_poor_bands_join_their_neighbours():

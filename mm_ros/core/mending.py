@@ -126,6 +126,8 @@ def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
     """A foot whose sole looks up (CMU's 69_35, for half a minute) is turned half about its length; its toes stay."""
     q = rotations[:, foot].astype(np.float64)
     over = (rot.rotate(q, np.array([0.0, 1.0, 0.0]))[:, 1] < UPSIDE_DOWN) & (rot.rotate(q, bone)[:, 0] > 0)
+    if not over.any():
+        return
     half = np.concatenate([[0.0], bone / np.linalg.norm(bone)])
     rotations[over, foot] = rot.multiply(q[over], half)
     rotations[over, foot + 1] = rot.multiply(rot.inverse(half), rotations[over, foot + 1].astype(np.float64))

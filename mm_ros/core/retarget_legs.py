@@ -16,6 +16,7 @@ from mm_ros.core.skeleton import HIPS, PARENTS, J, Skeleton
 Array = Any
 _REACH = 0.9995  # of the leg's length; a little less than straight keeps the knee's direction
 
+SHORTEST_FOOT = 1e-4  # m from ankle to toe joint: shorter ones (rigs with both in one place) have no heel to lift
 _FRONT_M = 0.005  # a knee nearer to the line from hip to ankle than this is straight
 
 
@@ -73,6 +74,8 @@ def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> 
     length = np.where(wanted > had, had + room * -np.expm1(-np.maximum(wanted - had, 0) / room), wanted)
     foot, line = ankle - toe, hip - toe
     short, far = (np.linalg.norm(v, axis=-1, keepdims=True) for v in (foot, line))
+    if short.min() < SHORTEST_FOOT:
+        return ankle, np.tile([1.0, 0.0, 0.0, 0.0], (len(ankle), 1))
     along = np.clip((short**2 + far**2 - length**2) / (2 * short * far), -1.0, 1.0)
     ahead = line / far
     aside = foot - ahead * (foot * ahead).sum(-1, keepdims=True)
