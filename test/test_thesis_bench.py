@@ -4,7 +4,7 @@ import pytest
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import J, default_skeleton
-from mm_ros.offline.thesis_bench import lines, part_of
+from mm_ros.offline.thesis_bench import lines, measure, part_of
 
 
 def clip(name: str, frames: int) -> Clip:
@@ -32,3 +32,9 @@ def test_the_table_sets_ours_beside_the_thesis():
     row = {"share": 1.0, "frames": 9, "position_accuracy_m": 0.3, "root_error_cm": 6.0, "poses": 5, "seconds": 1.0}
     row |= {"at_the_clamp": 0.1}
     assert "19 cm" in lines({"rows": [row]})[1] and "6932" in lines({"rows": [row]})[1]
+
+
+@pytest.mark.parametrize("data, users", [([], [clip("a", 90)]), ([clip("a", 90)], [])])
+def test_nobody_to_measure_is_a_sentence(data, users):
+    with pytest.raises(MmRosError, match="no clips for the"):
+        measure(data, users)

@@ -62,6 +62,9 @@ def measure(
     tell: Callable[[str, int, int], None] = lambda what, done, of: None,
 ) -> dict[str, Any]:
     """`users`: clips whose head and hands drive the avatar; their subjects should not be in `database_clips`."""
+    for clips, what in ((database_clips, "database"), (users, "users")):
+        if not clips:
+            raise MmRosError(f"no clips for the {what}: other people than in the rest, and a second long at least")
     settings = settings or AvatarSettings()
     of_thesis = THESIS_FRAMES / sum(int(c.seconds * 60) for c in database_clips)
     shares = [*SHARES, *([of_thesis] if of_thesis < 1 else [])]
