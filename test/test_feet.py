@@ -190,3 +190,12 @@ def test_the_lock_takes_a_foot_over_without_a_jump() -> None:
     step = np.diff(np.array(path)[:, 0])
     assert leg.feet.locked[0] == 1
     assert np.abs(np.diff(step)).max() / DT**2 < 60.0 and step.min() > -1e-4
+
+
+@pytest.mark.parametrize("release_time", [0.05, 0.25])
+def test_a_slow_low_foot_supports_whatever_the_data_says_and_the_way_back(release_time: float) -> None:
+    """No contact in the data, the other foot is up: also where the way back is quick."""
+    leg = Leg(PostSettings(release_time=release_time))
+    for _ in range(5):
+        leg.step(toe_at(), False)
+    assert leg.feet.locked[0] == 1

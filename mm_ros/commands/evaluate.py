@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
     parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
     parser.add_argument("--predictor", default="network", choices=("network", "paper", "hmd_forward"))
+    parser.add_argument(
+        "--facing", type=Path, metavar="FILE", help="ONNX file of the network of --predictor (default: ours)"
+    )
     parser.add_argument("--rows", default="", help="only these, with commas (ours is always there)")
     parser.add_argument("--model", default="", help="file of the learned engine, for --rows learned (default: ours)")
     parser.add_argument("--rate", type=float, default=90.0, help="of simulated trackers, Hz (default: %(default)s)")
@@ -84,7 +87,7 @@ def _settings(args: argparse.Namespace) -> Any:
     from mm_ros.core.orientation import OrientationSettings
 
     return AvatarSettings(
-        orientation=OrientationSettings(predictor=args.predictor),
+        orientation=OrientationSettings(predictor=args.predictor, model=str(args.facing or "")),
         matcher=MatcherSettings(position_accuracy=args.position_accuracy, model=args.model),
     )
 

@@ -26,6 +26,7 @@ STRETCH_ZONE = 0.03  # m of a leg's length in which it stretches ever more slowl
 SHORTEST_ZONE = 0.02  # m of it also where the motion stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
+SOONEST_AGAIN_S = 0.12  # after it has let go: a foot that supports sooner would only let go again
 TOE_TIP = 0.07  # m ahead of the toe joint
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all
 UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets go
@@ -158,7 +159,7 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
     """Nothing stands, and this toe is down and slow: it does, whatever the data says (short stances of a run)."""
     return (
         feet.locked[1 - side] == 0
-        and feet.leaving[side] < t.release_s - 0.12  # what has just let go would only do so again
+        and feet.leaving[side] <= max(t.release_s - SOONEST_AGAIN_S, 0.0)
         and feet.ready[0] != 0
         and height < SUPPORT_HEIGHT
         and height + feet.offset[side, 2] < LIFT_HEIGHT
