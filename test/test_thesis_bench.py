@@ -34,7 +34,7 @@ def test_the_table_sets_ours_beside_the_thesis():
     assert "19 cm" in lines({"rows": [row]})[1] and "6932" in lines({"rows": [row]})[1]
 
 
-@pytest.mark.parametrize("data, users", [([], [clip("a", 90)]), ([clip("a", 90)], [])])
+@pytest.mark.parametrize(("data", "users"), [([], [clip("a", 90)]), ([clip("a", 90)], [])])
 def test_nobody_to_measure_is_a_sentence(data, users):
     with pytest.raises(MmRosError, match="no clips for the"):
         measure(data, users)
