@@ -1,10 +1,12 @@
 """The evaluation: deterministic, exact against brute force, honest on motion whose answer is known."""
 
+import argparse
 import json
 
 import numpy as np
 import pytest
 
+from mm_ros.commands import evaluate as command
 from mm_ros.commands.output import finite
 from mm_ros.core import rotations as rot
 from mm_ros.core.avatar import AvatarSettings
@@ -130,6 +132,13 @@ def test_the_table_names_every_row(result):
 def test_an_unknown_row_is_refused_with_the_rows():
     with pytest.raises(MmRosError, match=r"'best'.*no_foot_lock"):
         chosen("best")
+
+
+def test_ones_own_facing_network_is_evaluated():
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    for given, model in (([], ""), (["--facing", "mine.onnx"], "mine.onnx")):
+        assert command._settings(parser.parse_args(["take.bvh", *given])).orientation.model == model
 
 
 def test_the_report_is_one_file_with_pictures_of_the_worst_moments(result, tmp_path):
