@@ -14,7 +14,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.matcher import MatcherSettings
 from mm_ros.core.orientation import OrientationSettings
 from mm_ros.core.rounding import rounded_pose, rounded_trajectory
-from mm_ros.core.types import HEAD_ROLE, TRACKED
+from mm_ros.core.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, ROLES, TRACKED
 
 RATE = 90
 HEADSET = OrientationSettings(predictor="hmd_forward")
@@ -131,14 +131,31 @@ def test_no_memory_is_gathered(avatar):
     assert growth < 100_000
 
 
-def test_bad_trackers_get_a_sentence_or_are_left_out(avatar):
+@pytest.mark.parametrize("role", [HEAD_ROLE, LEFT_HAND_ROLE])
+@pytest.mark.parametrize("what", ["positions", "rotations", "velocities", "angular_velocities"])
+def test_bad_trackers_get_a_sentence_and_leave_nothing_behind(avatar, role, what):
     run(avatar, 1)
     bad = frame(avatar, 1.0)
-    bad.positions[HEAD_ROLE, 0] = math.nan
-    with pytest.raises(MmRosError):
+    getattr(bad, what)[role, 0] = math.nan
+    with pytest.raises(MmRosError, match=f"'{ROLES[role]}': {what} are not finite"):
         avatar.step(bad)
     pose = avatar.step(frame(avatar, 1.1))
     assert pose is not None and np.isfinite(pose.rotations).all() and np.isfinite(pose.root).all()
+
+
+def test_a_rotation_of_no_length_gets_a_sentence(avatar):
+    bad = frame(avatar, 1.0)
+    bad.rotations[LEFT_HAND_ROLE] = 0.0
+    with pytest.raises(MmRosError, match="expected a rotation of length 1"):
+        avatar.step(bad)
+
+
+def test_what_a_lost_tracker_says_does_not_matter(avatar):
+    lost = frame(avatar, 1.0)
+    lost.state[LEFT_HAND_ROLE] = LOST
+    lost.positions[LEFT_HAND_ROLE] = lost.rotations[LEFT_HAND_ROLE] = math.nan
+    pose = avatar.step(lost)
+    assert pose is not None and np.isfinite(pose.rotations).all()
 
 
 def test_feet_stay_near_the_floor_and_the_head_at_the_headset(avatar):

@@ -213,3 +213,18 @@ def test_a_sessions_own_landmarks_are_fused(tmp_path):
     seen = summary("seen")
     assert seen["fused"]["predicted_facing_error_deg"]["mean"] < seen["ours"]["predicted_facing_error_deg"]["mean"]
     assert "fused" not in summary("unseen")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["no/such.bvh"], "no/such.bvh: there is no such file"),
+        ([".", "--model", "mine.onnx"], "it needs --rows learned"),
+    ],
+)
+def test_a_mistake_is_told_before_a_database_is_made(given, said, monkeypatch):
+    monkeypatch.setattr("mm_ros.io.default_database.default_database_path", lambda *_: pytest.fail("made a database"))
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    with pytest.raises(MmRosError, match=said):
+        command.run(parser.parse_args(given))

@@ -16,9 +16,12 @@ FILES = ("CMakeLists.txt", "LICENSE", "MANIFEST.in", "README.md", "package.xml",
 pytestmark = pytest.mark.slow_packaging
 
 
+NOT_OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "PYTHONPATH")
+
+
 def run(*command: object, cwd: Path, **environment: str) -> str:
     # What the ROS wheels put into the environment of this Python is not for the Python of another venv.
-    plain = {k: v for k, v in os.environ.items() if k not in ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")}
+    plain = {k: v for k, v in os.environ.items() if k not in NOT_OURS}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**plain, **environment}, timeout=1200, stdin=subprocess.DEVNULL,

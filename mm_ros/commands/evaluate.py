@@ -56,6 +56,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.jobs < 1:
         raise MmRosError(f"--jobs: expected 1 or more, came {args.jobs}")
+    rows = chosen(args.rows)
+    if args.model and not any(row.name == "learned" for row in rows):
+        raise MmRosError("--model is the learned engine's file: it needs --rows learned")
+    for path in args.paths:  # before a database is made
+        if not path.exists():
+            raise MmRosError(f"{path}: there is no such file or folder")
     simulation = Simulation(
         rate=args.rate, noise_m=args.noise, noise_rad=3 * args.noise, dropouts_per_minute=args.dropouts,
         grip_sd_rad=args.grips, look_around_rad=args.look_around, seed=args.seed,
@@ -63,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     tell = Progress()
     database = args.database or default_database_path(tell)
     keep = bool(args.html or args.video)
-    result = evaluate(args.paths, database, chosen(args.rows), _settings(args), simulation, args.jobs, tell, keep,
+    result = evaluate(args.paths, database, rows, _settings(args), simulation, args.jobs, tell, keep,
                       camera=camera_of(args.camera))  # fmt: skip
     tell.end()
     print(table.text(table.lines(result.table["summary"])))

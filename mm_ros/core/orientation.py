@@ -15,7 +15,18 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
-from mm_ros.core.types import F32, F64, HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
+from mm_ros.core.tracker_check import check_trackers
+from mm_ros.core.types import (
+    F32,
+    F64,
+    HEAD_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    RIGHT_HAND_ROLE,
+    BodyOrientation,
+    Calibration,
+    TrackerFrame,
+)
 
 PREDICTORS = ("network", "paper", "hmd_forward")
 
@@ -98,6 +109,7 @@ class OrientationStage:
         self._sigma = UNKNOWN_SIGMA
 
     def step(self, frame: TrackerFrame) -> BodyOrientation:
+        check_trackers(frame, (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE))
         started = self._timeline.stamp_ns is not None
         verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
         if verdict == DROP:

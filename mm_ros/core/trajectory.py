@@ -14,11 +14,11 @@ from mm_ros.core.lean import Lean
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.springs import damp, spring, spring_angle
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.core.tracker_check import check_trackers
 from mm_ros.core.types import (
     F64,
     HEAD_ROLE,
     LOST,
-    ROLES,
     WAIST_ROLE,
     BodyOrientation,
     Calibration,
@@ -213,11 +213,7 @@ class TrajectoryStage:
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
     """One NaN would stay in the springs for good."""
-    for name in ("positions", "rotations", "velocities", "angular_velocities"):
-        for role in (HEAD_ROLE, WAIST_ROLE):
-            values = getattr(trackers, name)[role]
-            if trackers.state[role] != LOST and not math.isfinite(float(values.sum())):
-                raise MmRosError(f"tracker '{ROLES[role]}': {name} are not finite: {values.tolist()}")
+    check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
     if not math.isfinite(facing.yaw + facing.sigma):
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")
 
