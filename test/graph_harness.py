@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from ros_calls import answer_of
 from std_srvs.srv import Trigger
 
 from mm_ros import graph
@@ -144,10 +145,9 @@ class Client:
     def call(self, kind: Any, service: str, request: Any, seconds: float = 20.0) -> Any:
         client = self.node.create_client(kind, service)
         assert client.wait_for_service(timeout_sec=seconds), f"nobody offers {service}"
-        future = client.call_async(request)
-        assert self.spin_until(future.done, seconds), f"{service} did not answer"
+        answer = answer_of(client, request, self.spin_until)
         self.node.destroy_client(client)
-        return future.result()
+        return answer
 
     def close(self) -> None:
         self.executor.shutdown()

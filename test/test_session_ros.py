@@ -14,6 +14,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import serialize_message
+from ros_calls import answer_of
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool
 
@@ -58,10 +59,15 @@ class Ear:
         self.executor.add_node(self.node)
 
     def until(self, condition, seconds=30.0):
+        assert self.spin_until(condition, seconds), {name: len(heard) for name, heard in self.heard.items()}
+
+    def spin_until(self, condition, seconds):
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, {name: len(heard) for name, heard in self.heard.items()}
+            if time.monotonic() >= end:
+                return False
             self.executor.spin_once(timeout_sec=0.05)
+        return True
 
     def listen(self, seconds):
         end = time.monotonic() + seconds
@@ -170,15 +176,13 @@ def test_clock_and_pause(walk, ear):
         ear.until(lambda: len(ear.heard["trackers"]) > 30)
         client = ear.node.create_client(SetBool, "replay/pause")
         ear.until(client.service_is_ready)
-        future = client.call_async(SetBool.Request(data=True))
-        ear.until(future.done)
-        assert "paused" in future.result().message
+        assert "paused" in answer_of(client, SetBool.Request(data=True), ear.spin_until).message
         ear.listen(0.5)
         count, ticks = len(ear.heard["trackers"]), len(ear.clock)
         ear.listen(1.0)
         assert len(ear.heard["trackers"]) == count and len(ear.clock) > ticks
         assert ear.clock[-1].clock == ear.clock[ticks].clock  # time stands still, and is still told
-        future = client.call_async(SetBool.Request(data=False))
+        assert answer_of(client, SetBool.Request(data=False), ear.spin_until).success
         ear.until(lambda: len(ear.heard["trackers"]) > count + 10)
     finally:
         stop(player)

@@ -43,9 +43,12 @@ def run(args: argparse.Namespace) -> int:
                 f"nobody offers {client.srv_name}: is the graph running (mm_ros up), and in this namespace (--avatar)?"
             )
         _count_down(args.delay)
-        future = client.call_async(Trigger.Request())
-        rclpy.spin_until_future_complete(node, future, timeout_sec=args.timeout)
-        answer = future.result()
+        answer, until = None, time.monotonic() + args.timeout
+        while answer is None and (left := until - time.monotonic()) > 0:
+            # Again after a while: DDS drops an answer whose asker the service has not met yet.
+            future = client.call_async(Trigger.Request())
+            rclpy.spin_until_future_complete(node, future, timeout_sec=min(left, 3.0))
+            answer = future.result() if future.done() else None
         if answer is None:
             raise MmRosError(f"{client.srv_name} did not answer within {args.timeout:g} s")
     finally:

@@ -22,6 +22,7 @@ from mm_ros.io.session import LATCHED, choose_avatar, input_topics
 from mm_ros.ros.qos import message_class, publisher_qos
 
 CLOCK_PERIOD_S = 0.01
+SETTLE_S, QUIET_S = 2.0, 0.3  # how long to wait at most for no more listeners to be found; and how long that must be so
 
 
 class Replay(Node):
@@ -93,6 +94,17 @@ class Replay(Node):
                     f"after {seconds:g} s {publisher.get_subscription_count()} listen to "
                     f"{self.resolve_topic_name('trackers')}, and {subscribers} were to be waited for"
                 )
+            time.sleep(0.02)
+        self._let_settle()
+
+    def _let_settle(self) -> None:
+        """DDS finds listeners topic by topic: those of the trackers may not have been found on the others yet."""
+        since = time.monotonic()
+        end, before = since + SETTLE_S, [-1]
+        while time.monotonic() < min(end, since + QUIET_S):
+            now = [p.get_subscription_count() for p in self._publishers_of.values()]
+            if now != before:
+                before, since = now, time.monotonic()
             time.sleep(0.02)
 
     def play(self) -> None:
