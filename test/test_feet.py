@@ -174,14 +174,47 @@ def test_heading_survives_a_foot_that_points_straight_down_and_back(yaw: float) 
 
 def test_letting_go_is_no_kick() -> None:
     """Toe at rest in its lock, motion already under way: acceleration stays what a swing needs."""
-    leg, path = Leg(), []
+    path, held = swung(other_stands=True)
+    assert 60 < held < 85
+    assert accelerations(path[:85]).max() < 25.0  # the swing's own is 8
+
+
+def test_a_foot_that_carries_alone_lets_go_later() -> None:
+    """Somebody has to stand: else both would slide until the other foot has come to rest."""
+    _, held = swung(other_stands=True)
+    path, alone = swung(other_stands=False)
+    assert held + 4 <= alone < 85
+    assert np.linalg.norm(path[alone - 1] - path[60]) < 0.01
+    assert accelerations(path[:85]).max() < 50.0
+
+
+def swung(other_stands: bool) -> tuple[np.ndarray, int]:
+    """A standing toe whose motion swings ahead at frame 60: where it was, and the frame at which it was let go."""
+    leg, path, held = Leg(), [], 0
+    leg.feet.locked[1] = other_stands
     for i in range(120):
         swing = max(i - 60, 0) * DT
         motion = toe_at(0.13 + 4.0 * swing * swing, z=0.015 + 0.3 * swing) if swing < 0.3 else toe_at(0.49, z=0.105)
         path.append(leg.step(motion, i < 60))
-    acceleration = np.linalg.norm(np.diff(path[:85], n=2, axis=0), axis=1) / DT**2
-    assert leg.feet.locked[0] == 0
-    assert acceleration.max() < 25.0  # the swing's own is 8
+        held = i + 1 if leg.feet.locked[0] else held
+    return np.array(path), held
+
+
+def accelerations(path: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.norm(np.diff(path, n=2, axis=0), axis=1) / DT**2)
+
+
+def test_a_heel_that_has_risen_as_far_as_it_can_is_not_stopped_at_once() -> None:
+    """The hips go away from a standing toe: the ankle rises, and slows down, before the toe lets go."""
+    leg, path = Leg(), []
+    for i in range(200):
+        leg.hips = (0.9 * max(i - 60, 0) * DT, 0.0, 0.9)
+        leg.step(toe_at(), True)
+        if not leg.feet.locked[0]:
+            break
+        path.append(leg.body.room_positions[LEFT_FOOT].copy())
+    assert len(path) > 80 and path[-1][2] > path[60][2] + 0.06
+    assert accelerations(np.array(path)).max() < 5.0  # stopped at once: 13
 
 
 def test_the_lock_takes_a_foot_over_without_a_jump() -> None:

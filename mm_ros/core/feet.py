@@ -22,16 +22,19 @@ from mm_ros.core.springs import LN2, decay, decay3
 from mm_ros.core.types import F64
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
-STRETCH_ZONE = 0.03  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
-SHORTEST_ZONE = 0.02  # m of it also where the motion stretches the leg
+STRETCH_ZONE = 0.06  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
+SHORTEST_ZONE = 0.027  # m of it also where the motion stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
 SOONEST_AGAIN_S = 0.12  # after it has let go: a foot that supports sooner would only let go again
 TOE_TIP = 0.07  # m ahead of the toe joint
-HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all …
+HEEL_RAISE_ZONE = 0.3  # rad … before which it lifts ever more slowly: stopped at once, the ankle jerks
 UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets go
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: when a foot that let go has left
+ALONE_LATER = 2.2  # times that height and speed, while the other foot does not stand yet: somebody has to
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: what stands although nothing says so
+AT_REST = 0.12  # m/s: a foot on its way into its lock that is slower carries the body
 LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
 HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
 FASTEST_FREE = 6.0  # m/s that a foot which lets go may be slower than the motion: more is a jump of the wish
@@ -136,9 +139,10 @@ def decide(
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
     feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
     height = wish[2] - ground - feet.rest[side, 0]
-    moving = height > LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > LIFT_SPEED
     if feet.locked[side]:
-        alone = feet.locked[1 - side] == 0
+        alone = not _stands(feet, 1 - side)
+        later = ALONE_LATER if alone else 1.0
+        moving = height > later * LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > later * LIFT_SPEED
         feet.over[side] = 0.0 if contact or alone else feet.over[side] + dt
         # The motion has let go, and its toe has really left: before that, a foot that lets go would only slide.
         left = not contact and (moving or feet.over[side] > LONGEST_HOLD_S)
@@ -152,6 +156,12 @@ def decide(
     stands = contact and speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT
     if stands or (_supports(feet, t, side, height, pace) and speed < t.lock_speed):
         lock(feet, t, side, wish, wish_yaw, ground)
+
+
+@njit
+def _stands(feet: Any, side: int) -> bool:
+    """Locked, and come to rest."""
+    return bool(feet.locked[side] != 0 and math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) < AT_REST)
 
 
 @njit
@@ -373,7 +383,8 @@ def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: 
         slope = -quat.dot(quat.cross(axis, quat.scale(d, -1.0)), quat.unit(line, axis))
         if slope < 0.02:
             break
-        angle = min(angle + far / slope, most)
+        angle = min(angle + far / slope, most + 2.0 * HEEL_RAISE_ZONE)
+    angle = soft_reach(angle, most, min(HEEL_RAISE_ZONE, most))
     return quat.normalize(quat.mul(quat.about(axis, angle), foot))
 
 
