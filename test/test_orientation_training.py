@@ -118,6 +118,48 @@ def test_a_crab_walks_the_same_path_and_faces_elsewhere():
     assert np.abs(seen_by_the_body(v) - seen_by_the_body(plain)).max() < 1e-9
 
 
+def test_a_crab_that_looks_turns_the_head_alone_back_to_where_it_goes():
+    m, how = walker(3), replace(augment.NONE, crab=1.0, crab_deg=150.0)
+    far = 0
+    for seed in range(8):
+        v = augment.variant(m, how, np.random.default_rng(seed))
+        looking = augment.variant(m, replace(how, crab_looks=1.0), np.random.default_rng(seed))
+        assert np.array_equal(looking.yaw, v.yaw) and np.array_equal(looking.rotations[:, 1:], v.rotations[:, 1:])
+        hands = [w.positions[:, 1:] - w.positions[:, :1] for w in (v, looking)]
+        assert np.abs(hands[0] - hands[1]).max() < 0.25  # the headset moves about the neck, and nothing else
+        angle = float(rot.wrap_angle(v.yaw[0] - m.yaw[0]))
+        back = rot.wrap_angle(rot.yaw_of(v.rotations[:, 0]) - rot.yaw_of(looking.rotations[:, 0]))
+        limit = min(abs(angle), np.radians(75)) + 1e-6
+        assert np.ptp(back) < 1e-6 and min(0.3 * abs(angle), limit) - 1e-6 < back[0] * np.sign(angle) < limit
+        far += abs(angle) > np.radians(75)
+    assert far
+
+
+def along(v):
+    """Speed of the headset the way the body faces, mean."""
+    return float((rot.rotate(rot.from_yaw(-v.yaw), v.velocities[:, 0])[:, 0]).mean())
+
+
+def test_reversed_twice_is_the_same():
+    m, seams = walker(2), [20, 70]
+    once = augment._reversed(m.positions, m.rotations, m.yaw, seams)
+    assert np.array_equal(once[0][0], m.positions[-1]) and once[3] == [len(m) - 20, len(m) - 70]
+    *twice, seams_twice = augment._reversed(*once)
+    assert seams_twice == seams
+    for a, b in zip(twice, (m.positions, m.rotations, m.yaw), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_a_reversed_walk_goes_backward_and_faces_the_same():
+    joined = data.chained([walker(2, seed=1), walker(3, seed=2)])
+    plain, v = (
+        augment.variant(joined, replace(augment.NONE, reverse=share), np.random.default_rng(0)) for share in (0.0, 1.0)
+    )
+    assert np.array_equal(v.yaw, plain.yaw[::-1]) and np.allclose(v.positions, plain.positions[::-1])
+    assert along(plain) > 0.5 and along(v) == pytest.approx(-along(plain), rel=0.05)
+    assert np.abs(v.velocities).max() < 3  # none across the seam, which has moved too
+
+
 def test_a_lent_hand_does_what_it_does_on_the_other_body():
     m, donor = walker(3, seed=1), walker(5, seed=2)
     how = replace(augment.NONE, other_hand=1.0)

@@ -19,6 +19,7 @@ from mm_ros.core.types import F32, F64
 from mm_ros.offline.orientation.data import Motion
 
 HEADSET: F64 = np.array(HEADSET_IN_HEAD)
+NECK = np.radians(75)
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Augmentation:
     """Shares are probabilities a clip; sizes are standard deviations unless they are ranges."""
 
     mirror: float = 0.5
+    reverse: float = 0.15  # backward in time: who walked forward walks backward, sidesteps go to the other side
     time: tuple[float, float] = (0.8, 1.25)
     size: tuple[float, float] = (0.85, 1.15)
     height_error: float = 0.03
@@ -37,8 +39,9 @@ class Augmentation:
     other_hand: float = 0.12  # of each hand: it does what a hand in another clip does, seen from the body
     other_head: float = 0.15  # and so the head
     gesture: float = 0.1  # of each hand: it reaches anywhere for a while, and comes back
-    crab: float = 0.1  # the whole body faces elsewhere than it did on this path: sidesteps, backwards, diagonals
+    crab: float = 0.2  # the whole body faces elsewhere than it did on this path: sidesteps, backwards, diagonals
     crab_deg: float = 100.0
+    crab_looks: float = 0.5  # share of these whose head looks where they go, or part of the way there
     head_pitch: float = 6.0  # degrees, constant
     head_yaw: float = 2.0  # degrees, constant: the headset sits a little askew
     grip: float = 28.0  # degrees an axis
@@ -55,9 +58,9 @@ class Augmentation:
 
 
 NONE = Augmentation(
-    mirror=0, time=(1, 1), size=(1, 1), height_error=0, reach=(1, 1), look_around=0, look_aside=0,
+    mirror=0, reverse=0, time=(1, 1), size=(1, 1), height_error=0, reach=(1, 1), look_around=0, look_aside=0,
     other_hand=0, other_head=0, gesture=0,
-    crab=0, head_pitch=0, head_yaw=0, grip=0, wild_grip=0, grip_m=0, headset_m=0, noise=0, dropouts=0,
+    crab=0, crab_looks=0, head_pitch=0, head_yaw=0, grip=0, wild_grip=0, grip_m=0, headset_m=0, noise=0, dropouts=0,
     one_hand=0, no_hands=0, wrong_past=0,
 )  # fmt: skip
 
@@ -106,8 +109,13 @@ def variant(
     p *= size
     if rng.random() < how.mirror:
         p, q, yaw = _mirrored(p, q, yaw)
+    if rng.random() < how.reverse:
+        p, q, yaw, seams = _reversed(p, q, yaw, seams)
     if rng.random() < how.crab:
-        _crab(np.radians(how.crab_deg) * rng.uniform(-1, 1), p, q, yaw)
+        angle = np.radians(how.crab_deg) * rng.uniform(-1, 1)
+        _crab(angle, p, q, yaw)
+        if rng.random() < how.crab_looks:
+            _look_back(rng.uniform(0.3, 1) * angle, q)
     times = np.arange(len(yaw)) * dt
     q[:, 0] = _worn_head(q[:, 0], times, how, rng)
     p[:, 1:] = p[:, :1] + rng.uniform(*how.reach) * (p[:, 1:] - p[:, :1])
@@ -180,6 +188,16 @@ def _mirrored(p: F64, q: F64, yaw: F64) -> tuple[F64, F64, F64]:
     """Left is right: y changes sign and the hands change places."""
     order = [0, 2, 1]
     return p[:, order] * [1, -1, 1], q[:, order] * [1, -1, 1, -1], -yaw
+
+
+def _look_back(angle: float, q: F64) -> None:
+    """The head alone turns back, as far as a neck does: people look where they go."""
+    q[:, 0] = rot.multiply(rot.from_yaw(-np.clip(angle, -NECK, NECK)), q[:, 0])
+
+
+def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64, list[int]]:
+    """Last frame first; what was joined is joined elsewhere."""
+    return p[::-1], q[::-1], yaw[::-1], [len(yaw) - seam for seam in seams]
 
 
 def _worn_head(head: Any, times: Any, how: Augmentation, rng: np.random.Generator) -> F64:
