@@ -20,7 +20,7 @@ class PostSettings(Settings):
     blend_time: float = setting(0.3, "Longest blend of a jump (quintic)", "s", 0.01, 3.0)
     foot_lock: bool = setting(True, "Hold feet that stand on their place")
     lock_speed: float = setting(1.5, "A toe faster than this is not locked", "m/s", 0.0, 5.0)
-    lock_halflife: float = setting(0.02, "Half-life of a foot's way into its lock", "s", 0.0, 1.0)
+    lock_halflife: float = setting(0.015, "Half-life of a foot's way into its lock", "s", 0.0, 1.0)
     release_time: float = setting(0.25, "Length of a foot's way back to the motion", "s", 0.01, 1.0)
     release_distance: float = setting(0.2, "A locked foot lets go when the motion is farther away", "m", 0.0, 1.0)
     release_angle: float = setting(
