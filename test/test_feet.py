@@ -174,24 +174,51 @@ def test_heading_survives_a_foot_that_points_straight_down_and_back(yaw: float) 
 
 def test_letting_go_is_no_kick() -> None:
     """Toe at rest in its lock, motion already under way: acceleration stays what a swing needs."""
-    path, held = swung(other_stands=True)
+    path, held = swung(other_locked=True)
     assert 60 < held < 85
     assert accelerations(path[:85]).max() < 25.0  # the swing's own is 8
 
 
-def test_a_foot_that_carries_alone_lets_go_later() -> None:
-    """Somebody has to stand: else both would slide until the other foot has come to rest."""
-    _, held = swung(other_stands=True)
-    path, alone = swung(other_stands=False)
+@pytest.mark.parametrize(("other_locked", "other_speed"), [(False, 0.0), (True, 0.5)])
+def test_a_foot_that_carries_alone_lets_go_later(other_locked: bool, other_speed: float) -> None:
+    """Somebody has to stand: else both would slide until the other foot is locked and has come to rest."""
+    _, held = swung(other_locked=True)
+    path, alone = swung(other_locked, other_speed)
     assert held + 4 <= alone < 85
     assert np.linalg.norm(path[alone - 1] - path[60]) < 0.01
     assert accelerations(path[:85]).max() < 50.0
 
 
-def swung(other_stands: bool) -> tuple[np.ndarray, int]:
+@pytest.mark.parametrize("lift", [0.0, 0.04])
+def test_who_carries_alone_holds_a_foot_that_is_down_but_none_that_hovers(lift: float) -> None:
+    """The motion says nothing of contact, and the other foot never comes to rest."""
+    leg = Leg()
+    for _ in range(30):
+        leg.step(toe_at(), True)
+    held = []
+    for _ in range(60):
+        leg.step(toe_at(z=0.015 + lift), False)
+        held.append(bool(leg.feet.locked[0]))
+    assert all(held) if lift == 0.0 else held.count(True) * DT == pytest.approx(0.15, abs=0.03)
+
+
+@pytest.mark.parametrize("without", ["lock", "guess"])
+def test_a_foot_lets_go_when_the_lock_is_switched_off_or_a_tracker_is_put_on(without: str) -> None:
+    leg = Leg()
+    for _ in range(30):
+        leg.step(toe_at(), True)
+    assert leg.feet.locked[0] == 1
+    if without == "lock":
+        leg.tuning = tuning(PostSettings(foot_lock=False))
+    for _ in range(40):
+        toe = leg.step(toe_at(0.18), True, guessed=0.0 if without == "guess" else 1.0)
+    assert leg.feet.locked[0] == 0 and toe[:2] == pytest.approx(toe_at(0.18)[:2], abs=2e-3)
+
+
+def swung(other_locked: bool, other_speed: float = 0.0) -> tuple[np.ndarray, int]:
     """A standing toe whose motion swings ahead at frame 60: where it was, and the frame at which it was let go."""
     leg, path, held = Leg(), [], 0
-    leg.feet.locked[1] = other_stands
+    leg.feet.locked[1], leg.feet.toe_rate[1, 0] = other_locked, other_speed
     for i in range(120):
         swing = max(i - 60, 0) * DT
         motion = toe_at(0.13 + 4.0 * swing * swing, z=0.015 + 0.3 * swing) if swing < 0.3 else toe_at(0.49, z=0.105)

@@ -22,6 +22,7 @@ from mm_ros.core.skeleton import (
     LEFT_TOES,
     LEFT_UPPER_ARM,
     PARENTS,
+    RIGHT_FOOT,
     RIGHT_HAND,
     RIGHT_TOES,
     SPINE,
@@ -33,6 +34,7 @@ from mm_ros.core.types import (
     LEFT_FOOT_ROLE,
     LEFT_HAND_ROLE,
     LOST,
+    RIGHT_FOOT_ROLE,
     RIGHT_HAND_ROLE,
     TRACKED,
     WAIST_ROLE,
@@ -212,6 +214,20 @@ def test_trackers_at_waist_and_foot_win() -> None:
     assert p[LEFT_FOOT] == pytest.approx(t.positions[LEFT_FOOT_ROLE], abs=0.005)
     assert np.linalg.norm(headset(out) - t.positions[HEAD_ROLE]) < 0.02
     assert not out.locked[0]
+
+
+def test_feet_that_both_wear_trackers_are_never_held() -> None:
+    """Neither stands by the data, so each could hold the other's place for ever."""
+    post = stage()
+    for i in range(180):
+        t = trackers(i)
+        t.state[[LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE]] = TRACKED
+        t.positions[LEFT_FOOT_ROLE] = REST[LEFT_FOOT] + ((0.1, 0.0, 0.0) if i > 60 else 0.0)
+        t.positions[RIGHT_FOOT_ROLE] = REST[RIGHT_FOOT]
+        out = post.step(matched(i), t)
+    p, _ = room(out)
+    assert not out.locked.any()
+    assert np.linalg.norm(p[LEFT_FOOT] - t.positions[LEFT_FOOT_ROLE]) < 0.02
 
 
 def jump_run(kind: str, at: tuple[int, ...]) -> np.ndarray:

@@ -59,7 +59,7 @@ class Feet(NamedTuple):
     heading: F64  # (2, 2) yaw as published last and its rate
     wish: F64  # (2, 3) of the free foot, last step
     wish_yaw: F64  # (2,)
-    over: F64  # (2,) s since the motion stopped standing, while the foot is still locked
+    over: F64  # (2,) s for which a locked foot has had no reason left to stand
     stepping: F64  # (2,) s left of a step that nobody but us makes
     leaving: F64  # (2,) s left of the way from a lock back to the motion
     from_offset: F64  # (2, 3) offset where a step or that way began, and its rate
@@ -102,7 +102,7 @@ def place_foot(
     if not first and dt > 0.0:
         pace = quat.scale(quat.sub(wish, quat.get3(feet.wish, side)), 1.0 / dt)
         turn = quat.wrap(wish_yaw - feet.wish_yaw[side]) / dt
-    decide(feet, t, side, wish, wish_yaw, pace, turn, contact, ground, dt)
+    decide(feet, t, side, wish, wish_yaw, pace, turn, contact, ground, guessed, dt)
     toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, guessed, dt)
     foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
     toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
@@ -133,23 +133,23 @@ def heading_of(foot: Row, bone: Row) -> float:
 @njit
 def decide(
     feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
-    dt: float,
+    guessed: float, dt: float,
 ) -> None:  # fmt: skip
-    """Lock, hold or release."""
+    """Lock, hold or release. A foot that wears a tracker (`guessed` below 1) is never held: that one knows better."""
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
     feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
     height = wish[2] - ground - feet.rest[side, 0]
+    may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        later = ALONE_LATER if alone else 1.0
-        moving = height > later * LIFT_HEIGHT or math.hypot(pace[0], pace[1]) > later * LIFT_SPEED
-        feet.over[side] = 0.0 if contact or alone else feet.over[side] + dt
+        gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)  # above 1: its toe has left
+        feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # The motion has let go, and its toe has really left: before that, a foot that lets go would only slide.
-        left = not contact and (moving or feet.over[side] > LONGEST_HOLD_S)
-        if left or _too_far(feet, t, side, wish, wish_yaw):
+        left = not contact and (gone > (ALONE_LATER if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S)
+        if not may_hold or left or _too_far(feet, t, side, wish, wish_yaw):
             release(feet, t, side, wish, wish_yaw, pace, turn, contact, dt)
         return
-    if t.lock_on == 0 or feet.stepping[side] > 0.0:
+    if not may_hold or feet.stepping[side] > 0.0:
         return
     toe_rate = quat.get3(feet.toe_rate, side)
     speed = math.hypot(toe_rate[0], toe_rate[1])

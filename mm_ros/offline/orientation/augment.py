@@ -19,7 +19,7 @@ from mm_ros.core.types import F32, F64
 from mm_ros.offline.orientation.data import Motion
 
 HEADSET: F64 = np.array(HEADSET_IN_HEAD)
-NECK = np.radians(75)
+FARTHEST_LOOK = np.radians(75)  # of a head that looks where the body goes; glances come on top
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def variant(
         angle = np.radians(how.crab_deg) * rng.uniform(-1, 1)
         _crab(angle, p, q, yaw)
         if rng.random() < how.crab_looks:
-            _look_back(rng.uniform(0.3, 1) * angle, q)
+            _look_along(rng.uniform(0.3, 1) * angle, q)
     times = np.arange(len(yaw)) * dt
     q[:, 0] = _worn_head(q[:, 0], times, how, rng)
     p[:, 1:] = p[:, :1] + rng.uniform(*how.reach) * (p[:, 1:] - p[:, :1])
@@ -190,9 +190,9 @@ def _mirrored(p: F64, q: F64, yaw: F64) -> tuple[F64, F64, F64]:
     return p[:, order] * [1, -1, 1], q[:, order] * [1, -1, 1, -1], -yaw
 
 
-def _look_back(angle: float, q: F64) -> None:
+def _look_along(angle: float, q: F64) -> None:
     """The head alone turns back, as far as a neck does: people look where they go."""
-    q[:, 0] = rot.multiply(rot.from_yaw(-np.clip(angle, -NECK, NECK)), q[:, 0])
+    q[:, 0] = rot.multiply(rot.from_yaw(-np.clip(angle, -FARTHEST_LOOK, FARTHEST_LOOK)), q[:, 0])
 
 
 def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64, list[int]]:
