@@ -136,5 +136,5 @@ def _model(args: argparse.Namespace) -> dict[str, Any]:
     rows += [(f"input {i.name}", f"{i.type} {i.shape}") for i in model.get_inputs()]
     rows += [(f"output {o.name}", f"{o.type} {o.shape}") for o in model.get_outputs()]
     meta = model.get_modelmeta().custom_metadata_map
-    rows += [(name, text if len(text) < 100 else text[:97] + "…") for name, text in sorted(meta.items())]
+    rows += [(k, v if len(v) < 100 or k == "credit" else v[:97] + "…") for k, v in sorted(meta.items())]
     return _show(str(args.path), rows)

@@ -19,6 +19,7 @@ from mm_ros.io.render import contact_sheet, write_gif, write_png
 from mm_ros.ros.observer import Observer
 
 STATUS_S = 0.5
+RATE_OVER_S = 2.0
 
 
 class Demo:
@@ -65,10 +66,11 @@ class Demo:
 
     def _status(self) -> None:
         now, seen = time.monotonic(), self._seen
-        n = sum(1 for t in reversed(seen.received_s[-400:]) if now - t < 2.0)
+        n = sum(1 for t in reversed(seen.received_s[-400:]) if now - t < RATE_OVER_S)
+        span = min(RATE_OVER_S, max(now - seen.received_s[0], 0.5)) if seen.received_s else RATE_OVER_S
         late = np.percentile(seen.latencies_s[-500:], 99) * 1e3 if seen.latencies_s else np.nan
         facing, root = (_mean(v[-200:]) for v in (seen.facing_errors, seen.root_errors))
-        line = f"{n / 2:5.1f} Hz   latency p99 {late:5.1f} ms"
+        line = f"{n / span:5.1f} Hz   latency p99 {late:5.1f} ms"
         if facing is not None and root is not None:
             line += f"   facing error {np.degrees(facing):4.1f}°   root error {root * 100:4.1f} cm"
         end = "\r" if sys.stdout.isatty() else "\n"
