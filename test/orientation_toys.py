@@ -28,6 +28,10 @@ def walker(seconds=4.0, rate=60.0, seed=0, subject="toy") -> Motion:
     return Motion(f"{subject}_{seed}", subject, rate, 1.68, positions, rotations, yaw, yaw)
 
 
+def everyone(count=8):
+    return [walker(6, seed=i, subject=f"s{i % 3}") for i in range(count)]
+
+
 def frames(motion: Motion, rate=90.0, turned=0.0, start_ns=10**9, epoch=0) -> list[TrackerFrame]:
     """What headset and controllers would say, in a room turned by `turned` (rad)."""
     times = sim.sample_times(len(motion), motion.rate, rate)
