@@ -1,6 +1,7 @@
 """The table of docs/pose.md: people of CMU, each on a database of all the others.
 
 `python tools/strangers.py [--subjects 09,35,82,83,91,127,143] [--seconds 45] [--alpha 0.1] [--stooped 0]`: ten minutes.
+The facing network that ships was trained on these people too: where its error matters, look at other data.
 """
 
 import argparse

@@ -6,7 +6,7 @@ from pathlib import Path
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "the thesis' figures: root error by the size of the database, poses used by the position accuracy"
-USERS = ("09", "35", "82", "83", "91", "127", "143")  # in no network's training
+USERS = ("09", "35", "82", "83", "91", "127", "143")  # not in the database; the facing network knows them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
