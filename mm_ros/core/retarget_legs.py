@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mm_ros.core import rotations as rot
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import TOES, central_difference, stances
-from mm_ros.core.metrics_motion import SKATE_HEIGHT, SKATE_SPEED
 from mm_ros.core.skeleton import HIPS, PARENTS, J, Skeleton
 
 Array = Any
@@ -150,7 +149,7 @@ def skating(positions: Array, rate: float) -> NDArray[np.bool_]:
     speeds = np.linalg.norm(central_difference(toes, rate), axis=-1)
     slower = np.argmin(speeds, axis=1)
     frames = np.arange(len(toes))
-    return np.asarray((toes[frames, slower, 2] < SKATE_HEIGHT) & (speeds[frames, slower] > SKATE_SPEED))
+    return np.asarray((toes[frames, slower, 2] < 0.04) & (speeds[frames, slower] > 0.15))
 
 
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:

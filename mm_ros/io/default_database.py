@@ -17,9 +17,8 @@ SEED = 0
 # All that these import, in turn (a test looks), but for what only says how: errors, files, settings.
 _MADE_OF = ("core/procedural/*.py", "core/bands.py", "core/cleaning.py", "core/clip.py", "core/contacts.py",
             "core/database.py", "core/feature*.py", "core/jit.py", "core/kinds.py", "core/mending.py",
-            "core/metrics_motion.py", "core/retarget_legs.py", "core/rotations.py", "core/search*.py",
-            "core/simd.py", "core/skeleton.py", "core/stoop.py", "core/types.py", "io/build.py",
-            "io/database.py")  # fmt: skip
+            "core/retarget_legs.py", "core/rotations.py", "core/search*.py", "core/simd.py", "core/skeleton.py",
+            "core/stoop.py", "core/types.py", "io/build.py", "io/database.py")  # fmt: skip
 
 
 def default_database_path(progress: Progress | None = None) -> Path:
