@@ -188,14 +188,21 @@ class World:
     def walk(self, seconds: float = 2.0, first: float = 0.0) -> list[int]:
         return self.client.play(self.frames(first, seconds))
 
-    def walk_without_loss(self, seconds: float = 2.0, epoch: int = 0) -> tuple[list[TrackerFrame], list[Any]]:
-        """Frames and their poses. On a machine that stands still for a while between, once more, in a new epoch."""
+    def walk_without_loss(
+        self, seconds: float = 2.0, epoch: int = 0, travels_at: int | None = None
+    ) -> tuple[list[TrackerFrame], list[Any]]:
+        """Frames and their poses. On a machine that stands still for a while between, once more, in a new epoch.
+
+        `travels_at`: number of the frame at which the play space moves by stick.
+        """
         for attempt in range(ATTEMPTS):
             self.reset_all()
             self.forget()
             frames = self.frames(0.0, seconds)
             for frame in frames:
                 frame.epoch = epoch + attempt
+            if travels_at is not None:
+                frames[travels_at].new_from_old = np.array([0.02, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
             sent = self.client.play(frames)
             got = self.client.received["pose"]
             if [stamp_from_ros(m.header.stamp) for m in got[: len(sent)]] == sent:

@@ -1,6 +1,7 @@
 """The real nodes, each in its own process, over real DDS."""
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
+from fields import ONLY_FILLED, POSE, SKELETON, check_fields
 from geometry_msgs.msg import Twist, Vector3
 from graph_harness import Client, NodeProcess, World, all_finite
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
@@ -18,10 +20,13 @@ from sensor_msgs.msg import Joy
 from mm_ros import graph
 from mm_ros.core.avatar import Avatar
 from mm_ros.core.orientation import OrientationSettings
+from mm_ros.core.types import Match
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
 from mm_ros.io.onnx_model import load_facing_model
 from mm_ros.ros.conversions import avatar_pose_from_ros, stamp_from_ros
+
+STAGES = ("body_orientation", "trajectory", "matched_pose", "match")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,9 +39,11 @@ def ros():
 @pytest.fixture(scope="module")
 def world(ros, tmp_path_factory):
     default_database_path()  # made here, not by the nodes against their time
-    topics = ("pose", "/tf", "skeleton", "/diagnostics")
+    topics = ("pose", "/tf", "skeleton", "/diagnostics", *STAGES)
     patient = {"silent_s": 60.0}  # a busy machine is no reason to come to a stand
-    w = World("nodes", tmp_path_factory.mktemp("nodes"), topics, trajectory_predictor=patient)
+    explained = {"runners_up": True}
+    folder = tmp_path_factory.mktemp("nodes")
+    w = World("nodes", folder, topics, trajectory_predictor=patient, motion_matcher=explained)
     yield w
     codes = w.close()
     assert set(codes.values()) == {0}, {n: w.nodes[n].said() for n, c in codes.items() if c}
@@ -80,6 +87,60 @@ def test_graph_and_chain_give_the_same_poses_bit_for_bit(world):
             np.testing.assert_array_equal(getattr(pose, name), getattr(expected, name), err_msg=name)
 
 
+def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
+    """Over the graph, beside the same stages in one process."""
+    received = world.client.received
+    frames, _ = world.walk_without_loss(3.0, epoch=20, travels_at=60)
+    avatar = Avatar(
+        read_database(default_database_path()), world.calibration, model=load_facing_model(OrientationSettings())
+    )
+    avatar.matcher.explain = True
+    steps = {frame.stamp_ns: avatar.step(frame) and avatar.last for frame in frames}
+    assert set_parameter(world, "trajectory_predictor", "silent_s", double(0.2)).successful
+    world.walk(0.1)  # the watchdog takes the new time with the next sample
+    assert world.client.spin_until(lambda: received["pose"][-1].stale, 30.0)
+    assert set_parameter(world, "trajectory_predictor", "silent_s", double(60.0)).successful
+
+    def pairs(topic, part):
+        found = [(m, steps.get(stamp_from_ros(m.header.stamp))) for m in received[topic]]
+        assert sum(step is not None for _, step in found) > 0.9 * len(frames)
+        return [(m, step and part(step)) for m, step in found if step or getattr(m, "stale", False)]
+
+    matched, poses = pairs("matched_pose", lambda s: s.matched), pairs("pose", lambda s: s.pose)
+    before = matched[0][0].segment - matched[0][1].segment  # jumps before this walk
+    body = {**POSE, "run": lambda _: ONLY_FILLED, "segment": lambda p: p.segment + before}
+    check_fields(pairs("body_orientation", lambda s: s.facing))
+    check_fields(pairs("trajectory", lambda s: s.wish))
+    check_fields(matched, body, always_empty={"locked"})  # the postprocessor locks feet
+    check_fields(poses, body)
+    check_fields(pairs("match", lambda s: s), match_values(avatar) | {"segment": lambda s: s.matched.segment + before})
+    assert len({m.run for topic in ("matched_pose", "match", "pose") for m in received[topic]}) == 1
+    assert all((m.search_time > 0) == m.searched for m in received["match"])
+    world.client.calibrate(world.calibration)  # the skeleton is published again
+    assert world.client.spin_until(lambda: received["skeleton"], 30.0)
+    check_fields([(m, avatar.skeleton) for m in received["skeleton"]], {**SKELETON, "name": lambda _: "nodes"})
+
+
+def match_values(avatar):
+    """Fields of Match of what an Avatar's step was."""
+    database = avatar.matcher.database
+    columns = database.layout.column_names
+    scales = np.array([1.0 if "direction" in name else avatar.scale for name in columns], np.float32)
+
+    def physical(normalized):
+        return (normalized * database.feature_std + database.feature_mean) * scales if normalized.size else []
+
+    named = [f.name for f in fields(Match) if f.name != "stamp_ns"]
+    return {name: (lambda s, name=name: getattr(s.match, name)) for name in named} | {
+        "header": lambda s: (s.match.stamp_ns, "map"),
+        "run": lambda _: ONLY_FILLED,
+        "search_time": lambda _: ONLY_FILLED,
+        "feature_names": lambda s: columns if s.match.searched else [],
+        "query_physical": lambda s: physical(s.match.query),
+        "winner_physical": lambda s: physical(s.match.winner),
+    }
+
+
 def test_parameters_describe_themselves(world):
     request = DescribeParameters.Request(names=["quality"])
     answer = world.client.call(DescribeParameters, f"/{world.avatar}/motion_matcher/describe_parameters", request)
@@ -116,13 +177,36 @@ def test_a_missing_database_is_refused_and_the_old_one_stays(world):
 
 
 def test_the_engine_changes_while_running(world):
-    for engine in ("learned", "tree"):
+    world.walk(0.1)
+    for engine in ("learned", "state_machine", "search"):
         text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=engine)
-        assert set_parameter(world, "motion_matcher", "engine", text).successful
         world.forget()
-        world.walk(0.3)
-        world.settle()
-        assert world.fresh_poses()
+        assert set_parameter(world, "motion_matcher", "engine", text).successful
+        match = first_match(world)  # the state machine searches nothing, and the search starts after it
+        assert match.reason == {"learned": "engine", "state_machine": "", "search": "start"}[engine]
+        assert match.engine == world.fresh_poses()[-1].engine == engine
+
+
+def first_match(world):
+    """Of a short walk."""
+    sent = world.walk(0.3)
+    world.settle()
+    return next(m for m in world.client.received["match"] if stamp_from_ros(m.header.stamp) >= sent[0])
+
+
+@pytest.mark.parametrize("structure", ["brute", "tree"])
+def test_the_search_structure_changes_while_running(world, structure):
+    text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=structure)
+    world.forget()
+    assert set_parameter(world, "motion_matcher", "search_structure", text).successful
+    match = first_match(world)
+    assert (match.engine, match.search_structure, match.reason) == ("search", structure, "search_structure")
+
+
+def test_a_former_value_is_refused_with_the_new_one(world):
+    text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="tree")
+    answer = set_parameter(world, "motion_matcher", "engine", text)
+    assert not answer.successful and "search_structure: tree" in answer.reason
 
 
 def test_a_missing_learned_engine_is_refused(world):

@@ -257,7 +257,7 @@ class TestSwitching:
     def test_between_search_and_networks_while_running(self):
         stage = MatcherStage(MatcherSettings(), DATABASE, learned=Perfect())
         walk(stage, 0.5)
-        for engine in ("learned", "tree", "learned"):
+        for engine in ("learned", "search", "learned"):
             before = stage.segment
             stage.settings = stage.settings.with_values(engine=engine)
             t = 0.5 + 0.01 * stage.segment
@@ -270,8 +270,8 @@ class TestSwitching:
         walk(stage, 0.2)
         with pytest.raises(MmRosError, match="needs a model"):
             stage.settings = stage.settings.with_values(engine="learned")
-        assert stage.settings.engine == "tree"
-        assert stage.step(wish(0.3, (0.36, 0.0), (1.2, 0.0)))[1].engine == "tree"
+        assert stage.settings.engine == "search"
+        assert stage.step(wish(0.3, (0.36, 0.0), (1.2, 0.0)))[1].engine == "search"
 
 
 class TestRefusals:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,10 +24,17 @@ from mm_ros.core.landmarks import Landmarks
 from mm_ros.io.bag import Bag, BagWriter
 from mm_ros.io.session import INPUTS, read_session, write_session
 from mm_ros.io.session_making import session_of_clips
-from mm_ros.ros.conversions import landmarks_to_ros, trackers_from_ros
+from mm_ros.ros.conversions import (
+    avatar_pose_from_ros,
+    calibration_from_ros,
+    landmarks_to_ros,
+    skeleton_from_ros,
+    trackers_from_ros,
+)
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.trackers.synthetic import user_clip
 
+FIRST_VERSION = Path(__file__).parent / "data" / "v1"
 DOMAIN = 1 + (os.getpid() + 50) % 100
 ENVIRONMENT = dict(os.environ, ROS_DOMAIN_ID=str(DOMAIN), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
 
@@ -188,6 +196,20 @@ def test_clock_and_pause(walk, ear):
         stop(player)
     first = read_session(walk).frames[0].stamp_ns
     assert ear.frames()[0].stamp_ns - first < 2 * 10**9  # its own stamps
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_session_of_the_first_version_plays(storage, ear):
+    """Calibration and skeleton had other fields then; they come as today's."""
+    session = read_session(FIRST_VERSION / storage)
+    player = start("replay", FIRST_VERSION / storage, "--avatar", "anna", "--wait-for", 1, "--loop")
+    try:
+        ear.until(lambda: all(ear.heard.values()), 60.0)
+    finally:
+        stop(player)
+    assert calibration_from_ros(ear.heard["calibration"][-1]).head_height == session.calibration.head_height
+    assert skeleton_from_ros(ear.heard["truth_skeleton"][-1]).hash == session.truth_skeleton.hash
+    assert {avatar_pose_from_ros(m).skeleton for m in ear.heard["truth"]} == {session.truth_skeleton.hash}
 
 
 def test_nothing_to_record_is_said(tmp_path):

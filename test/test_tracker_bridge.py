@@ -1,5 +1,6 @@
 """The bridge as a node: sources, calibration by service, poses of another bridge."""
 
+import copy
 import dataclasses
 import os
 import time
@@ -10,6 +11,7 @@ import pytest
 rclpy = pytest.importorskip("rclpy", reason="no ROS here")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
+from fields import CALIBRATION, LANDMARKS, POSE, SKELETON, TRACKERS, OneTracker, check_fields
 from geometry_msgs.msg import PoseStamped
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
@@ -18,7 +20,7 @@ from std_srvs.srv import Trigger
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmark_simulation import COMMON
-from mm_ros.core.types import TRACKED
+from mm_ros.core.types import TRACKED, Calibration
 from mm_ros.io.calibration import read_calibration
 from mm_ros.io.session import write_session
 from mm_ros.io.session_making import session_of_clips
@@ -121,6 +123,44 @@ def test_a_sessions_landmarks_are_told_in_the_time_of_its_trackers(bench, tmp_pa
     seen = [landmarks_from_ros(m).stamp_ns for m in b.heard["landmarks"]]
     samples = [trackers_from_ros(m).stamp_ns for m in b.heard["trackers"]]
     assert samples[0] < seen[0] < seen[-1] < samples[-1] + 50_000_000
+
+
+def test_every_field_of_the_bridges_messages_is_what_it_had(bench, tmp_path):
+    session = session_of_clips([user_clip(2.0)], camera=COMMON)
+    session.calibration = Calibration("anna", True, "seated", 1.6, 0.02, 1.5, 0.1)
+    for frame in session.frames:
+        frame.epoch, frame.new_from_old = 3, np.array([0.001, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    feet = np.ones(2, bool)
+    marks = {"epoch": 3, "run": 5, "segment": 6, "stale": True, "contacts": feet, "locked": feet}
+    session.truth = [dataclasses.replace(pose, **marks) for pose in session.truth]
+    session.sightings = [
+        dataclasses.replace(s, landmarks=dataclasses.replace(s.landmarks, epoch=2)) for s in session.sightings
+    ]
+    write_session(tmp_path / "anna", session)
+    b = bench(source="session", path=str(tmp_path / "anna"))
+    frames, truths, seen = {}, {}, {}
+    publish, tell, see = b.bridge._publish, b.bridge._tell_truth, b.bridge._source.landmarks
+    b.bridge._publish = lambda frame: (frames.update({frame.stamp_ns: copy.deepcopy(frame)}), publish(frame))
+    b.bridge._tell_truth = lambda truth: (truths.update({truth.stamp_ns: truth}), tell(truth))
+
+    def landmarks():
+        new = see()
+        seen.update({m.stamp_ns: m for m in new})
+        return new
+
+    b.bridge._source.landmarks = landmarks
+    b.until(lambda: all(len(b.heard[name]) > 20 for name in ("trackers", "truth", "landmarks")))
+
+    def pairs(topic, made):
+        return [(m, made[stamp_from_ros(m.header.stamp)]) for m in b.heard[topic]]
+
+    check_fields(pairs("trackers", frames), TRACKERS)
+    check_fields([(t, OneTracker(frame, t.role)) for m, frame in pairs("trackers", frames) for t in m.trackers])
+    check_fields(pairs("truth", truths), POSE)
+    check_fields(pairs("landmarks", seen), LANDMARKS)
+    check_fields([(m, session.calibration) for m in b.heard["calibration"]], CALIBRATION)
+    names = {"name": lambda _: "truth"}
+    check_fields([(m, session.truth_skeleton) for m in b.heard["truth_skeleton"]], {**SKELETON, **names})
 
 
 def test_another_bridges_topics_then_calibrated(bench):

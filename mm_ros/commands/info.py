@@ -76,7 +76,7 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
         ("frames", len(database)), ("rate, Hz", database.rate), ("megabytes", args.path.stat().st_size / 1e6),
         ("skeleton", f"{database.skeleton.hash:016x}"), ("leg, m", round(database.skeleton.leg_length, 3)),
         ("head joint, m", round(database.skeleton.head_height, 3)), ("features", database.layout.size),
-        ("layout", database.layout.hash),
+        ("layout", database.layout.hash), ("hash", f"{database.hash:016x}"),
     ]  # fmt: skip
     copies = database.provenance.get("copies", {}).get("frames", 0)
     rows.append(("bent copies, minutes", round(copies / database.rate / 60, 2)))
@@ -105,6 +105,7 @@ def _summary(args: argparse.Namespace, summary: Any, rows: list[tuple[str, Any]]
 
 def _session(args: argparse.Namespace) -> dict[str, Any]:
     from mm_ros.core.types import LOST, ROLES
+    from mm_ros.io.bag_versions import VERSION
     from mm_ros.io.session import read_session
 
     session = read_session(args.path)
@@ -122,6 +123,8 @@ def _session(args: argparse.Namespace) -> dict[str, Any]:
     if session.calibration is not None:
         rows.append(("calibrated head height, m", round(session.calibration.head_height, 3)))
     rows.append(("truth", f"{len(session.truth)} poses" if session.truth else "none"))
+    newer = "" if session.version == VERSION else f" (today's is {VERSION}; it is converted while it is read)"
+    rows.append(("version of its messages", f"{session.version}{newer}"))
     rows.append(("landmarks", f"{len(session.sightings)} pictures" if session.sightings else "none"))
     if session.damage:
         rows.append(("damage", session.damage))

@@ -145,6 +145,7 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
 def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Of `NODE.NAME=VALUE`, those of this node; what is no parameter of any is a sentence."""
     from mm_ros import graph
+    from mm_ros.renamed import refuse_renamed
 
     out = {}
     for pair in pairs:
@@ -153,6 +154,7 @@ def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not dot:
             raise MmRosError(f"-p: expected NODE.NAME=VALUE, came '{pair}'")
         defaults = {k: v for kind in graph.node(who).settings_types() for k, v in kind.defaults().items()}
+        refuse_renamed(who, name, text)
         if name not in defaults:
             raise MmRosError(f"{who} has no parameter '{name}'. Parameters: {', '.join(defaults)}")
         if who == node:

@@ -9,10 +9,11 @@ from mm_ros.core.database import MotionDatabase
 from mm_ros.core.fusion import FusionSettings, FusionStage
 from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.learned import LearnedNetworks
-from mm_ros.core.matcher import MatcherSettings, MatcherStage
+from mm_ros.core.matcher import MatcherSettings
 from mm_ros.core.orientation import FacingModel, OrientationSettings, OrientationStage
 from mm_ros.core.postprocess import PostSettings, PostStage
 from mm_ros.core.rounding import rounded_orientation, rounded_pose, rounded_trajectory
+from mm_ros.core.state_machine import matcher_stage
 from mm_ros.core.trajectory import TrajectorySettings, TrajectoryStage
 from mm_ros.core.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
 from mm_ros.core.warm_up import sample_trackers
@@ -55,7 +56,7 @@ class Avatar:
         self.orientation = OrientationStage(settings.orientation, calibration, model)
         self.fusion = FusionStage(settings.fusion, calibration)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
-        self.matcher = MatcherStage(settings.matcher, database, self.scale, learned=learned)
+        self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.last: Steps | None = None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import FeatureLayout
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import F32
+
+HASHED_FRAMES = 256  # of the joints
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,20 @@ class MotionDatabase:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @cached_property
+    def hash(self) -> int:
+        """64 bits over what is searched and played; of the joints, some frames: features are made of all."""
+        names = (self.clip_names, self.tag_names, self.rate, self.skeleton.hash, self.layout.hash)
+        out = hashlib.blake2b(repr(names).encode(), digest_size=8)
+        some = slice(None, None, max(1, len(self) // HASHED_FRAMES))
+        for values in (self.range_starts, self.range_stops, self.tags, self.features, self.feature_mean,
+                       self.feature_std, self.positions[some], self.rotations[some]):  # fmt: skip
+            out.update(np.ascontiguousarray(values).data)
+        return int.from_bytes(out.digest(), "big")
+
+    def tags_of(self, bits: int) -> tuple[str, ...]:
+        return tuple(name for i, name in enumerate(self.tag_names) if bits >> i & 1)
 
     def clip_of(self, frame: int) -> int:
         return int(np.searchsorted(self.range_starts, frame, side="right")) - 1

@@ -110,6 +110,11 @@ class FeatureLayout:
         text = repr([(f.name, f.kind, f.joint, f.times, f.function, f.size) for f in self.features])
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
+    @property
+    def hash_number(self) -> int:
+        """`hash` as messages carry it."""
+        return int(self.hash, 16)
+
 
 HORIZON_S = (1 / 3, 2 / 3, 1.0)
 

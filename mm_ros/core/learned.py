@@ -19,7 +19,7 @@ from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
 from mm_ros.core.play import sample
-from mm_ros.core.pose_source import BAND_LEEWAY, Answer, Ask
+from mm_ros.core.pose_source import BAND_LEEWAY, LEARNED, Answer, Ask
 from mm_ros.core.quat import Row
 from mm_ros.core.query import QueryBuilder
 from mm_ros.core.search import ANY_FRAME, Mask
@@ -115,7 +115,7 @@ def share_of(weights: F32, trained: F32) -> F32:
 class LearnedSource:
     """A PoseSource without a database."""
 
-    name = "learned"
+    name = LEARNED
     fraction: float  # of the way from the first frame that is held to the second
     since_jump: float
     _states: list[F32]
@@ -125,7 +125,7 @@ class LearnedSource:
         self.networks, self.scale, self.refresh_s = networks, scale, refresh_s
         self.database = networks.digest
         self.queries = QueryBuilder(self.database, scale)
-        self._width = self.database.layout.size
+        self._width, self._layout = self.database.layout.size, self.database.layout.hash_number
         self._offsets = np.ascontiguousarray(self.database.skeleton.offsets, np.float32)
         joints = len(self._offsets)
         self._joints = tuple(np.zeros((2, joints, n), np.float32) for n in (3, 4, 3, 3))
@@ -179,7 +179,7 @@ class LearnedSource:
         return np.asarray(self._states[int(self.fraction >= 0.5)][: self._width], np.float32)
 
     def tell(self, match: Match) -> None:
-        match.clip, match.frame, match.time = self.name, -1, self.since_jump
+        match.clip, match.time, match.layout = self.name, self.since_jump, self._layout
 
     def find(self, ask: Ask) -> Answer:
         fits = ask.can_continue and ask.mask == self.mask

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,11 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.leading_foot import LeadingFoot
 from mm_ros.core.learned import LearnedNetworks, LearnedSource, check_model
-from mm_ros.core.pose_source import ANY_HEIGHT, Ask, PoseSource, SearchSource
+from mm_ros.core.pose_source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, Ask, PoseSource, SearchSource
 from mm_ros.core.query import QueryBuilder
 from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
-from mm_ros.core.search import Mask
+from mm_ros.core.search import DEFAULT, Mask
+from mm_ros.core.search import ENGINES as STRUCTURES
 from mm_ros.core.settings import setting
 from mm_ros.core.springs import damp
 from mm_ros.core.tags import mask_of
@@ -24,17 +26,18 @@ from mm_ros.core.tempo import TEMPO_HALFLIFE_S, wished_tempo
 from mm_ros.core.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.core.types import F32, F64, AvatarPose, Match, Trajectory
 
-NOTHING = np.zeros(0, np.float32)
 BAND_GRACE_S = 0.7  # about a step
-LEARNED = "learned"
 
 
 @dataclass(frozen=True)
 class MatcherSettings(RootControlSettings):
     engine: str = setting(
-        "tree",
-        "where poses come from: a search of the database (tree, boxes, brute: the same frame), or networks",
-        choices=("tree", "boxes", "brute", LEARNED),
+        SEARCH,
+        "where poses come from: a search of the database, networks that learned it, or three loops of it, faded",
+        choices=ENGINES,
+    )
+    search_structure: str = setting(
+        DEFAULT, "how the database is searched; each finds the same frame, tree the fastest", choices=STRUCTURES
     )
     model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros")
     search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
@@ -91,6 +94,11 @@ def tag_mask(database: MotionDatabase, query: str) -> Mask:
     return mask
 
 
+def _source_of(settings: MatcherSettings) -> tuple[str, str]:
+    """Settings that only another source can fulfil."""
+    return settings.engine, settings.search_structure
+
+
 def _check(wish: Trajectory) -> None:
     sums = float(wish.positions.sum() + wish.directions.sum()) + wish.position[0] + wish.position[1]
     if not math.isfinite(sums + wish.yaw + wish.height_ratio):
@@ -124,6 +132,7 @@ class MatcherStage:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
         self.explain = False  # runners-up in the Match: takes far longer than the search itself
+        self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time: core has no clock of its own
         self._use(settings, database, learned)
         self.control = RootControl(settings)
         self.timeline = Timeline()
@@ -137,7 +146,7 @@ class MatcherStage:
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
         """Live: takes effect with the next step."""
-        if settings.engine != self._settings.engine:
+        if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
         weights, mask = self._weights(self.database, settings), tag_mask(self.database, settings.tags)
@@ -174,12 +183,21 @@ class MatcherStage:
     def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
         """Another engine, motion or model from the next step on. The pose's features carry over, so the join is as
         smooth as can be. What is refused leaves everything as it was."""
+        reason = self._change_of(settings, database, learned)
         old, features = self.source, self._features()
         QueryBuilder(database, self.scale).carried_over(old.queries, features)  # refuses other features
         self._use(settings, database, learned)
         self.control.settings = settings
         self._carried = self.source.queries.carried_over(old.queries, features)
-        self._due = self._due or "tags"
+        self._due = self._due or reason
+
+    def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
+        """Why the source is another one, for Match.reason. A learned engine brings its own database: no cause."""
+        if settings.engine != self._settings.engine:
+            return "engine"
+        if settings.engine == LEARNED and learned is not self.learned:
+            return "model"
+        return "database" if database is not self.database else "search_structure"
 
     def _use(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
         weights, mask = self._weights(database, settings), tag_mask(database, settings.tags)
@@ -187,7 +205,7 @@ class MatcherStage:
         if settings.engine == LEARNED:
             source = LearnedSource(check_model(learned, database), self.scale)
         else:
-            source = SearchSource(database, self.scale, settings.engine, settings.end_margin, weights)
+            source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
         self._settings, self.learned, self.source = settings, learned, source
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
@@ -238,11 +256,12 @@ class MatcherStage:
         self.since_search += dt
         reason = self._reason(dt, wish)
         match = Match(
-            wish.stamp_ns, wish.epoch, "", 0, 0.0, math.nan, math.nan, bool(reason), reason, self.band,
-            self.source.name, NOTHING, NOTHING,
-        )  # fmt: skip
+            wish.stamp_ns, wish.epoch, self.source.name, band=self.band, searched=bool(reason), reason=reason
+        )
         if reason:
+            began = self.clock()
             self._search(wish, reason, match)
+            match.search_time = self.clock() - began
         self.source.tell(match)
         return match
 
@@ -279,7 +298,7 @@ class MatcherStage:
         match.query = source.queries.query(wish, self.control.root, self._features())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
-        weights = self._weights_now(wish, match.query)
+        weights = match.weights = self._weights_now(wish, match.query)
         mask = self._mask()
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
@@ -290,6 +309,7 @@ class MatcherStage:
             )
         )  # fmt: skip
         match.cost, match.continue_cost = answer.cost, answer.continue_cost
+        match.jumped, match.runner_up_clips = answer.jumped, answer.runner_up_clips
         match.runner_up_frames, match.runner_up_costs = answer.runner_up_frames, answer.runner_up_costs
         if answer.jumped:
             if reason != "start":
@@ -352,5 +372,5 @@ class MatcherStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             self.source.contacts(), np.zeros(2, np.bool_),
-            self.run, self.segment, wish.stale,
+            self.run, self.segment, wish.stale, self.source.name,
         )  # fmt: skip

@@ -15,6 +15,7 @@ from mm_ros.core.query import QueryBuilder
 from mm_ros.core.search import Engine, Mask, make_engine
 from mm_ros.core.types import F32, F64, Match
 
+SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine")
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
 BAND_LEEWAY = 0.03  # of the standing head height
@@ -45,6 +46,7 @@ class Answer:
     cost: float
     continue_cost: float  # inf where playing on was impossible
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @staticmethod
@@ -56,7 +58,7 @@ class Answer:
 class PoseSource(Protocol):
     """A playhead in motion. `database` describes it: skeleton, layout, bands and tags."""
 
-    name: str
+    name: str  # the engine's, as the setting `engine` has it
     database: MotionDatabase
     queries: QueryBuilder
 
@@ -85,20 +87,40 @@ class PoseSource(Protocol):
         """Goes to a better place where there is one."""
 
     def tell(self, match: Match) -> None:
-        """Writes clip, frame and time of what plays."""
+        """Writes what plays: the engine's part of a Match."""
+
+
+class PlayheadReport:
+    """Where in a database a player is, for a Match."""
+
+    def __init__(self, database: MotionDatabase):
+        self._database, self._hashes = database, (database.hash, database.layout.hash_number)
+        self._tags: dict[int, tuple[str, ...]] = {}  # of each combination of bits that was met
+
+    def write(self, match: Match, player: Player) -> None:
+        database, row = self._database, player.row
+        bits = int(database.tags[row])
+        if bits not in self._tags:
+            self._tags[bits] = database.tags_of(bits)
+        match.database, match.layout = self._hashes
+        match.clip, match.clip_index = database.clip_names[player.clip], player.clip
+        match.frame, match.frame_fraction, match.time = row, player.fraction, player.time
+        match.tags = self._tags[bits]
 
 
 class SearchSource:
     """The database itself: exact search, playing frame by frame."""
 
-    def __init__(self, database: MotionDatabase, scale: float, engine: str, end_margin_s: float, usual_weights: F32):
+    name = SEARCH
+
+    def __init__(self, database: MotionDatabase, scale: float, structure: str, end_margin_s: float, usual_weights: F32):
         self.database = database
         self.engine: Engine = make_engine(
-            engine, np.asarray(database.features), database.range_starts, database.range_stops,
+            structure, np.asarray(database.features), database.range_starts, database.range_stops,
             np.asarray(database.tags), ends_excluded_frames=round(end_margin_s * database.rate),
             usual_weights=usual_weights, arrays=database.search_arrays,
         )  # fmt: skip
-        self.name = self.engine.name
+        self._report = PlayheadReport(database)
         self.player = Player(database, scale)
         self.queries = QueryBuilder(database, scale)
         self.pose = self.player.pose
@@ -126,8 +148,8 @@ class SearchSource:
         return np.asarray(self.database.features[self.player.nearest], np.float32)
 
     def tell(self, match: Match) -> None:
-        match.clip = self.database.clip_names[self.player.clip]
-        match.frame, match.time = self.player.row, self.player.time
+        match.search_structure = self.engine.name
+        self._report.write(match, self.player)
 
     def find(self, ask: Ask) -> Answer:
         current = self.player.nearest
@@ -147,6 +169,8 @@ class SearchSource:
                 ask.query, ask.weights, RUNNERS_UP + 1, mask=ask.mask, apart_frames=max(apart, 1)
             )
             answer.runner_up_frames, answer.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
+            clips = (self.database.clip_of(int(f)) for f in answer.runner_up_frames)
+            answer.runner_up_clips = tuple(self.database.clip_names[clip] for clip in clips)
         if answer.jumped:
             self.player.seek(int(frame))
             self._out_s = 0.0

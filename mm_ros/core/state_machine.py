@@ -1,4 +1,4 @@
-"""A plain state machine: idle, walk and run loops with cross-fades. What motion matching is measured against."""
+"""Engine "state_machine": idle, walk and run loops with cross-fades. What motion matching is measured against."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.matcher import MatcherSettings
+from mm_ros.core.landmarks import Landmarks
+from mm_ros.core.learned import LearnedNetworks
+from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.play import Player
+from mm_ros.core.pose_source import STATE_MACHINE, PlayheadReport
 from mm_ros.core.root_control import RootControl
 from mm_ros.core.rotations import forward_kinematics, normalize
 from mm_ros.core.skeleton import PARENTS
@@ -49,7 +52,8 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
     rows = np.concatenate([s for s in starts if len(s)] or [np.zeros(0, np.int64)])
     if not len(rows):
         raise MmRosError(f"the state machine needs clips of more than {LONGEST_S:g} s; the database has none")
-    means = _means(database, rows, longest)
+    sums = _sums(database)
+    means = _means(sums, rows, longest)
     score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - MOST_TURN, 0)
     rows = rows[np.argsort(score, kind="stable")[:CANDIDATES]]
     found = []
@@ -57,7 +61,7 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
         after = np.arange(row + shortest, row + longest)
         apart = np.square(database.features[after] - database.features[row]).sum(1)
         end = int(after[np.argmin(apart)])
-        loop = Loop(int(row), end, float(_means(database, np.array([row]), end - int(row))[0, 0]))
+        loop = Loop(int(row), end, float(_means(sums, np.array([row]), end - int(row))[0, 0]))
         found.append((float(apart.min()) + SPEED_COST * abs(loop.speed - speed) + ODDNESS_COST * oddness, loop))
     return min(found, key=lambda f: f[0])[1]
 
@@ -72,26 +76,52 @@ def _oddness(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> 
     return np.asarray(np.linalg.norm(posture - np.median(posture, 0), axis=-1).mean(-1))
 
 
-def _means(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
-    """Mean velocity of the root (x, y) and turn rate over so many frames from each row."""
+def _sums(database: MotionDatabase) -> F64:
+    """Of the root's velocity (x, y) and turn rate, over all frames before each."""
     rates = np.column_stack(
         [np.asarray(database.velocities[:, 0, :2], np.float64), np.asarray(database.angular_velocities[:, 0, 2])]
     )
-    sums = np.concatenate([np.zeros((1, 3)), np.cumsum(rates, 0)])
+    return np.concatenate([np.zeros((1, 3)), np.cumsum(rates, 0)])
+
+
+def _means(sums: F64, rows: NDArray[np.int64], frames: int) -> F64:
+    """Mean velocity of the root (x, y) and turn rate over so many frames from each row."""
     return np.asarray((sums[rows + frames] - sums[rows]) / frames)
 
 
 class StateMachineStage:
     """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
 
-    def __init__(self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None):
-        self.database, self.scale = database, scale
-        self.skeleton_hash = database.skeleton.scaled(scale).hash
+    def __init__(
+        self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None, run: int = 0
+    ):
+        self.database, self.run, self.segment = database, run, 0
         self.loops = tuple(find_loop(database, s) for s in SPEEDS)
+        self.control = RootControl(settings or MatcherSettings())
         self.settings = settings or MatcherSettings()
-        self.control = RootControl(self.settings)
-        self.segment = 0
+        self.explain, self.clock = False, lambda: 0.0  # as of MatcherStage: nothing is searched here
+        self._report = PlayheadReport(database)
+        self.scale = scale
         self.reset()
+        self.set_scale(scale)
+
+    @property
+    def settings(self) -> MatcherSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: MatcherSettings) -> None:
+        self._settings = self.control.settings = settings
+
+    def set_scale(self, scale: float) -> None:
+        self.scale = scale
+        self.skeleton_hash = self.database.skeleton.scaled(scale).hash
+        for player in (self._now, self._before):
+            if player is not None:
+                player.scale = scale
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """A camera's picture: the loops have no use for it."""
 
     @property
     def memory_bytes(self) -> int:
@@ -106,12 +136,12 @@ class StateMachineStage:
         self._now = self._playing(0)
         self._before: Player | None = None
         self._fade = 1.0
-        self._last: tuple[AvatarPose, Match] | None = None
 
-    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match]:
+    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
+        """The pose for a wish, and why; None for a wish that comes late or twice."""
         verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
-        if verdict == DROP and self._last is not None:
-            return self._last
+        if verdict == DROP:
+            return None
         if verdict == RESET:
             self.control.reset(np.array([*wish.position, wish.yaw]))
         elif verdict == CARRY:
@@ -120,8 +150,9 @@ class StateMachineStage:
         goal = wished_tempo(self._now.root_velocity(), self.control.root, wish, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self._advance(dt), np.asarray(wish.position), wish.yaw)
-        self._last = self._pose(wish), self._match(wish)
-        return self._last
+        match = Match(wish.stamp_ns, wish.epoch, STATE_MACHINE)
+        self._report.write(match, self._now)
+        return self._pose(wish), match
 
     def _playing(self, state: int) -> Player:
         player = Player(self.database, self.scale)
@@ -172,12 +203,18 @@ class StateMachineStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             np.asarray(self.database.contacts[self._now.nearest]) != 0, np.zeros(2, np.bool_),
-            segment=self.segment, stale=wish.stale,
+            self.run, self.segment, wish.stale, STATE_MACHINE,
         )  # fmt: skip
 
-    def _match(self, wish: Trajectory) -> Match:
-        nothing = np.zeros(0, np.float32)
-        return Match(
-            wish.stamp_ns, wish.epoch, STATES[self.state], self._now.row, self._now.time, math.nan, math.nan, False,
-            "", "", "state machine", nothing, nothing,
-        )  # fmt: skip
+
+def matcher_stage(
+    settings: MatcherSettings,
+    database: MotionDatabase,
+    scale: float = 1.0,
+    run: int = 0,
+    learned: LearnedNetworks | None = None,
+) -> MatcherStage | StateMachineStage:
+    """The stage of the engine that the settings name."""
+    if settings.engine == STATE_MACHINE:
+        return StateMachineStage(database, scale, settings, run)
+    return MatcherStage(settings, database, scale, run, learned)

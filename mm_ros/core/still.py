@@ -39,11 +39,8 @@ class StillStage:
             wish.stamp_ns, wish.epoch, self.skeleton_hash, root, positions, rotations, still, still.copy(),
             feet, feet.copy(), stale=wish.stale,
         )  # fmt: skip
-        nothing = np.zeros(0, np.float32)
         clip = d.clip_names[d.clip_of(row)]
-        match = Match(
-            wish.stamp_ns, wish.epoch, clip, row, 0.0, math.nan, math.nan, False, "", "", "still", nothing, nothing
-        )
+        match = Match(wish.stamp_ns, wish.epoch, "still", clip, frame=row)
         self._last = pose, match
         return self._last
 

@@ -12,6 +12,8 @@ from mm_ros.core.clip import Clip
 from mm_ros.core.simulated_trackers import derivatives, resample, sample_times
 from mm_ros.core.types import F32, F64, AvatarPose
 
+TRUTH = "truth"  # AvatarPose.engine of a true body
+
 
 @dataclass(frozen=True)
 class TruthTrack:
@@ -30,6 +32,7 @@ class TruthTrack:
         return AvatarPose(
             stamp_ns, epoch, self.skeleton, self.roots[i].copy(), self.positions[i].copy(),
             self.rotations[i].copy(), self.velocities[i].copy(), self.angular_velocities[i].copy(), off, off.copy(),
+            engine=TRUTH,
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ x, y, z, qw, qx, qy, qz. Rooms and frames: everything is in `map` unless the nam
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -114,6 +115,7 @@ class AvatarPose:
     run: int = 0  # random at the start of the process
     segment: int = 0  # one more at each jump to another place of the database
     stale: bool = False
+    engine: str = ""  # what made it: "search", "learned", "state_machine", "truth"
 
 
 def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
@@ -135,18 +137,28 @@ class Match:
 
     stamp_ns: int
     epoch: int
-    clip: str
-    frame: int  # row of the database
-    time: float  # s within the clip
-    cost: float  # of the frame that plays on
-    continue_cost: float  # of simply playing on; inf where that was impossible
-    searched: bool
-    reason: str  # "interval", "abrupt", "band", "tags", "clip end", "start", "" when nothing was searched
-    band: str
-    engine: str
-    query: F32  # (D,) normalized, empty unless searched
-    winner: F32  # (D,) normalized
+    engine: str  # "search", "learned", "state_machine"
+    clip: str = ""
+    clip_index: int = -1  # -1 without a database
+    frame: int = -1  # row of the database; -1 without one
+    frame_fraction: float = 0.0  # of the way to the next frame
+    time: float = 0.0  # s within the clip
+    tags: tuple[str, ...] = ()  # of the frame
+    band: str = ""  # asked for
+    searched: bool = False
+    reason: str = ""  # "interval", "abrupt", "band", "tags", "clip end", "start", or the setting that was changed
+    jumped: bool = False  # another place has won
+    cost: float = math.nan  # of the frame that plays on
+    continue_cost: float = math.nan  # of simply playing on; inf where that was impossible
+    search_time: float = 0.0  # s; 0 where the stage has no clock
+    search_structure: str = ""  # of engine "search": "tree", "boxes", "brute"
+    database: int = 0  # hash; 0 without one
+    layout: int = 0  # hash of the feature layout
+    weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) as searched; empty unless searched
+    query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized, empty unless searched
+    winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
 

@@ -16,7 +16,8 @@ from rosbags.serde import SerdeError
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.bag_paths import STORED, storage_files
 from mm_ros.io.bag_recover import recover
-from mm_ros.io.bag_types import check_definition, typestore
+from mm_ros.io.bag_types import todays, typestore, version_of
+from mm_ros.io.bag_versions import VERSION
 
 STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
 COMPRESSIONS = {
@@ -44,7 +45,10 @@ class BagMessage:
 
 
 class Bag:
-    """A bag that is there. `damage` says what is wrong with it, empty when nothing is."""
+    """A bag that is there. `damage` says what is wrong with it, empty when nothing is.
+
+    Messages of ours that a former version recorded come as today's; `version` is the oldest among them.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,15 +72,20 @@ class Bag:
             connections = list({c.topic: c for c, _, _ in recover(self.path)}.values())
             if not connections:
                 raise MmRosError(f"{self.path}: nothing in it can be read ({error})") from error
-        for connection in connections:
-            check_definition(connection, str(self.path))
+        self._versions = {c.topic: version_of(c, str(self.path)) for c in connections}
+        self.version = min(self._versions.values(), default=VERSION)
         return {c.topic: c.msgtype for c in connections}
 
     def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
         """In order of log time; of a damaged bag in order of the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
-                yield BagMessage(connection.topic, connection.msgtype, int(logged_ns), bytes(data))
+                yield self._message(connection, int(logged_ns), bytes(data))
+
+    def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
+        topic, kind = connection.topic, connection.msgtype
+        version = self._versions.get(topic, VERSION)
+        return BagMessage(topic, kind, logged_ns, data if version == VERSION else todays(data, kind, version))
 
     def _raw(self, topics: set[str] | None) -> Iterator[tuple[Connection, int, bytes]]:
         if self.damage:

@@ -12,7 +12,8 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import COUNT, Landmarks, flat
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import F64, LOST, ROLES, AvatarPose, Calibration, R, TrackerFrame
-from mm_ros.io.bag_types import PACKAGE, typestore
+from mm_ros.io.bag_types import typestore
+from mm_ros.io.bag_versions import PACKAGE, engine_today
 
 WORLD = "map"
 _CARRIED = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
@@ -107,13 +108,13 @@ def landmarks_from_bag(msg: Any) -> Landmarks:
     )
 
 
-def avatar_pose_to_bag(pose: AvatarPose, engine: str = "truth") -> Any:
+def avatar_pose_to_bag(pose: AvatarPose) -> Any:
     q = np.roll(pose.rotations[1:], -1, axis=-1)
     return _ours("AvatarPose")(
         header=_header(pose.stamp_ns),
         epoch=pose.epoch,
         skeleton=pose.skeleton,
-        engine=engine,
+        engine=pose.engine,
         run=pose.run,
         segment=pose.segment,
         root=np.concatenate([pose.root[:3], np.roll(pose.root[3:], -1)]),
@@ -146,6 +147,7 @@ def avatar_pose_from_bag(msg: Any) -> AvatarPose:
         int(msg.run),
         int(msg.segment),
         bool(msg.stale),
+        engine_today(msg.engine),
     )
 
 
@@ -157,17 +159,13 @@ def _rows(values: Any, width: int) -> NDArray[np.float32]:
 
 
 def skeleton_to_bag(skeleton: Skeleton, stamp_ns: int, name: str = "truth") -> Any:
-    rest = np.zeros((J, 4), np.float32)
-    rest[:, 3] = 1.0
     return _ours("Skeleton")(
         header=_header(stamp_ns),
-        epoch=0,
         hash=skeleton.hash,
         name=name,
         joints=list(skeleton.names),
         parents=skeleton.parents.astype(np.int16),
         offsets=np.ascontiguousarray(skeleton.offsets, np.float32).ravel(),
-        rest_rotations=rest.ravel(),
         height=skeleton.head_height,
         feet=np.array([LEFT_FOOT, RIGHT_FOOT], np.int16),
         toes=np.array([LEFT_TOES, RIGHT_TOES], np.int16),
@@ -180,10 +178,9 @@ def skeleton_from_bag(msg: Any) -> Skeleton:
     return Skeleton(np.array(msg.offsets, np.float32).reshape(J, 3))
 
 
-def calibration_to_bag(c: Calibration, stamp_ns: int, epoch: int = 0, scale: float = 0.0) -> Any:
+def calibration_to_bag(c: Calibration, stamp_ns: int) -> Any:
     return _ours("Calibration")(
         header=_header(stamp_ns),
-        epoch=epoch,
         user=c.user,
         calibrated=c.calibrated,
         posture=c.posture,
@@ -191,7 +188,6 @@ def calibration_to_bag(c: Calibration, stamp_ns: int, epoch: int = 0, scale: flo
         floor_height=float(c.floor_height),
         arm_span=float(c.arm_span),
         forward_yaw=float(c.forward_yaw),
-        scale=float(scale),
         roles=list(ROLES[:3]),
         offsets=[_pose(getattr(c, name)) for name in _CARRIED],
     )

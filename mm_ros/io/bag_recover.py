@@ -160,12 +160,25 @@ def _sqlite(data: bytes) -> Iterator[Found]:
         try:
             # Without this, a file shorter than its header says is refused as a whole.
             database.execute("PRAGMA writable_schema=ON")
-            topics = {row[0]: _connection(*row) for row in database.execute("SELECT id, name, type FROM topics")}
+            definitions = dict(_definitions(database))
+            topics = {
+                number: _connection(number, topic, kind, *definitions.get(kind, ()))
+                for number, topic, kind in database.execute("SELECT id, name, type FROM topics")
+            }
             yield from _sqlite_rows(database, topics)
         except sqlite3.DatabaseError:
             return
         finally:
             database.close()
+
+
+def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Type, then its definition and encoding. ROS before Iron wrote none."""
+    try:
+        rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
+        yield from ((kind, (definition, encoding)) for kind, definition, encoding in rows)
+    except sqlite3.DatabaseError:
+        return
 
 
 def _sqlite_rows(database: Any, topics: dict[int, Connection]) -> Iterator[Found]:

@@ -16,7 +16,8 @@ from mm_ros.core import pose_code as pc
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import Feature, FeatureLayout
-from mm_ros.core.matcher import LEARNED, MatcherSettings
+from mm_ros.core.matcher import MatcherSettings
+from mm_ros.core.pose_source import LEARNED
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import F32
 from mm_ros.io.onnx_model import MODELS, session

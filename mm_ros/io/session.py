@@ -19,6 +19,7 @@ from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.io import bag_messages as convert
 from mm_ros.io.bag import Bag, BagWriter, refuse_existing
+from mm_ros.io.bag_versions import VERSION
 from mm_ros.io.files import folder_whole
 
 RECORDED = "recorded"
@@ -40,6 +41,7 @@ class Session:
     truth_skeleton: Skeleton | None = None
     name: str = ""
     damage: str = ""  # what is wrong with the file, empty when nothing is
+    version: int = VERSION  # of the messages in the file
     sightings: list[Sighting] = field(default_factory=list)  # landmarks, in the order in which they came
 
     @property
@@ -76,7 +78,7 @@ def read_session(path: Path, avatar: str = "") -> Session:
     """`avatar`: namespace, when the bag holds several; the first otherwise."""
     bag = Bag(path)
     names = input_topics(bag, choose_avatar(bag, avatar))
-    out = Session([], name=path.name, damage=bag.damage)
+    out = Session([], name=path.name, damage=bag.damage, version=bag.version)
     for message in bag.messages(set(names)):
         try:
             _take(out, names[message.topic], message.decode())

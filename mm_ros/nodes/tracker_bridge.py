@@ -195,7 +195,7 @@ class TrackerBridge(AvatarNode):
             return  # what nobody hears need not be said
         if any(self._room.place[:2]):
             truth = replace(truth, root=compose(self._room.place, truth.root))
-        self._truth.publish(avatar_pose_to_ros(truth, "truth"))
+        self._truth.publish(avatar_pose_to_ros(truth))
 
     def _tell_skeleton(self, now: int) -> None:
         """A mocap user may be another actor in the next clip, of another height."""

@@ -382,7 +382,8 @@ def told(figures: dict[str, float], match: Any, searched: Any) -> str:
     if "facing" in figures:
         lines.append(f"facing error **{figures['facing']:.1f}°** · root error **{figures['root']:.1f} cm**")
     if match is not None:
-        lines.append(f"clip **{match.clip or match.engine}** at {match.time:.2f} s, frame {match.frame}")
+        where = f", frame {match.frame}" if match.frame >= 0 else ""
+        lines.append(f"engine {match.engine} · clip **{match.clip}** at {match.time:.2f} s{where}")
         lines.append(f"height band {match.band or '–'}")
     if searched is not None:
         lines.append(f"search: cost {searched.cost:.2f}, playing on {searched.continue_cost:.2f} ({searched.reason})")

@@ -42,7 +42,8 @@ def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
     """The three, and what Szkaradek varied: how often is searched, how fast offsets decay, and none at all."""
     learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
     out = [Contender("search", "search", base), Contender("learned", "learned", learned)]
-    out.append(Contender("state machine", "state machine", base))
+    loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
+    out.append(Contender("state machine", "state machine", loops))
     for name, own in (("search", base), ("learned", learned)) if effects else ():
         for s in INTERVALS:
             changed = replace(own, matcher=own.matcher.with_values(search_interval=s))
@@ -73,10 +74,7 @@ def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any
     settings = contender.settings
     learned = load_learned(settings.matcher)
     motion = learned.digest if learned is not None else database
-    avatar = Avatar(motion, calibration, settings, load_facing_model(settings.orientation), learned)
-    if contender.engine == "state machine":
-        avatar.matcher = StateMachineStage(database, avatar.scale, settings.matcher)  # type: ignore[assignment]
-    return avatar
+    return Avatar(motion, calibration, settings, load_facing_model(settings.orientation), learned)
 
 
 def compare(
@@ -157,7 +155,7 @@ def _grown(asked: tuple[str, Path, str]) -> float:
     from mm_ros.core.types import still_wish
 
     engine, path, model = asked
-    settings = MatcherSettings(engine="learned" if engine == "learned" else "tree", model=model)
+    settings = MatcherSettings(engine=engine, model=model)
     LearnedModel()  # onnxruntime itself, and numba's kernels below, are there in any case
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core.avatar import Avatar
+from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.simulated_trackers import TrackerTrack
-from mm_ros.core.types import F32, Match
+from mm_ros.core.types import Match
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,15 @@ def _explained(avatar: Avatar, match: Match, t: float, before: int, k: int) -> E
     shown = match.frame + int(not np.array_equal(database.features[match.frame], match.winner))
     physical = match.query * database.feature_std + database.feature_mean
     return Explanation(
-        t, match, _candidate(avatar, match.query, shown),
-        tuple(_candidate(avatar, match.query, f) for f in others),
-        _candidate(avatar, match.query, before) if before >= 0 else None,
+        t, match, _candidate(database, match, shown),
+        tuple(_candidate(database, match, f) for f in others),
+        _candidate(database, match, before) if before >= 0 else None,
         {name: [float(v) for v in physical[where]] for name, where in layout.offsets.items()},
     )  # fmt: skip
 
 
-def _candidate(avatar: Avatar, query: F32, frame: int) -> Candidate:
-    database, weights = avatar.matcher.database, avatar.matcher.weights
-    terms = weights * (np.asarray(database.features[frame]) - query) ** 2
+def _candidate(database: MotionDatabase, match: Match, frame: int) -> Candidate:
+    terms = match.weights * (np.asarray(database.features[frame]) - match.query) ** 2
     clip = database.clip_of(frame)
     return Candidate(
         frame, database.clip_names[clip], float((frame - database.range_starts[clip]) / database.rate),

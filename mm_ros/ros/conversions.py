@@ -225,13 +225,13 @@ def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
 # ---- avatar pose
 
 
-def avatar_pose_to_ros(pose: AvatarPose, engine: str = "motion_matching") -> AvatarPoseMsg:
+def avatar_pose_to_ros(pose: AvatarPose) -> AvatarPoseMsg:
     root = pose.root
     return AvatarPoseMsg(
         header=header(pose.stamp_ns),
         epoch=pose.epoch,
         skeleton=pose.skeleton,
-        engine=engine,
+        engine=pose.engine,
         run=pose.run,
         segment=pose.segment,
         root=np.concatenate([root[:3], w_last(root[3:])]),
@@ -271,6 +271,7 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
         int(msg.run),
         int(msg.segment),
         bool(msg.stale),
+        msg.engine,
     )
 
 
@@ -284,22 +285,32 @@ def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = N
         header=header(m.stamp_ns),
         epoch=m.epoch,
         engine=m.engine,
+        search_structure=m.search_structure,
         run=pose.run,
         segment=pose.segment,
+        database=m.database,
+        layout=m.layout,
         clip=m.clip,
+        clip_index=m.clip_index,
         frame=m.frame,
+        frame_fraction=m.frame_fraction,
         time=m.time,
+        tags=list(m.tags),
         band=m.band,
         searched=m.searched,
         reason=m.reason,
+        jumped=m.jumped,
         cost=float(m.cost),
         continue_cost=float(m.continue_cost),
+        search_time=m.search_time,
         feature_names=list(told.layout.column_names) if told else [],
+        weights=floats(m.weights),
         query=floats(m.query),
         winner=floats(m.winner),
         query_physical=floats(_physical(told, m.query, scale)),
         winner_physical=floats(_physical(told, m.winner, scale)),
-        runner_up_frames=m.runner_up_frames.astype(np.uint32),
+        runner_up_frames=m.runner_up_frames.astype(np.int32),
+        runner_up_clips=list(m.runner_up_clips),
         runner_up_costs=floats(m.runner_up_costs),
     )
 
@@ -314,32 +325,10 @@ def _physical(database: MotionDatabase | None, normalized: Any, scale: float) ->
     return out
 
 
-def match_from_ros(msg: MatchMsg) -> Match:
-    return Match(
-        stamp_from_ros(msg.header.stamp),
-        int(msg.epoch),
-        msg.clip,
-        int(msg.frame),
-        msg.time,
-        msg.cost,
-        msg.continue_cost,
-        msg.searched,
-        msg.reason,
-        msg.band,
-        msg.engine,
-        np.array(msg.query, np.float32),
-        np.array(msg.winner, np.float32),
-        np.array(msg.runner_up_frames, np.int32),
-        np.array(msg.runner_up_costs, np.float32),
-    )
-
-
 # ---- skeleton, calibration
 
 
 def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> SkeletonMsg:
-    rest = np.zeros((J, 4), np.float32)
-    rest[:, 3] = 1.0
     return SkeletonMsg(
         header=header(stamp_ns),
         hash=skeleton.hash,
@@ -347,7 +336,6 @@ def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> 
         joints=list(skeleton.names),
         parents=skeleton.parents.astype(np.int16),
         offsets=floats(skeleton.offsets),
-        rest_rotations=floats(rest),
         height=skeleton.head_height,
         feet=np.array([LEFT_FOOT, RIGHT_FOOT], np.int16),
         toes=np.array([LEFT_TOES, RIGHT_TOES], np.int16),
@@ -366,10 +354,9 @@ def skeleton_from_ros(msg: SkeletonMsg) -> Skeleton:
 _CARRIED = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
 
 
-def calibration_to_ros(c: Calibration, stamp_ns: int, epoch: int = 0, scale: float = 0.0) -> CalibrationMsg:
+def calibration_to_ros(c: Calibration, stamp_ns: int) -> CalibrationMsg:
     return CalibrationMsg(
         header=header(stamp_ns),
-        epoch=epoch,
         user=c.user,
         calibrated=c.calibrated,
         posture=c.posture,
@@ -377,7 +364,6 @@ def calibration_to_ros(c: Calibration, stamp_ns: int, epoch: int = 0, scale: flo
         floor_height=c.floor_height,
         arm_span=c.arm_span,
         forward_yaw=c.forward_yaw,
-        scale=scale,
         roles=list(ROLES[:3]),
         offsets=[pose_to_ros(getattr(c, name)) for name in _CARRIED],
     )

@@ -11,6 +11,8 @@ from typing import Any
 
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
+from mm_ros.io.files import read_yaml
+from mm_ros.renamed import refuse_renamed_in
 from mm_ros.ros.process import PARENT
 from mm_ros.ros.several import side_by_side
 from mm_ros.share import share_folder
@@ -120,6 +122,8 @@ def check(given: dict[str, str]) -> None:
         if given[name] and not Path(given[name]).exists():
             hint = " Make one with `mm_ros import PATH… -o DB`." if name == "database" else ""
             raise MmRosError(f"{name}:={given[name]} does not exist.{hint}")
+    if given["config"]:
+        refuse_renamed_in(read_yaml(Path(given["config"])))
 
 
 def _parameters(given: dict[str, str]) -> list[Any]:

@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, Spec
+from mm_ros.renamed import refuse_renamed
 
 _HUGE = 1e9
 
@@ -41,6 +42,9 @@ class LiveSettings:
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
+        for name, given in node._parameter_overrides.items():
+            refuse_renamed(node.get_name(), name, given.value)
+        self._node_name = node.get_name()
         self._types = tuple(types)
         self._on_change = on_change
         self._owner: dict[str, int] = {}
@@ -76,6 +80,7 @@ class LiveSettings:
         for p in parameters:
             if p.name not in self._owner:
                 continue  # use_sim_time, qos overrides: not ours
+            refuse_renamed(self._node_name, p.name, p.value)
             i = self._owner[p.name]
             spec = self._types[i].specs()[p.name]
             if not spec.live:

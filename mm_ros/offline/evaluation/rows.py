@@ -32,7 +32,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
     Row("hmd_forward", "facing = headset forward", (("orientation", "predictor", "hmd_forward"),)),
     Row("drag", "no matching: a standing pose dragged along with IK", (("post", "foot_lock", False),), drag=True),
     Row("no_foot_lock", "matching without foot lock", (("post", "foot_lock", False),)),
-    Row("brute", "search by brute force; must equal ours", (("matcher", "engine", "brute"),)),
+    Row("brute", "search by brute force; must equal ours", (("matcher", "search_structure", "brute"),)),
     Row("learned", "networks instead of the database", (("matcher", "engine", "learned"),), asked_only=True),
 )
 GROUND_TRUTH, DATABASE = "ground_truth", "database"
