@@ -254,6 +254,15 @@ def test_angles_move_smoothly_with_the_pose() -> None:
         last = out.angles
 
 
+def test_only_moving_joints_need_an_axis() -> None:
+    """A common CAD exporter writes <axis xyz="0 0 0"/> for fixed joints."""
+    text = hanging_robot()
+    ends = f'<parent link="{parse_urdf(text).base}"/><child link="lamp"/>'
+    lamp = f'<link name="lamp"/><joint name="lamp" type="fixed">{ends}<axis xyz="0 0 0"/></joint>'
+    robot = parse_urdf(text.replace("</robot>", lamp + "</robot>"))
+    assert robot.joint("lamp").kind == "fixed"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -20,6 +20,7 @@ from mm_ros.core.skeleton import HIPS, MIRROR, Skeleton
 from mm_ros.core.types import F64
 
 Array = Any
+MOST_FRAMES = 600_000  # of one resampled clip: 2.8 hours at 60 Hz. More is a wrong frame rate, and fills the memory.
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,12 @@ def sample_times(frames: int, rate: float, new_rate: float) -> F64:
         raise MmRosError(
             f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz"
         )
-    count = math.floor((frames - 1) * new_rate / rate + 1e-6) + 1
+    count = math.floor(min((frames - 1) * new_rate / rate, 2.0 * MOST_FRAMES) + 1e-6) + 1
+    if count > MOST_FRAMES:
+        raise MmRosError(
+            f"resample: {frames} frames at {rate:g} Hz last {frames / rate:.0f} s; expected at most "
+            f"{MOST_FRAMES / new_rate:.0f} s ({MOST_FRAMES} frames at {new_rate:g} Hz). Is the rate right?"
+        )
     return np.asarray(np.minimum(np.arange(count) * (rate / new_rate), frames - 1))
 
 

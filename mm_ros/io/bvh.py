@@ -2,7 +2,8 @@
 
 Nothing is judged here but the file itself; what it means is found out by `io/importing`. Position channels replace the
 joint's offset (so a root whose OFFSET repeats frame 0 stands where frame 0 says); a joint whose position channels hover
-about zero although its offset does not adds them to the offset.
+about zero although its offset does not adds them to the offset; a joint whose position channels are in the axes of the
+room, as some exporters write them for the head, is put there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.io.bvh_kernels import END, SHORT_OR_LONG, nodes_global, parse_numbers
+from mm_ros.io.bvh_kernels import ADDS_TO_OFFSET, END, IN_ROOM, SHORT_OR_LONG, nodes_global, parse_numbers
 from mm_ros.io.files import write_whole
 
 F64 = NDArray[np.float64]
@@ -26,7 +27,9 @@ I64 = NDArray[np.int64]
 
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
-_COMMON_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300)
+_LOOKED_AT = 100  # frames that decide what position channels mean
+# The commoner ones first: the first one that a rounded frame time allows is taken.
+USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,11 @@ class Bvh:
         return np.concatenate([self.offsets, self.end_offsets])
 
     @cached_property
-    def added_to_offset(self) -> NDArray[np.bool_]:
-        """Joints whose position channels count from the offset; see the module's first lines."""
-        out = np.zeros(len(self.names), np.bool_)
+    def position_meanings(self) -> NDArray[np.int8]:
+        """What each joint's position channels mean; see the module's first lines."""
+        out = np.zeros(len(self.names), np.int8)
         at = 0
+        few = self.motion[:: max(len(self) // _LOOKED_AT, 1)]
         for j, codes in enumerate(self.channels):
             columns = [at + i for i, c in enumerate(codes) if c < 3]
             axes = [c for c in codes if c < 3]
@@ -73,16 +77,32 @@ class Bvh:
                 continue
             given = np.median(self.motion[:, columns], axis=0)
             away = float(np.linalg.norm(self.offsets[j][axes]))
-            out[j] = away > 1e-6 and float(np.linalg.norm(given)) < 0.2 * away
+            if away > 1e-6 and float(np.linalg.norm(given)) < 0.2 * away:
+                out[j] = ADDS_TO_OFFSET
+            elif sorted(axes) == [0, 1, 2] and self._in_room(j, few, few[:, np.array(columns)[np.argsort(axes)]], out):
+                out[j] = IN_ROOM
         return out
+
+    def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
+        """Are the positions far longer than the bone, but a bone's length away from the parent's place in the room?"""
+        away = float(np.linalg.norm(self.offsets[joint]))
+        length = float(np.median(np.linalg.norm(given, axis=1)))
+        varies = float(np.ptp(given, axis=0).max()) > 0.3 * length
+        if length <= 2.5 * away or (away < 1e-6 and not varies):
+            return False
+        parents, _ = self._globals(motion, meanings)
+        from_parent = float(np.mean(np.linalg.norm(given - parents[:, self.parents[joint]], axis=1)))
+        return from_parent < 0.5 * length and (away < 1e-6 or 0.3 < from_parent / away < 3)
 
     def globals(self, motion: F64 | None = None) -> tuple[F64, F64]:
         """Positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes and units."""
-        motion = self.motion if motion is None else motion
+        return self._globals(self.motion if motion is None else motion, self.position_meanings)
+
+    def _globals(self, motion: F64, meanings: NDArray[np.int8]) -> tuple[F64, F64]:
         codes = np.array([c for row in self.channels for c in row], np.int64)
         counts = np.array([len(row) for row in self.channels], np.int64)
         return nodes_global(  # type: ignore[no-any-return]
-            motion, codes, counts, self.node_parents, self.node_offsets, self.added_to_offset
+            motion, codes, counts, self.node_parents, self.node_offsets, meanings
         )
 
     def zero_pose(self) -> F64:
@@ -94,14 +114,28 @@ class Bvh:
 
 
 def rate_of(frame_time: float, text: str = "") -> float:
-    """Frames a second; a common rate where the text's last digit allows it ('0.033' may be 30, '.0083333' is 120)."""
-    digits = len(text.partition(".")[2]) if re.fullmatch(r"\d*\.\d+", text) else 7
-    slack = 0.5 * 10.0**-digits * 1.0001 + 1e-9
-    for rate in _COMMON_RATES:
-        if abs(1 / rate - frame_time) <= slack:
-            return float(rate)
+    """Frames a second.
+
+    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). Otherwise a usual rate
+    whose period rounds to the text is taken ('0.033' is 30 Hz, '.0083333' is 120 Hz), or one whose digits were cut off
+    ('0.0166' is 60 Hz).
+    """
+    allowed = usual_rates(frame_time, text)
+    if allowed:
+        return allowed[0]
+    frame_time = max(frame_time, 1e-9)  # of less, the reciprocal may be infinite
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
+
+
+def usual_rates(frame_time: float, text: str = "") -> list[float]:
+    """The usual rates whose periods could have been written as this text, the most likely one first."""
+    digits = len(text.partition(".")[2]) if re.fullmatch(r"\d*\.\d+", text) else 7
+    slack = 0.5 * 10.0**-digits * 1.0001 + 1e-9
+    allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
+    if not allowed:
+        allowed = [float(rate) for rate in USUAL_RATES if 0 < 1 / rate - frame_time < 2 * slack]
+    return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)  # stable: exact ones first
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:

@@ -10,6 +10,7 @@ import numpy as np
 from mm_ros.core.jit import njit
 
 END, SHORT_OR_LONG, NOT_A_NUMBER = 0, 1, 2
+REPLACES_OFFSET, ADDS_TO_OFFSET, IN_ROOM = 0, 1, 2  # what a joint's position channels mean
 _POWERS = 10.0 ** np.arange(23)  # exact in binary: a division by one of them rounds correctly
 
 
@@ -94,7 +95,7 @@ def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
 
 
 @njit
-def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: Any, added: Any) -> Any:
+def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: Any, meanings: Any) -> Any:
     """Channels → positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes."""
     frames, nodes, joints = len(motion), len(parents), len(counts)
     positions = np.empty((frames, nodes, 3))
@@ -105,9 +106,10 @@ def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: An
             x, y, z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
             qw, qx, qy, qz = 1.0, 0.0, 0.0, 0.0
             if j < joints:
-                base_x = x if added[j] else 0.0
-                base_y = y if added[j] else 0.0
-                base_z = z if added[j] else 0.0
+                added = meanings[j] == ADDS_TO_OFFSET
+                base_x = x if added else 0.0
+                base_y = y if added else 0.0
+                base_z = z if added else 0.0
                 for _k in range(counts[j]):
                     v = motion[f, at]
                     code = codes[at]
@@ -131,7 +133,8 @@ def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: An
             if p >= 0:
                 pw, px, py, pz = rotations[f, p, 0], rotations[f, p, 1], rotations[f, p, 2], rotations[f, p, 3]
                 tx, ty, tz = 2 * (py * z - pz * y), 2 * (pz * x - px * z), 2 * (px * y - py * x)
-                x, y, z = (
+                in_room = j < joints and meanings[j] == IN_ROOM
+                x, y, z = (x, y, z) if in_room else (
                     positions[f, p, 0] + x + pw * tx + py * tz - pz * ty,
                     positions[f, p, 1] + y + pw * ty + pz * tx - px * tz,
                     positions[f, p, 2] + z + pw * tz + px * ty - py * tx,

@@ -15,6 +15,7 @@ from mm_ros.core.errors import MmRosError
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 SPAWN = multiprocessing.get_context("spawn")
+_KILLED = "a helper process was killed (is there memory enough?); fewer --jobs need less"
 
 
 @contextmanager
@@ -30,16 +31,41 @@ def deaf_to_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def mapped(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, chunk: int = 1) -> Iterator[Out]:
+def mapped(
+    function: Callable[[Item], Out], items: Sequence[Item], jobs: int, chunk: int = 1,
+    lost: Callable[[Item], Out] | None = None,
+) -> Iterator[Out]:  # fmt: skip
     """In order, over `jobs` processes; with one job or one item right here.
 
     Spawned, not forked: a fork would copy the locks of numba's, onnxruntime's and the caller's threads. An executor,
-    not multiprocessing.Pool: that waits without end for the result of a process that was killed.
+    not multiprocessing.Pool: that waits without end for the result of a process that was killed. When a process is
+    killed, `lost` makes the result of the item that kills it; without it, that is an error.
     """
     if jobs <= 1 or len(items) <= 1:
         yield from map(function, items)
         return
-    with _dead_is_said(), ProcessPoolExecutor(min(jobs, len(items)), mp_context=SPAWN) as pool:
+    done = 0
+    while done < len(items):
+        try:
+            for out in _pooled(function, items[done:], jobs, chunk):
+                done += 1
+                yield out
+        except BrokenProcessPool:
+            if lost is None:
+                raise MmRosError(_KILLED) from None
+            # It was one of those that were being worked on: once more, one after the other in a single process.
+            try:
+                for out in _pooled(function, items[done : done + (jobs + 1) * chunk], 1, 1):
+                    done += 1
+                    yield out
+            except BrokenProcessPool:
+                out = lost(items[done])
+                done += 1
+                yield out
+
+
+def _pooled(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, chunk: int) -> Iterator[Out]:
+    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=SPAWN) as pool:
         with deaf_to_ctrl_c():
             results = pool.map(function, items, chunksize=chunk)
         try:
@@ -52,13 +78,8 @@ def mapped(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, ch
 
 def in_its_own(function: Callable[[Item], Out], item: Item) -> Out:
     """In a new process that ends with it: what it takes of memory is its own."""
-    with _dead_is_said(), ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
-        return pool.submit(function, item).result()
-
-
-@contextmanager
-def _dead_is_said() -> Iterator[None]:
     try:
-        yield
+        with ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
+            return pool.submit(function, item).result()
     except BrokenProcessPool:
-        raise MmRosError("a helper process was killed (is there memory enough?); fewer --jobs need less") from None
+        raise MmRosError(_KILLED) from None

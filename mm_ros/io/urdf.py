@@ -26,13 +26,18 @@ def read_urdf(path: str | Path) -> Robot:
     path = Path(path)
     if not path.is_file():
         raise MmRosError(f"{path}: there is no such file")
-    return parse_urdf(path.read_text(encoding="utf-8"), str(path))
+    try:
+        return parse_urdf(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise MmRosError(f"{path}: is not UTF-8 text (byte {error.start})") from error
 
 
 def parse_urdf(text: str, source: str = "URDF") -> Robot:
     try:
         root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError) as error:  # ValueError: a text that declares an unknown encoding
         raise MmRosError(f"{source}: not XML: {error}") from None
     if root.tag != "robot":
         raise MmRosError(f"{source}: expected <robot>, came <{root.tag}>")
@@ -69,16 +74,17 @@ def _joint(e: ElementTree.Element, source: str) -> RobotJoint:
     origin, axis, limit = e.find("origin"), e.find("axis"), e.find("limit")
     xyz = _numbers(origin, "xyz", where) if origin is not None else np.zeros(3)
     rpy = _numbers(origin, "rpy", where) if origin is not None else np.zeros(3)
-    along = _numbers(axis, "xyz", where) if axis is not None else np.array([1.0, 0.0, 0.0])
+    # Only moving joints need an axis: CAD exporters write "0 0 0" for fixed ones.
+    along = _numbers(axis, "xyz", where) if axis is not None and kind in MOVING else np.array([1.0, 0.0, 0.0])
     length = float(np.linalg.norm(along))
-    if length < 1e-9:
+    if not 1e-9 < length < math.inf:
         raise MmRosError(f"{where}: its axis has no length")
     lower, upper = -math.inf, math.inf
     if kind == "revolute":
         if limit is None:
             raise MmRosError(f"{where} is revolute and lacks its <limit>")
         lower, upper = _number(limit, "lower", where), _number(limit, "upper", where)
-        if lower > upper:
+        if not lower <= upper:  # also NaN
             raise MmRosError(f"{where}: lower limit {lower} is above the upper {upper}")
     # Sliding, planar and floating joints stay where they are.
     return RobotJoint(

@@ -6,32 +6,50 @@ Evidence is pooled over the files of one actor (equal skeleton): a short clip ma
 from __future__ import annotations
 
 import hashlib
+import itertools
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
-from mm_ros.io.bvh import Bvh
+from mm_ros.core.skeleton import NAMES
+from mm_ros.io.bvh import Bvh, usual_rates
+from mm_ros.io.bvh_kernels import IN_ROOM
 from mm_ros.io.importing.canonical import ActorModel, make_model, posed, t_likeness
-from mm_ros.io.importing.evidence import AXES, Evidence, mean_rotations, room_from_axis, unit
+from mm_ros.io.importing.evidence import AXES, Evidence, mean_rotations, on_fours, room_from_axis, unit
 from mm_ros.io.importing.mapping import JointMap
 from mm_ros.io.importing.options import Overrides
-from mm_ros.io.importing.rate import judge
+from mm_ros.io.importing.rate import Rhythm, contradiction, judge, misfit
 
 Array = Any
 T_LIKE_DEG = 38.0
 
-# unit → metres, in the order in which they are believed when two fit
+LEG_M = (0.34, 1.15)  # bones from hip to ankle, of people of 0.9 to 2.2 m
+ADULT_LEG_M = (0.70, 1.0)
+USUAL_LEG_M = 0.85
+CLEARLY = 2.0  # a unit that is cheaper by so much than the next one is no doubt
+
+LEVELLED_DEG = 15.0  # a head that is levelled by more may be a head that is put on in another way
+MOSTLY = 0.6  # share of the frames on all fours that no person reaches
+
+
+class Unit(NamedTuple):
+    name: str
+    metres: float
+    cost: float  # how seldom motion files come in it
+
+
+CMU_UNIT = "inch / 0.45 (CMU)"
 UNITS = (
-    ("m", 1.0), ("cm", 0.01), ("inch / 0.45 (CMU)", 0.0254 / 0.45), ("mm", 0.001),
-    ("inch", 0.0254), ("dm", 0.1), ("foot", 0.3048),
+    Unit("m", 1.0, 0.0), Unit("cm", 0.01, 0.0), Unit(CMU_UNIT, 0.0254 / 0.45, 4.0), Unit("mm", 0.001, 1.0),
+    Unit("inch", 0.0254, 2.5), Unit("dm", 0.1, 4.5), Unit("foot", 0.3048, 3.0),
 )  # fmt: skip
-LEG_M = (0.70, 1.0)
-WIDE_LEG_M = (0.55, 1.15)
 
 
 @dataclass(frozen=True)
@@ -40,6 +58,7 @@ class Assumption:
     value: str
     why: str
     doubtful: bool = False
+    warning: bool = False  # worth to be printed again at the end: the result is probably wrong
 
 
 @dataclass
@@ -67,9 +86,14 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
             "joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts)
         )
     ]
+    in_room = [bvh.names[j] for j in np.flatnonzero(bvh.position_meanings == IN_ROOM)]
+    if in_room:
+        why = "far longer than their bones, and near their parents in the room"
+        notes.append(Assumption("positions", f"of {', '.join(in_room)} in the axes of the room", why, True))
     axis = _up(evidence, given, notes)
     joints = _sides(joints, evidence, given, notes)
-    scale = _unit(bvh, evidence, given, notes)
+    scale = _unit(bvh, joints, evidence, given, notes)
+    _species(bvh, joints, evidence, given, notes)
     local_offsets = np.median([e.local_offsets for e in evidence], axis=0)
     reference, rotations = _reference(bvh, joints, evidence, local_offsets, axis, given, notes)
     drops = [(e.stance_drop, e.stance_frames) for e in evidence if e.stance_frames > 10]
@@ -77,7 +101,8 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
     if reference != "mean posture":
         rotations = _level_head(rotations, joints, evidence, notes)
     model = make_model(bvh, joints, room_from_axis(axis), scale, local_offsets, rotations, reference, drop)
-    factor = _rate(bvh, joints, evidence, given, notes)
+    factor = _rate(bvh, joints, evidence, given, notes, model.skeleton.leg_length)
+    _proportions(model, notes)
     return Actor("", joints, model, notes, factor)
 
 
@@ -116,12 +141,16 @@ def _known_lie(bvh: Bvh, joints: JointMap) -> float:
     return KNOWN_LIES.get((joints.family.split(" ")[0], subject), 1.0)
 
 
-def _rate(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> float:
+def _rate(
+    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption], leg: float
+) -> float:
     if given.rate is not None:
         notes.append(Assumption("rate", f"{given.rate:g} Hz", "given"))
         return 1.0
     known = _known_lie(bvh, joints)
-    factor, why, doubtful = judge([e.rhythm for e in evidence], float(np.median([e.rate for e in evidence])))
+    rhythms = [e.rhythm for e in evidence]
+    size = 1.0 if ADULT_LEG_M[0] <= leg <= ADULT_LEG_M[1] else leg / USUAL_LEG_M
+    factor, why, doubtful = judge(rhythms, float(np.median([e.rate for e in evidence])), size)
     if factor == 1 and known != 1 and not any(e.rhythm.falls or e.rhythm.walk_ratios for e in evidence):
         factor, why = known, "this subject is known for it; everything is too fast"
     rates = sorted({e.rate for e in evidence})
@@ -130,8 +159,16 @@ def _rate(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides
         true = " and ".join(f"{r / factor:g}" for r in rates)
         notes.append(Assumption("rate", f"{true} Hz", f"the header says {stated}, but {why} at that rate", True))
     else:
+        better = contradiction(rhythms, rates[0], _others(bvh, rates), size)
+        if better is not None:
+            why, doubtful = f"'{bvh.frame_time_text}' may also mean {better:g} Hz, which fits better: {why}", True
         notes.append(Assumption("rate", f"{stated} Hz", why, doubtful))
     return factor
+
+
+def _others(bvh: Bvh, rates: list[float]) -> list[float]:
+    """Other usual rates that the frame time could mean; none where the files of the actor differ."""
+    return [r for r in usual_rates(bvh.frame_time, bvh.frame_time_text) if r != rates[0]] if len(rates) == 1 else []
 
 
 def _sides(joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> JointMap:
@@ -156,27 +193,119 @@ def swap_sides(joints: JointMap) -> JointMap:
     return JointMap(joints.family, nodes, joints.doubts)
 
 
-def _unit(bvh: Bvh, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> float:
+def _unit(
+    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
+) -> float:
     leg = float(np.median([e.leg for e in evidence]))
     if given.unit_to_m is not None:
         notes.append(
             Assumption("unit", f"{given.unit_to_m:g} m", f"given; the leg is {leg * given.unit_to_m:.2f} m long")
         )
         return given.unit_to_m
-    if not leg > 0:
+    if not (leg > 0 and np.isfinite(leg)):
         raise MmRosError(f"{bvh.path}: the legs have no length; expected bones from hip to ankle")
-    for low, high in (LEG_M, WIDE_LEG_M):
-        for name, metres in UNITS:
-            if low <= leg * metres <= high:
-                notes.append(
-                    Assumption(
-                        "unit", f"{name} ({metres:g} m)", f"the leg is then {leg * metres:.2f} m long", low != LEG_M[0]
-                    )
-                )
-                return metres
-    metres = 0.85 / leg
-    notes.append(Assumption("unit", f"{metres:.4g} m", f"no usual unit fits a leg of {leg:.4g}; taken as 0.85 m", True))
-    return metres
+    trunk = float(np.median([e.trunk for e in evidence])) / leg
+    rhythms = [e.rhythm for e in evidence]
+    fitting = sorted(
+        (_unit_cost(u, leg * u.metres, trunk, joints.family, rhythms), u)
+        for u in UNITS
+        if LEG_M[0] <= leg * u.metres <= LEG_M[1]
+    )
+    if not fitting:
+        metres = USUAL_LEG_M / leg
+        why = f"no usual unit fits a leg of {leg:.4g}; taken as {USUAL_LEG_M:g} m"
+        notes.append(Assumption("unit", f"{metres:.4g} m", why, True))
+        return metres
+    cost, best = fitting[0]
+    others = [u for c, u in fitting[1:] if c < cost + CLEARLY]
+    length = leg * best.metres
+    why = f"the leg is then {length:.2f} m long"
+    for u in others:
+        why += f"; with {u.name} it would be {leg * u.metres:.2f} m"
+    unusual = not ADULT_LEG_M[0] <= length <= ADULT_LEG_M[1]
+    notes.append(Assumption("unit", f"{best.name} ({best.metres:g} m)", why, unusual or bool(others)))
+    return best.metres
+
+
+def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhythm]) -> float:
+    """Negative log likelihood, about: how usual the unit is, legs of that length, the trunk over them, and physics.
+
+    What falls or walks is judged at the header's rate, or at half or twice of it.
+    """
+    cost = 0.0 if u.name == CMU_UNIT and family.startswith("CMU") else u.cost
+    if leg < ADULT_LEG_M[0]:
+        cost += 1 + 3 * math.log(ADULT_LEG_M[0] / leg)
+    elif leg > ADULT_LEG_M[1]:
+        cost += 1 + 15 * math.log(leg / ADULT_LEG_M[1])
+    if trunk > 0:
+        # the trunk of a child is long for its legs: 1.05 at 0.4 m, 0.8 at 0.8 m
+        cost += math.log(trunk / (0.78 * (0.82 / leg) ** 0.35)) ** 2 / (2 * 0.25**2)
+    factors = np.array([0.5, 1.0, 2.0])
+    return cost + float((misfit(rhythms, factors, leg / USUAL_LEG_M) + np.array([2.5, 0.0, 2.5])).min())
+
+
+def _species(
+    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
+) -> None:
+    """Four-legged animals have all that a person's skeleton has, often under the same names."""
+    share = float(np.average([e.on_fours for e in evidence], weights=[e.frames for e in evidence]))
+    ratio = float(np.median([e.arm for e in evidence]) / max(np.median([e.leg for e in evidence]), 1e-12))
+    words = animal_words(bvh.names)
+    signs = [f"on all fours in {share:.0%} of the frames"] if share > MOSTLY / 2 else []
+    if ratio > 0.85:
+        signs.append(f"arms {ratio:.2f} times as long as the legs")
+    if words:
+        signs.append(f"joints {', '.join(words[:5])}")
+    standing = bool(on_fours(bvh.zero_pose()[None], joints.nodes)[0])
+    if share > MOSTLY and (ratio > 0.85 or words or standing) and not given.joints:
+        raise MmRosError(
+            f"{bvh.path}: this is no person but an animal on four legs ({'; '.join(signs)}). Only people can be "
+            "imported; a joint map (--map) overrides this"
+        )
+    if share > MOSTLY / 2 or words:
+        notes.append(Assumption("species", "a person", "; ".join(signs) + ": is it an animal?", True, True))
+
+
+_ANIMAL = r"tail|paw|hoof|hooves|fetlock|pastern|hock|stifle|withers|croup|snout|muzzle|wing|claw"
+
+
+def animal_words(names: Sequence[str]) -> list[str]:
+    """Joints with a word that no person's skeleton has. ('ponytail' and 'detail' are words of their own.)"""
+    apart = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", n).lower() for n in names]
+    return [n for n, low in zip(names, apart, strict=True) if re.search(rf"(?<![a-z])(?:{_ANIMAL})s?(?![a-z])", low)]
+
+
+# Of a canonical skeleton at rest: what is measured, over the leg's length, from … to (children to tall people).
+PROPORTIONS = (
+    ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
+    ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),
+    ("left over right arm", 0.85, 1.18), ("foot", 0.05, 0.5),
+)  # fmt: skip
+
+
+def _proportions(model: ActorModel, notes: list[Assumption]) -> None:
+    p = model.skeleton.rest_positions().astype(np.float64)
+
+    def bone(a: str, b: str) -> float:
+        return float(np.linalg.norm(p[NAMES.index(a)] - p[NAMES.index(b)]))
+
+    def limb(side: str, *joints: str) -> float:
+        return sum(bone(f"{side}_{a}", f"{side}_{b}") for a, b in itertools.pairwise(joints))
+
+    legs, arms = ([limb(s, *j) for s in ("left", "right")]
+                  for j in (("upper_leg", "lower_leg", "foot"), ("upper_arm", "lower_arm", "hand")))  # fmt: skip
+    leg = float(np.mean(legs))
+    thigh, shin = bone("left_upper_leg", "left_lower_leg"), bone("left_lower_leg", "left_foot")
+    came = (
+        p[NAMES.index("head"), 2] / leg, float(np.mean(arms)) / leg, bone("left_upper_arm", "right_upper_arm") / leg,
+        bone("left_upper_leg", "right_upper_leg") / leg, shin / max(thigh, 1e-9), legs[0] / max(legs[1], 1e-9),
+        arms[0] / max(arms[1], 1e-9), bone("left_foot", "left_toes") / leg,
+    )  # fmt: skip
+    for (what, low, high), value in zip(PROPORTIONS, came, strict=True):
+        if not low <= value <= high:
+            scale = "" if "over" in what else f" ({value * leg:.2f} m)"
+            why = f"{what}{scale}; people have {low:g} to {high:g}, legs of {leg:.2f} m"
+            notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
 
 
 def _reference(
@@ -228,7 +357,9 @@ def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: lis
     pitch = float(np.arctan2(up[0], up[2]))
     if abs(pitch) < np.radians(3) or abs(pitch) > np.radians(50):
         return g
-    notes.append(Assumption("head", f"levelled by {np.degrees(pitch):+.0f}°", f"mean of {count} upright frames"))
+    degrees = float(np.degrees(pitch))
+    why = f"mean of {count} upright frames"
+    notes.append(Assumption("head", f"levelled by {degrees:+.0f}°", why, abs(degrees) > LEVELLED_DEG))
     out = g.copy()
     out[head] = rot.multiply(np.array([np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]), g[head])
     return out

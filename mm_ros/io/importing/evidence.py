@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,9 @@ class Evidence:
     local_offsets: Array = field(repr=False, default=None)  # (N, 3) of each node in its parent's axes
     stance_drop: float = float("nan")  # ankle above toe joint in stance
     stance_frames: int = 0
+    trunk: float = float("nan")  # from the hips to the head
+    arm: float = float("nan")  # bones from shoulder to wrist
+    on_fours: float = 0.0  # share of the frames
     rhythm: Rhythm = field(default_factory=lambda: Rhythm((), ()))
 
 
@@ -68,19 +72,36 @@ def sampled(frames: int, most: int = _SAMPLES) -> Array:
     return np.unique(np.linspace(0, frames - 1, min(frames, most)).astype(np.int64))
 
 
-def leg_length(positions: Array, nodes: dict[str, int]) -> float:
-    bones = [
-        (f"{s}_{a}", f"{s}_{b}")
-        for s in ("left", "right")
-        for a, b in (("upper_leg", "lower_leg"), ("lower_leg", "foot"))
-    ]
+def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
+    """Mean of both sides."""
+    bones = [(f"{s}_{a}", f"{s}_{b}") for s in ("left", "right") for a, b in itertools.pairwise(joints)]
     return float(
         sum(np.median(np.linalg.norm(positions[:, nodes[b]] - positions[:, nodes[a]], axis=1)) for a, b in bones) / 2
     )
 
 
-def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0) -> Evidence:
-    """`up`: index into AXES where it is given; else by the head and the feet."""
+def on_fours(p: Array, nodes: dict[str, int]) -> Array:
+    """(F,) frames in which the trunk lies across the legs, and the hands are below it as the feet are.
+
+    Needs neither the up axis nor the unit.
+    """
+
+    def middle(name: str) -> Array:
+        return (p[:, nodes[f"left_{name}"]] + p[:, nodes[f"right_{name}"]]) / 2
+
+    hips, shoulders = middle("upper_leg"), middle("upper_arm")
+    legs = middle("foot") - hips
+    down, length = unit(legs), np.linalg.norm(legs, axis=-1)
+    trunk = shoulders - hips
+    across = (unit(trunk) * down).sum(-1) > -0.5
+    hands_down = ((middle("hand") - shoulders) * down).sum(-1) > 0.5 * length
+    ahead = ((middle("hand") - middle("foot")) * unit(trunk)).sum(-1) > 0.5 * np.linalg.norm(trunk, axis=-1)
+    return across & hands_down & ahead
+
+
+def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0, rate: float = 0.0) -> Evidence:
+    """`up`: index into AXES where it is given; else by the head and the feet. `rate` 0: the header's."""
+    rate = rate or bvh.rate
     nodes = joints.nodes
     at = sampled(len(bvh) - skip) + skip
     p, q = bvh.globals(bvh.motion[at])
@@ -91,7 +112,11 @@ def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0) -> Evidenc
     w = room_from_axis(axis)
     room = rot.rotate(np.broadcast_to(w, (*p.shape[:-1], 4)), p)
     side, side_frames = _sides(room, nodes)
-    out = Evidence(len(bvh) - skip, bvh.rate, leg_length(p, nodes), votes, side, side_frames, 0)
+    leg = limb_length(p, nodes, "upper_leg", "lower_leg", "foot")
+    out = Evidence(len(bvh) - skip, rate, leg, votes, side, side_frames, 0)
+    out.arm = limb_length(p, nodes, "upper_arm", "lower_arm", "hand")
+    out.trunk = float(np.median(np.linalg.norm(p[:, nodes["head"]] - p[:, nodes["hips"]], axis=1)))
+    out.on_fours = float(on_fours(p, nodes).mean())
     out.local_offsets = _local_offsets(bvh, p, q)
     turned = rot.multiply(np.broadcast_to(w, q.shape), q)
     out.posture, out.upright_frames = _posture(room, turned, nodes, out.leg, side < 0)
@@ -156,9 +181,9 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
     nodes = joints.nodes
     if len(bvh) - skip < 10:
         return
-    step = max(1, round(bvh.rate / 60))
+    step = max(1, round(out.rate / 60))
     p, _ = bvh.globals(bvh.motion[skip::step])
-    rate = bvh.rate / step
+    rate = out.rate / step
 
     def joint(name: str) -> Array:
         return rot.rotate(np.broadcast_to(w, (len(p), 4)), p[:, nodes[name]])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
-from mm_ros.io.bvh import read_bvh
+from mm_ros.io.bvh import Bvh, read_bvh
 from mm_ros.io.data import is_archive, unpacked
 from mm_ros.io.importing.canonical import ActorModel
 from mm_ros.io.importing.convert import Task, convert, subject_of
@@ -17,7 +17,8 @@ from mm_ros.io.importing.defects import motion_hash, start_to_skip
 from mm_ros.io.importing.doctor import Actor, Assumption, actor_key, examine
 from mm_ros.io.importing.evidence import AXES, Evidence, gather
 from mm_ros.io.importing.mapping import JointMap, map_joints
-from mm_ros.io.importing.options import ImportOptions
+from mm_ros.io.importing.options import ImportOptions, Overrides
+from mm_ros.io.importing.rate import FASTEST, SLOWEST, estimate, guesses
 from mm_ros.io.processes import mapped
 
 Progress = Callable[[str, int, int], None]  # what, done, of
@@ -76,6 +77,7 @@ class _Seen:
     first: int = 0
     motion: str = ""
     refused: str = ""
+    notes: tuple[Assumption, ...] = ()
 
 
 def load_clips(
@@ -93,7 +95,7 @@ def import_files(
     jobs = options.jobs if len(files) >= 2 * CHUNK else 1
     tell = progress or (lambda what, done, of: None)
     seen: list[_Seen] = []
-    for i, found in enumerate(mapped(_look, [(f, options) for f in files], jobs, CHUNK)):
+    for i, found in enumerate(mapped(_look, [(f, options) for f in files], jobs, CHUNK, _look_lost)):
         if found.refused and options.strict:
             raise MmRosError(found.refused)
         seen.append(found)
@@ -105,14 +107,15 @@ def import_files(
     tasks = [_task(s, actors[s.key], order.index(s.key), options) for s in good]
     out = Import([], list(actors.values()))
     notes = {s.path: FileNotes(s.path, s.key, s.frames, refused=s.refused) for s in seen}
-    for i, (s, task, done) in enumerate(zip(good, tasks, mapped(_convert, tasks, jobs, CHUNK), strict=True)):
+    converted = mapped(_convert, tasks, jobs, CHUNK, _convert_lost)
+    for i, (s, task, done) in enumerate(zip(good, tasks, converted, strict=True)):
         clips, remarks, refused = done
         if refused and options.strict:
             raise MmRosError(refused)
         out.clips += clips
         notes[s.path] = replace(
             notes[s.path], rate=task.rate, seconds=sum(c.seconds for c in clips), clips=tuple(c.name for c in clips),
-            notes=tuple(remarks), refused=refused,
+            notes=(*s.notes, *remarks), refused=refused,
         )  # fmt: skip
         tell("converting", i + 1, len(good))
     out.files = list(notes.values())
@@ -151,12 +154,35 @@ def _look(item: tuple[str, ImportOptions]) -> _Seen:
         out.first = given.skip_start if given.skip_start is not None else start_to_skip(bvh)
         if len(bvh) - out.first - (given.skip_end or 0) < 2:
             raise MmRosError(f"{path}: has {len(bvh)} frame(s); expected motion, of 2 frames at least")
-        out.evidence = gather(bvh, out.joints, AXES.index(given.up) if given.up else None, out.first)
+        out.evidence, out.notes = _gathered(bvh, out.joints, given, out.first)
         out.key = actor_key(bvh, given.subject or subject_of(path))
         out.motion = motion_hash(bvh)
     except MmRosError as error:
         out.refused = str(error)
     return out
+
+
+def _look_lost(item: tuple[str, ImportOptions]) -> _Seen:
+    return _Seen(item[0], refused=f"{item[0]}: the process that read it was killed (is there memory enough?)")
+
+
+def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple[Evidence, tuple[Assumption, ...]]:
+    """At the header's rate; where that cannot be, at one that falls and steps fit."""
+    up = AXES.index(given.up) if given.up else None
+    if SLOWEST <= bvh.rate <= FASTEST:
+        return gather(bvh, joints, up, first), ()
+    if given.rate is not None:
+        return gather(bvh, joints, up, first, given.rate), ()
+    tried = 60.0
+    found = estimate([gather(bvh, joints, up, first, tried).rhythm], tried, guesses(bvh.frame_time))
+    absurd = f"'Frame Time: {bvh.frame_time_text or bvh.frame_time}' means {bvh.rate:.4g} frames a second"
+    if found is None:
+        raise MmRosError(
+            f"{bvh.path}: {absurd}; expected {SLOWEST:g} to {FASTEST:g}, and no falls or even steps are there by which "
+            "to estimate it. Set it with --true-rate"
+        )
+    rate, why = found
+    return gather(bvh, joints, up, first, rate), (Assumption("rate", f"{rate:g} Hz", f"{absurd}; {why}", True),)
 
 
 def _refuse_twins(seen: list[_Seen], options: ImportOptions) -> None:
@@ -213,6 +239,10 @@ def _convert(task: Task) -> tuple[list[Clip], list[Assumption], str]:
     except MmRosError as error:
         return [], [], str(error)
     return clips, notes, ""
+
+
+def _convert_lost(task: Task) -> tuple[list[Clip], list[Assumption], str]:
+    return [], [], f"{task.path}: the process that converted it was killed (is there memory enough?)"
 
 
 def _unique_names(clips: list[Clip]) -> list[Clip]:

@@ -10,7 +10,7 @@ import numpy as np
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import NAMES
 from mm_ros.io.bvh import Bvh
-from mm_ros.io.importing.names import REQUIRED, SIDES, by_family, part_of, side_of, without_prefix
+from mm_ros.io.importing.names import REQUIRED, SIDES, by_family, is_weak, part_of, side_of, without_prefix
 from mm_ros.io.importing.topology import by_shape
 
 
@@ -73,7 +73,7 @@ def _from_user(bvh: Bvh, given: Mapping[str, str]) -> dict[str, int]:
 def _by_words(bvh: Bvh) -> dict[str, int]:
     nodes: dict[str, int] = {}
     names = without_prefix(bvh.names)
-    for i, name in enumerate(names):
+    for i, name in sorted(enumerate(names), key=lambda row: is_weak(row[1])):  # stable
         side, part = side_of(name), part_of(name)
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)

@@ -114,18 +114,23 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
 _WORDS = (
     ("toes", r"toe|ball"),
     ("foot", r"foot|ankle"),
-    ("lower_leg", r"lowerleg|lowleg|calf|shin|knee|leg2|lowerlimb|loleg"),
+    ("lower_leg", r"lowerleg|lowleg|calf|shin|knee|leg2|lowerlimb|loleg|tibia"),
     ("upper_leg", r"upperleg|upleg|thigh|femur|hip(?!s)|leg1"),
     ("lower_arm", r"forearm|lowerarm|lowarm|elbow|radius|loarm|arm2"),
     ("hand", r"hand(?!index|thumb|middle|ring|pinky)|wrist"),
-    ("upper_arm", r"upperarm|uparm|humerus|arm1|arm"),
+    ("upper_arm", r"upperarm|uparm|humerus|arm1|shldr|arm"),
     ("shoulder", r"clavicle|collar|shoulder|scapula"),
     ("lower_leg", r"leg"),
 )
 
 
+_PART = "|".join(pattern for _, pattern in _WORDS)
+# Two joints of one chain may both have a word of a part: the femur is the upper leg, the hip joint above it is not.
+_WEAK = re.compile(r"hip(?!s)")
+
+
 def side_of(name: str) -> str:
-    """'left', 'right' or '' from a name such as LeftArm, arm_l, L_Arm, Arm.R, rArm."""
+    """'left', 'right' or '' from a name such as LeftArm, arm_l, L_Arm, Arm.R, rArm, rhumerus."""
     bare = re.split(r"[:|]", name)[-1]
     low = bare.lower()
     for side in SIDES:
@@ -133,7 +138,13 @@ def side_of(name: str) -> str:
             return side
     found = re.search(r"(?:^|[\s_.-])([LRlr])(?:$|[\s_.-])", bare) or re.match(r"([lr])(?=[A-Z])", bare)
     found = found or re.search(r"(?<=[a-z0-9])([LR])$", bare) or re.match(r"([LR])(?=[A-Z][a-z])", bare)
+    found = found or re.match(rf"([lr])(?:{_PART})", low)
     return {"l": "left", "r": "right"}[found.group(1).lower()] if found else ""
+
+
+def is_weak(name: str) -> bool:
+    """The word that names the part gives way to a clearer one."""
+    return bool(_WEAK.search(plain(name)))
 
 
 def part_of(name: str) -> str:

@@ -11,12 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mm_ros.io.bvh import USUAL_RATES
+
 Array = Any
+SLOWEST, FASTEST = 5.0, 1000.0  # Hz; beyond these a frame time is none
 GRAVITY = 9.81
 WALK_RATIO = 0.38  # m/Hz, step length over cadence of a person who walks as they like
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # header over truth
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # how strong evidence has to be against the header
 _USUAL = (24.0, 250.0)  # Hz at which people record
+_LEAST = 3  # falls or walks that are evidence
+_CLEARLY = 0.5  # difference of two misfits
 _FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28  # of the logarithms, person to person
 
 
@@ -74,26 +79,74 @@ def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float
     return out
 
 
-def judge(rhythms: list[Rhythm], header_rate: float) -> tuple[float, str, bool]:
+def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple[float, str, bool]:
     """Header over truth, the reason, whether it is doubtful."""
-    falls = np.array([f for r in rhythms for f in r.falls])
-    walks = np.array([w for r in rhythms for w in r.walk_ratios])
     true = header_rate / np.array(FACTORS)
     cost = np.array(_DOUBT) + np.where((true < _USUAL[0]) | (true > _USUAL[1]), 4.0, 0.0) * (np.array(FACTORS) != 1)
-    reasons = []
-    if len(falls) >= 3:
-        fall = float(np.median(falls))
-        reasons.append(f"falls at {fall:.1f} m/s²")
-        weight = min(len(falls) / 4, 1.0)
-        cost = cost + weight * (np.log(fall / GRAVITY) - 2 * np.log(FACTORS)) ** 2 / (2 * _FALL_SPREAD**2)
-    if len(walks) >= 3:
-        ratio = float(np.median(walks))
-        reasons.append(f"step length over cadence {ratio:.2f} m/Hz")
-        weight = min(len(walks) / 6, 1.0)
-        cost = cost + weight * (np.log(WALK_RATIO / ratio) - np.log(FACTORS)) ** 2 / (2 * _WALK_SPREAD**2)
+    reasons = _reasons(rhythms)
     if not reasons:
         return 1.0, "the header's; nobody falls or walks evenly, by which to check it", False
+    cost = cost + misfit(rhythms, np.array(FACTORS), size)
     order = np.argsort(cost)
     best = FACTORS[int(order[0])]
     close = bool(cost[order[1]] - cost[order[0]] < 1.0)
     return best, "; ".join(reasons), best != 1.0 or close
+
+
+def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size: float = 1.0) -> float | None:
+    """The rate among `others` that falls and steps fit clearly better than `rate`, at which `rhythms` were taken."""
+    if not others or not _reasons(rhythms):
+        return None
+    cost = misfit(rhythms, rate / np.array([rate, *others]), size)
+    best = int(np.argmin(cost))
+    return others[best - 1] if cost[0] - cost[best] > _CLEARLY else None
+
+
+def guesses(frame_time: float) -> list[float]:
+    """Rates to try for a frame time that cannot be: a rate or milliseconds were written, or else the usual rates."""
+    written = [frame_time, 1000 / frame_time]
+    usual = [60.0, 120.0, 30.0, 100.0, 240.0, 90.0, 50.0, 25.0]
+    near = [float(u) for w in written for u in USUAL_RATES if abs(w / u - 1) < 0.01]
+    return list(dict.fromkeys([*near, *usual]))
+
+
+def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
+    """The candidate that falls and steps fit best, and why; `rhythms` were taken at `rate`. None without evidence."""
+    reasons = _reasons(rhythms, 1)  # little is better than nothing: the estimate is doubted anyway
+    if not reasons:
+        return None
+    cost = misfit(rhythms, rate / np.array(candidates), least=1)
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # rates that differ little fit equally well: the commonest
+    return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
+
+
+def _pooled(rhythms: list[Rhythm], least: int) -> tuple[Array, Array]:
+    """Falls and walks; fewer than `least` of a kind say nothing."""
+    falls = np.array([f for r in rhythms for f in r.falls])
+    walks = np.array([w for r in rhythms for w in r.walk_ratios])
+    return (falls if len(falls) >= least else falls[:0]), (walks if len(walks) >= least else walks[:0])
+
+
+def _reasons(rhythms: list[Rhythm], least: int = _LEAST) -> list[str]:
+    falls, walks = _pooled(rhythms, least)
+    out = [f"falls at {np.median(falls):.1f} m/s²"] if len(falls) else []
+    return out + ([f"step length over cadence {np.median(walks):.2f} m/Hz"] if len(walks) else [])
+
+
+def misfit(rhythms: list[Rhythm], factors: Array, size: float = 1.0, least: int = _LEAST) -> Array:
+    """How badly falls and steps fit, for each header over truth; `size`: true leg length over the assumed one.
+
+    A body of another size falls as fast in metres; its step length over cadence goes with its size to the power 1.25
+    (children of five: 0.19 m/Hz).
+    """
+    falls, walks = _pooled(rhythms, least)
+    cost = np.zeros(len(factors))
+    if len(falls):
+        weight = min(len(falls) / 4, 1.0)
+        off = np.log(np.median(falls) * size / GRAVITY) - 2 * np.log(factors)
+        cost = cost + weight * off**2 / (2 * _FALL_SPREAD**2)
+    if len(walks):
+        weight = min(len(walks) / 6, 1.0)
+        off = np.log(WALK_RATIO * size**0.25 / np.median(walks)) - np.log(factors)
+        cost = cost + weight * off**2 / (2 * _WALK_SPREAD**2)
+    return cost

@@ -31,10 +31,14 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
     out = {"hips": legs[0]}
     for side, leg, arm in (("left", legs[1], arms[1]), ("right", legs[2], arms[2])):
         legs_, arms_ = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
-        if len(legs_) < 3 or len(arms_) < 3:
+        if len(legs_) == 2:  # an ankle that is the end of the shin
+            legs_ = _with_end(bvh, leg, legs_)
+        first = 1 if len(arms_) >= 4 or (len(arms_) == 3 and _begins_with_collar(bvh, arm)) else 0
+        if len(arms_) - first == 2:  # a wrist that is the end of the forearm
+            arms_ = _with_end(bvh, arm, arms_)
+        if len(legs_) < 3 or len(arms_) - first < 3:
             return {}
         out |= {f"{side}_{n}": j for n, j in zip(("upper_leg", "lower_leg", "foot", "toes"), legs_, strict=False)}
-        first = 1 if len(arms_) >= 4 else 0  # four and more: the first is the collar bone
         out |= {f"{side}_{n}": j for n, j in zip(("upper_arm", "lower_arm", "hand"), arms_[first:], strict=False)}
         if first:
             out[f"{side}_shoulder"] = arms_[0]
@@ -73,6 +77,22 @@ def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, li
                 if abs(la - lb).max() <= 0.15 * max(la.max(), 1e-9):
                     out.append((node, a, b))
     return out
+
+
+def _with_end(bvh: Bvh, chain: list[int], joints: list[int]) -> list[int]:
+    """The end site of the chain, where it is away from the last joint, counts as a joint."""
+    end = chain[-1]
+    away = end >= len(bvh.names) and float(np.linalg.norm(bvh.node_offsets[end])) > 1e-6
+    return [*joints, end] if away else joints
+
+
+def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
+    """Three joints and an end: collar, upper arm, forearm, where the last bone is an arm's and the first is short."""
+    joints = _with_end(bvh, chain, _without_stubs(bvh, chain))
+    if len(joints) < 4:
+        return False
+    first, second, third = (float(np.linalg.norm(bvh.node_offsets[j])) for j in joints[1:4])
+    return first < 0.75 * second and third > 0.6 * second
 
 
 def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
