@@ -117,6 +117,7 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
             told.append(result["degrees"])
 
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, log_to_driver=False)
     try:
         run = partial(_trial, motions=motions, held=held, options=options)

@@ -1,0 +1,13 @@
+"""onnxruntime without its telemetry. Every other module takes `ort` from here (an import contract checks that).
+
+Since 1.31 the Linux wheel sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The environment
+variable must be set before the library is loaded; the call alone comes after the library's first event.
+"""
+
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+import onnxruntime as ort
+
+ort.disable_telemetry_events()
