@@ -25,6 +25,7 @@ _COMMANDS = Path(__file__).parent / "commands"
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
     "doctor": (),
+    "setup": (),
     "import": (),
     "info": (),
     "synth": ("motion", "session"),

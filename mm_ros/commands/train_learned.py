@@ -8,6 +8,7 @@ from typing import Any
 
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 
 HELP = "train the networks that replace a database (Learned Motion Matching), and say how well they do"
 
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
     if missing:
-        raise MmRosError(f"training needs {' and '.join(missing)}: pip install 'mm_ros[train]'")
+        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
     from mm_ros.io.database import read_database
     from mm_ros.io.default_database import default_database_path
     from mm_ros.offline.learned.networks import Sizes

@@ -9,6 +9,7 @@ from typing import Any
 
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 
 FIGURES = ("mean", "median", "p95", "root_mean", "rate_mean")
 HELP = "train the network that tells where the body faces, and say how well it does on people it never saw"
@@ -83,7 +84,7 @@ def _check_output(args: argparse.Namespace) -> None:
 def _need_torch() -> None:
     missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
     if missing:
-        raise MmRosError(f"training needs {' and '.join(missing)}: pip install 'mm_ros[train]'")
+        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
 
 
 def _clips(args: argparse.Namespace) -> tuple[list[Any], str]:

@@ -6,6 +6,8 @@ variable must be set before the library is loaded; the call alone comes after th
 
 import os
 
+__all__ = ["ort"]
+
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import onnxruntime as ort
