@@ -1,7 +1,7 @@
 """onnxruntime without its telemetry. Every other module takes `ort` from here (an import contract checks that).
 
-Since 1.31 the Linux wheel sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The environment
-variable must be set before the library is loaded; the call alone comes after the library's first event.
+The Linux wheel (seen with 1.31.1) sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The
+environment variable must be set before the library is loaded; the call alone comes after the library's first event.
 """
 
 import os
