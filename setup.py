@@ -38,7 +38,7 @@ class BuildWithMessages(build):
 _KEPT = re.compile(
     r"lib/(lib[^/]+\.so|mm_ros/\w+)"
     r"|share/ament_index/resource_index/(packages|rosidl_interfaces|package_run_dependencies)/\w+"
-    r"|share/(mm_ros|tf2_msgs)/(package\.xml|(msg|launch|config|rviz)/.+)"
+    r"|share/(mm_ros|tf2_msgs)/(package\.xml|pyproject\.toml|(msg|launch|config|rviz)/.+)"
 )
 
 

@@ -16,7 +16,6 @@ import argparse
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -26,6 +25,8 @@ SOURCE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(SOURCE))
 
 from build_support.messages import BuildError, check_tools  # noqa: E402
+from mm_ros.core.errors import MmRosError  # noqa: E402
+from mm_ros.extras import resolved  # noqa: E402
 
 
 def read_pyproject(python: Path) -> dict:
@@ -42,21 +43,12 @@ def read_pyproject(python: Path) -> dict:
 
 def requirements(pyproject: dict, extras: list[str]) -> list[str]:
     """What mm_ros needs to be built and run, and the extras; `mm_ros[a,b]` inside an extra is resolved."""
-    known = pyproject["project"]["optional-dependencies"]
-    lines = [*pyproject["build-system"]["requires"], *pyproject["project"]["dependencies"]]
-    todo = list(extras)
-    seen = set()
-    while todo:
-        extra = todo.pop(0)
-        if extra in seen:
-            continue
-        seen.add(extra)
-        if extra not in known:
-            raise SystemExit(f"extra '{extra}' does not exist. Extras: {', '.join(known)}")
-        for line in known[extra]:
-            own = re.fullmatch(r"mm_ros\[([\w,\s-]+)\]", line)
-            todo.extend(own.group(1).replace(" ", "").split(",")) if own else lines.append(line)
-    return lines
+    project = pyproject["project"]
+    try:
+        optional = resolved(project["optional-dependencies"], extras)
+    except MmRosError as error:
+        raise BuildError(error) from None
+    return [*pyproject["build-system"]["requires"], *project["dependencies"], *optional]
 
 
 def digest(*parts: object) -> str:
@@ -132,7 +124,7 @@ def complete(venv: Path, extras: list[str], optional: list[str]) -> None:
         pip_install(python, lines)
         stamps.set(name, digest(*lines))
 
-    for line in (line for extra in optional for line in pyproject["project"]["optional-dependencies"][extra]):
+    for line in resolved(pyproject["project"]["optional-dependencies"], optional):
         if not stamps.has(f"optional-{digest(line)}", line):
             try:
                 pip_install(python, [line])

@@ -21,7 +21,7 @@ def start(context):
             "replay.launch.py needs session:=FOLDER, a rosbag2 made by `mm_ros record` or `mm_ros session`"
         )
     command = [sys.executable, "-m", "mm_ros", "replay", session, "--clock", "--avatar", given["avatar"]]
-    command += ["--rate", context.launch_configurations["rate"]]
+    command += ["--speed", context.launch_configurations["rate"]]
     command += ["--wait-for", "3"]  # orientation_predictor, trajectory_predictor, pose_postprocessor
     command += ["--loop"] if context.launch_configurations["loop"] == "true" else []
     player = ExecuteProcess(cmd=command, output="screen", name="mm_ros_replay")

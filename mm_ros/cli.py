@@ -25,6 +25,7 @@ _COMMANDS = Path(__file__).parent / "commands"
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
     "doctor": (),
+    "setup": (),
     "import": (),
     "info": (),
     "synth": ("motion", "session"),
@@ -48,6 +49,16 @@ GROUP_HELP = {
     "session": "turn motion capture or a table of poses into a session (rosbag2)",
     "train": "train a network and write it as ONNX",
     "bench": "measure against named peers",
+}
+
+
+RENAMED = {
+    ("replay", "--rate"): "--speed",
+    ("evaluate", "--camera"): "--simulated-camera",
+    ("synth session", "--camera"): "--simulated-camera",
+    ("session from-bvh", "--camera"): "--simulated-camera",
+    ("view", "--avatars"): "--show",
+    ("bench all", "--only"): "--benches",
 }
 
 
@@ -123,12 +134,17 @@ def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
         prog=" ".join(["mm_ros", *words]),
         description=module.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # `--only` must not mean `--only-ours` in one verb and a word in another
     )
     module.add_arguments(parser)
     return parser, module
 
 
 def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
+    for word in argv:
+        name = word.partition("=")[0]
+        if (" ".join(words), name) in RENAMED:
+            raise MmRosError(f"{name} is now called {RENAMED[' '.join(words), name]}")
     parser, module = verb_parser(*words)
     args = parser.parse_args(argv)
     with stdout_kept_for(getattr(args, "json", None)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from toys import toy_database
 
 from mm_ros.cli import main
@@ -39,5 +40,6 @@ def test_wandering_alone_needs_no_users(tmp_path, capsys):
 
 
 def test_an_effort_below_nothing_is_refused(capsys):
-    assert main(["bench", "engines", "--growth", "-1"]) != 0
-    assert "--growth: expected 0 or more, came -1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["bench", "engines", "--growth", "-1"])
+    assert "argument --growth: expected a number, 0.001 to 1000, came '-1'" in capsys.readouterr().err

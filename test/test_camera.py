@@ -10,7 +10,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.io.blazepose import load_networks
 from mm_ros.io.pictures import pictures, read_picture
 
-cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed: pip install 'mm_ros[webcam]'")
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed: mm_ros setup webcam")
 RATE = 10.0
 
 
@@ -63,7 +63,7 @@ def test_a_webcam_that_is_not_there_is_refused_at_once():
 def node(tmp_path: Path, camera: str, **parameters):
     pytest.importorskip("rclpy", reason="rclpy is not installed")
     pytest.importorskip("mm_ros.msg", reason="the messages are not built")
-    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: pip install 'mm_ros[pose]'")
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: mm_ros setup pose")
     try:
         load_networks()
     except MmRosError as error:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from toys import toy_database, wish
 
-torch = pytest.importorskip("torch", reason="training needs torch: pip install 'mm_ros[train]'")
-onnx = pytest.importorskip("onnx", reason="training needs onnx: pip install 'mm_ros[train]'")
+torch = pytest.importorskip("torch", reason="training needs torch: mm_ros setup train")
+onnx = pytest.importorskip("onnx", reason="training needs onnx: mm_ros setup train")
 
 from mm_ros.core import pose_code as pc
 from mm_ros.core import rotations as rot

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from orientation_toys import degrees_apart, everyone, walker
 
-torch = pytest.importorskip("torch", reason="training needs torch: pip install 'mm_ros[train]'")
+torch = pytest.importorskip("torch", reason="training needs torch: mm_ros setup train")
 
 from mm_ros.cli import main
 from mm_ros.commands import train_orientation
@@ -285,4 +285,4 @@ def test_tuning_without_ray_says_what_to_install(few, tmp_path, capsys, monkeypa
 
     monkeypatch.setattr(tune, "find_spec", lambda name: None)
     assert main(["train", "orientation", "--data", str(few), "-o", str(tmp_path / "x.onnx"), "--tune", "2"]) == 2
-    assert "pip install 'mm_ros[tune]'" in capsys.readouterr().err
+    assert "mm_ros setup tune" in capsys.readouterr().err

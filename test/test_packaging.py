@@ -176,7 +176,7 @@ def copy(tmp_path: Path) -> Path:
 def tool(name: str) -> list[str]:
     path = Path(sys.executable).parent / name
     if not path.is_file():
-        pytest.skip(f"{name} is not installed: pip install 'mm_ros[lint]'")
+        pytest.skip(f"{name} is not installed: mm_ros setup lint")
     return [str(path)]
 
 
@@ -187,6 +187,7 @@ BREACHES = {
     "trackers ask rclpy": ("trackers/__init__.py", "import rclpy", "below ros, nobody knows ROS"),
     "ros asks nodes": ("ros/__init__.py", "import mm_ros.nodes", "The arrows point one way"),
     "a node draws": ("nodes/__init__.py", "import matplotlib", "torch and matplotlib only in offline"),
+    "a second way to onnxruntime": ("nodes/__init__.py", "import onnxruntime", "onnxruntime only by io.onnx_runtime"),
     "offline asks ros": ("offline/__init__.py", "import mm_ros.ros", "offline runs without ROS"),
 }
 

@@ -174,7 +174,7 @@ def test_messages_go_from_one_process_to_another(installed: Installed) -> None:
 def workspace(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     colcon = Path(sys.prefix) / "bin" / "colcon"
     if not colcon.is_file():
-        pytest.skip("colcon is not installed: pip install 'mm_ros[colcon]'")
+        pytest.skip("colcon is not installed: mm_ros setup colcon")
     if not (Path(sys.prefix) / "share" / "ament_cmake_core").is_dir():
         pytest.skip("the venv does not hold the wheels to build messages with: make venv")
     folder = tmp_path_factory.mktemp("workspace")
@@ -192,6 +192,12 @@ def test_sourced_workspace_gives_the_installed_ones(workspace: Path) -> None:
     code = "import mm_ros.msg, mm_ros.core; print(mm_ros.msg.__file__, mm_ros.core.__file__)"
     out = run("bash", "-c", f"source install/setup.bash && cd / && {sys.executable} -c '{code}'", cwd=workspace)
     assert all(word.startswith(str(workspace / "install")) for word in out.split()), out
+
+
+def test_setup_resolves_extras_from_a_wheel_and_from_a_workspace(installed: Installed, workspace: Path) -> None:
+    assert "pyopenxr==" in installed.python("-m", "mm_ros", "setup", "openxr", "--dry-run")
+    call = f"source install/setup.bash && cd / && {sys.executable} -m mm_ros setup openxr --dry-run"
+    assert "pyopenxr==" in run("bash", "-c", call, cwd=workspace)
 
 
 def hashes(share: Path) -> dict[str, str]:

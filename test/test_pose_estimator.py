@@ -189,7 +189,7 @@ def people() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def estimator() -> BlazePose:
-    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: pip install 'mm_ros[pose]'")
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: mm_ros setup pose")
     try:
         out = BlazePose(load_networks())
     except MmRosError as error:

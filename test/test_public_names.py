@@ -84,7 +84,7 @@ def test_every_third_party_import_is_declared() -> None:
     declared |= {name.lower() for name in re.findall(r'"([A-Za-z][\w-]*)(?:\[[\w,]+\])?[<>=~"]', text)}
     for path in PACKAGE.rglob("*.py"):
         for top in third_party(path):
-            if ROS_MESSAGES.fullmatch(top) or top in FROM_ROS or top == "rclpy":
+            if ROS_MESSAGES.fullmatch(top) or top in FROM_ROS or top in ("rclpy", "pip", "tomllib"):
                 continue
             name = DISTRIBUTION.get(top, top).lower()
             assert name in declared, f"{path} imports {top}; pyproject.toml knows no {name}"

@@ -267,7 +267,7 @@ def test_openxr_without_pyopenxr_is_a_sentence(monkeypatch):
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MmRosError, match="pip install pyopenxr"):
+    with pytest.raises(MmRosError, match="mm_ros setup openxr"):
         OpenXrSource().open()
 
 

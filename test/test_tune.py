@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-pytest.importorskip("torch", reason="training needs torch: pip install 'mm_ros[train]'")
+pytest.importorskip("torch", reason="training needs torch: mm_ros setup train")
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.offline.orientation.tune import patiently

@@ -53,15 +53,16 @@ def test_every_option_is_a_parameter_of_its_node():
     from mm_ros import graph
 
     args = parsed("--trackers", "mocap", "--path", "x", "--seed", "1", "--place", "0,1", "--database", "d",
-                  "--urdf", "u", "--urdf-t-pose", "t", "--world-frame", "w")  # fmt: skip
+                  "--urdf", "u", "--urdf-t-pose", "t=1", "--world-frame", "w")  # fmt: skip
     for node in graph.NODES:
         known = {name for kind in node.settings_types() for name in kind.specs()}
         assert {p.name for p in up.overrides(node.name, args)} <= known
 
 
 def test_a_place_that_is_none():
-    with pytest.raises(MmRosError, match="expected x,y"):
-        up.overrides("tracker_bridge", parsed("--place", "here"))
+    for text in ("here", "1", "1,2,3", "nan,0"):
+        with pytest.raises(MmRosError, match="expected x,y"):
+            up.overrides("tracker_bridge", parsed("--place", text))
 
 
 @pytest.mark.parametrize("name", ["ü x", "9lives", "a//b"])
@@ -139,5 +140,9 @@ def test_a_parameter_that_is_none_is_a_sentence(pair, said):
 
 
 def test_no_avatars_are_not_one():
-    with pytest.raises(MmRosError, match="1 to 64"):
-        up.run(parsed("--avatars", "0"))
+    from mm_ros.ros.several import side_by_side
+
+    with pytest.raises(SystemExit):
+        parsed("--avatars", "0")
+    with pytest.raises(MmRosError, match="1 to 64"):  # as a launch argument
+        side_by_side("avatar", 0, 0)

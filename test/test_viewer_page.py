@@ -46,7 +46,7 @@ class Page:
     def __init__(self, folder, browser):
         self.port, self._browser = free_port(), browser
         self._log = (folder / "log").open("ab")
-        words = [["up", "--avatar", AVATAR], ["view", "--port", str(self.port), "--avatars", f"{AVATAR},{OTHER}"]]
+        words = [["up", "--avatar", AVATAR], ["view", "--port", str(self.port), "--show", f"{AVATAR},{OTHER}"]]
         self._running = [
             subprocess.Popen([sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log) for w in words
         ]

@@ -33,7 +33,7 @@ HELP = "all benches, one after the other, each as it is by default"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros bench all --json bench.json"
-    parser.add_argument("--only", default="", help="comma-separated benches instead of all, e.g. search,graph")
+    parser.add_argument("--benches", default="", metavar="NAMES", help="only these, with commas: search,graph")
     parser.add_argument("--quick", action="store_true", help="each as short as it can be: does it run? (some minutes)")
     parser.add_argument("--compare", type=Path, metavar="OLD", help="JSON of an earlier run: the ratio of each figure")
     add_json(parser)
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     known = [name for name in available()["bench"] if name != "all"]
-    wanted = [name for name in args.only.split(",") if name] or known
+    wanted = [name for name in args.benches.split(",") if name] or known
     for name in wanted:
         if name not in known:
             raise MmRosError(f"bench '{name}' does not exist. Benches: {', '.join(known)}")

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import add_database, add_learned_model, add_number
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -33,17 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("paths", nargs="*", type=Path, help="BVH files, folders, archives; sessions: the users")
-    parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
-    parser.add_argument("--model", default="", help="learned engine of that database (default: the procedural one's)")
-    parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
+    add_database(parser)
+    add_learned_model(parser)
+    add_number(parser, "--position-accuracy", default=0.1, help="α (default: %(default)s)")
     parser.add_argument("--effects", action="store_true", help="also vary search interval and inertialization")
-    parser.add_argument("--minutes", type=float, default=0.0, help="also wander for so long, clean and with noise")
-    parser.add_argument(
-        "--growth", type=float, nargs="?", default=0.0, const=GROWTH_EFFORT, metavar="EFFORT",
+    add_number(parser, "--minutes", default=0.0, help="also wander for so long, clean and with noise")
+    add_number(
+        parser, "--growth", nargs="?", default=0.0, const=GROWTH_EFFORT,
         help="train small and large networks on a quarter and on all of the clips, each with so much of the usual "
         f"effort (default {GROWTH_EFFORT:g}); says first how long that takes here",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the simulated trackers (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="of the simulated trackers (default: %(default)s)")
     add_json(parser)
 
 
@@ -52,9 +53,6 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.io.default_database import default_database_path
     from mm_ros.offline import engines_bench as bench
 
-    for name in ("growth", "minutes"):
-        if not getattr(args, name) >= 0:
-            raise MmRosError(f"--{name}: expected 0 or more, came {getattr(args, name):g}")
     if not args.paths and args.growth <= 0 and args.minutes <= 0:
         raise MmRosError("bench engines needs users (BVH files, folders, archives, sessions), --minutes or --growth")
     tell = Progress()

@@ -2,7 +2,7 @@
 
 import argparse
 
-from mm_ros.commands.arguments import picture_file, seconds
+from mm_ros.commands.arguments import add_number, picture_file
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "measure the graph: latency from a tracker's stamp to /tf, losses, CPU, memory; beside bare transport"
@@ -12,14 +12,14 @@ MODES = ("processes", "composed")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--seconds", type=seconds, default=30.0, help="of each round (default 30)")
-    parser.add_argument("--rounds", type=int, default=5, help="medians of so many (default 5)")
-    parser.add_argument("--rates", type=int, nargs="*", default=[72, 90, 120], help="Hz (default 72 90 120)")
+    add_number(parser, "--seconds", default=30.0, help="length of each round (default 30)")
+    add_number(parser, "--rounds", default=5, help="medians of so many (default 5)")
+    add_number(parser, "--rates", nargs="*", default=[72, 90, 120], help="of the trackers (default 72 90 120)")
     parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="a process a node, or one")
-    parser.add_argument("--avatars", type=int, nargs="*", default=[1, 2, 4], help="side by side, each a process")
+    add_number(parser, "--avatars", nargs="*", default=[1, 2, 4], help="so many side by side, each a process")
     parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw latencies and what avatars cost")
-    parser.add_argument(
-        "--hour", type=float, default=0.0, metavar="RATE",
+    add_number(
+        parser, "--hour", default=0.0,
         help="instead: an hour of a session on simulated time, so many times faster than life; memory and latency",
     )
     add_json(parser)
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from mm_ros.nodes.graph_bench import Plan, run_bench
 
-    plan = Plan(args.seconds, max(args.rounds, 1), args.rates, args.modes, args.avatars)
+    plan = Plan(args.seconds, args.rounds, [round(rate) for rate in args.rates], args.modes, args.avatars)
     result = run_bench(plan, lambda text: print(text, flush=True))
     print(f"{result['cpus']} CPUs, load {result['load_1_min']:.1f} before and {result['load_1_min_end']:.1f} after")
     write_json(args.json, result)

@@ -6,6 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from mm_ros.commands.arguments import add_motion, add_number
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "the tables of Ponton 2022 and Karst 2023 on the motion that is there"
@@ -13,9 +14,9 @@ HELP = "the tables of Ponton 2022 and Karst 2023 on the motion that is there"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros bench paper --data cmu/69 --test cmu/16 cmu/35 --json paper.json"
-    parser.add_argument("--data", nargs="+", type=Path, help="BVH that becomes the database (default: CMU subject 69)")
-    parser.add_argument("--test", nargs="+", type=Path, help="BVH of other people (default: CMU 16 and 136, some)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
+    add_motion(parser, "--data", "BVH that becomes the database (default: CMU subject 69)")
+    add_motion(parser, "--test", "BVH of other people (default: CMU 16 and 136, some)")
+    add_number(parser, "--jobs", default=2, help="processes (default: %(default)s)")
     add_json(parser)
 
 

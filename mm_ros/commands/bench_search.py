@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import Any
 
-from mm_ros.commands.arguments import picture_file
+from mm_ros.commands.arguments import add_number, picture_file
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.commands.progress import Progress
 
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream", choices=("stick10", "clip10", "stick1"), default="stick10", help="the recorded queries"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="turns that all contenders take (default 5)")
+    add_number(parser, "--rounds", default=5, help="turns that all contenders take (default 5)")
     parser.add_argument("--only-ours", action="store_true", help="leave the libraries out")
     parser.add_argument("--no-growth", action="store_true", help="leave out 16 thousand to a million rows")
     parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw recall over time, and growth")
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress(args.quiet)
     say = (lambda text: None) if args.quiet else print
     result = run_bench(
-        args.sizes, max(args.rounds, 1), not args.only_ours, not args.no_growth, args.stream, progress, say
+        args.sizes, args.rounds, not args.only_ours, not args.no_growth, args.stream, progress, say
     )
     progress.end()
     for size in args.sizes:

@@ -1,8 +1,8 @@
 """`mm_ros bench thesis`."""
 
 import argparse
-from pathlib import Path
 
+from mm_ros.commands.arguments import add_motion
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "the thesis' figures: root error by the size of the database, poses used by the position accuracy"
@@ -11,8 +11,8 @@ USERS = ("09", "35", "82", "83", "91", "127", "143")  # not in the database; the
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros bench thesis --data cmu/69 cmu/16 --test cmu/35 --json thesis.json"
-    parser.add_argument("--data", nargs="+", type=Path, help="BVH that becomes the database (default: CMU locomotion)")
-    parser.add_argument("--test", nargs="+", type=Path, help="BVH of other people (default: five minutes of seven)")
+    add_motion(parser, "--data", "BVH that becomes the database (default: CMU locomotion)")
+    add_motion(parser, "--test", "BVH of other people (default: five minutes of seven)")
     add_json(parser)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.commands.arguments import seconds
+from mm_ros.commands.arguments import add_number
 from mm_ros.commands.output import add_json, table, write_json
 
 HELP = "what gate, bridge and replay cost, and how well they keep time"
@@ -28,7 +28,7 @@ EXAMPLE = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--seconds", type=seconds, default=20.0, help="of bridge and replay (default: %(default)s)")
+    add_number(parser, "--seconds", default=20.0, help="length of bridge and replay (default: %(default)s)")
     parser.add_argument("--recordings", type=Path, help="folder of tables (.csv) to send through the gate")
     add_json(parser)
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+from mm_ros.commands.arguments import add_number
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "measure what the viewer costs the graph: latency with and without it, a browser connected"
@@ -11,9 +12,9 @@ MODES = ("processes", "composed")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each round (default 20)")
-    parser.add_argument("--rounds", type=int, default=5, help="medians of so many pairs (default 5)")
-    parser.add_argument("--rate", type=int, default=90, help="of the trackers, Hz (default 90)")
+    add_number(parser, "--seconds", default=20.0, help="length of each round (default 20)")
+    add_number(parser, "--rounds", default=5, help="medians of so many pairs (default 5)")
+    add_number(parser, "--rate", default=90.0, help="of the trackers (default 90)")
     parser.add_argument("--mode", choices=MODES, default="processes", help="a process a node (default), or one")
     add_json(parser)
 
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mm_ros.nodes.viewer_bench import run_bench
 
-    result = run_bench(args.mode, args.rate, args.seconds, max(args.rounds, 1), lambda text: print(text, flush=True))
+    result = run_bench(args.mode, round(args.rate), args.seconds, args.rounds, lambda text: print(text, flush=True))
     for name in ("without", "with"):
         m = result[name]
         late = "  ".join(f"{k} {v:6.2f}" for k, v in m["latency_ms"].items())

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from mm_ros.commands.arguments import avatar, seconds
+from mm_ros.commands.arguments import add_number, avatar
 from mm_ros.core.errors import MmRosError
 
 HELP = "measure the user who wears the headset: stand straight for three seconds"
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the bridge (%(default)s)")
-    parser.add_argument("--in", dest="delay", type=seconds, default=3.0, metavar="S", help="count down so long first")
-    parser.add_argument("--timeout", type=seconds, default=10.0, help="how long to look for the bridge, s")
+    add_number(parser, "--in", dest="delay", default=3.0, help="count down so long first")
+    add_number(parser, "--timeout", default=10.0, help="how long to look for the bridge")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros import ending
-from mm_ros.commands.arguments import port, seconds
+from mm_ros.commands.arguments import add_database, add_number, add_output, port
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -32,13 +32,13 @@ FIRST_POSE_S = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--seconds", type=seconds, default=0.0, help="stop after this time (default: at Ctrl-C)")
+    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: at Ctrl-C)")
     parser.add_argument("--headless", action="store_true", help="no page: a film and a picture instead")
     parser.add_argument("--session", type=Path, help="a recorded session instead of the synthetic user")
-    parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
-    parser.add_argument("--port", type=port, default=8080, help="of the page (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the synthetic user (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("demo"), help="film and picture: OUTPUT.gif, OUTPUT.png")
+    add_database(parser)
+    parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="of the synthetic user (default: %(default)s)")
+    add_output(parser, "film and picture: PATH.gif, PATH.png", default=Path("demo"))
     add_json(parser)
 
 
@@ -78,7 +78,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
-    graph += ["--database", args.database] if args.database else []
+    graph += ["--database", str(args.database)] if args.database else []
     graph += ["--trackers", "none"] if args.session else []
     print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
     processes.start(*graph)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mm_ros.commands.output import add_json, write_json
+from mm_ros.extras import setup_command
 
 HELP = "is this machine ready? What is there, what is missing, what to do"
 
@@ -171,7 +172,7 @@ def check_launch() -> tuple[str, str, str]:
 def check_viewer() -> tuple[str, str, str]:
     if _has("viser"):
         return OK, f"viser {importlib.metadata.version('viser')}", ""
-    return LACKS, "viser is not installed: no page in the browser", f"{_pip()} install 'viser>=1.0'"
+    return LACKS, "viser is not installed: no page in the browser", setup_command("viewer")
 
 
 def check_openxr() -> tuple[str, str, str]:
@@ -179,7 +180,7 @@ def check_openxr() -> tuple[str, str, str]:
         return (
             LACKS,
             "pyopenxr is not installed",
-            f"only for a headset: {_pip()} install 'pyopenxr==1.1.6501'",
+            f"only for a headset: {setup_command('openxr')}",
         )
     manifest = active_openxr_runtime()
     if manifest is None:
@@ -218,7 +219,7 @@ def active_openxr_runtime() -> Path | None:
 
 def check_steamvr() -> tuple[str, str, str]:
     if not _has("openvr"):
-        return LACKS, "openvr is not installed", f"only for SteamVR's trackers: {_pip()} install openvr"
+        return LACKS, "openvr is not installed", f"only for SteamVR's trackers: {setup_command('steamvr')}"
     paths = (
         Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "openvr" / "openvrpaths.vrpath"
     )
@@ -267,7 +268,7 @@ def check_model() -> tuple[str, str, str]:
 def check_training() -> tuple[str, str, str]:
     if _has("torch"):
         return OK, f"torch {importlib.metadata.version('torch')}", ""
-    return LACKS, "torch is not installed", "only for `mm_ros train`: pip install 'mm_ros[train]'"
+    return LACKS, "torch is not installed", f"only for `mm_ros train`: {setup_command('train')}"
 
 
 CHECKS: dict[str, Callable[[], tuple[str, str, str]]] = {

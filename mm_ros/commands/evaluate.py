@@ -6,8 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mm_ros.commands.arguments import camera_of, output_file
+from mm_ros.commands.arguments import (
+    add_database,
+    add_learned_model,
+    add_number,
+    add_simulated_camera,
+    camera_of,
+    output_file,
+)
 from mm_ros.commands.output import add_json, write_json
+from mm_ros.commands.session_options import add_faults, faults
 from mm_ros.core.errors import MmRosError
 
 HELP = "the chain offline over clips or sessions, against truth and baselines"
@@ -22,25 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders, archives; sessions")
-    parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
-    parser.add_argument("--position-accuracy", type=float, default=0.1, help="α, m (default: %(default)s)")
+    add_database(parser)
+    add_number(parser, "--position-accuracy", default=0.1, help="α (default: %(default)s)")
     parser.add_argument("--predictor", default="network", choices=("network", "paper", "hmd_forward"))
     parser.add_argument(
         "--facing", type=Path, metavar="FILE", help="ONNX file of the network of --predictor (default: ours)"
     )
     parser.add_argument("--rows", default="", help="only these, with commas (ours is always there)")
-    parser.add_argument("--model", default="", help="file of the learned engine, for --rows learned (default: ours)")
-    parser.add_argument("--rate", type=float, default=90.0, help="of simulated trackers, Hz (default: %(default)s)")
-    parser.add_argument("--noise", type=float, default=0.0, help="of simulated trackers, m (three times as many rad)")
-    parser.add_argument("--dropouts", type=float, default=0.0, help="of each controller, a minute")
-    parser.add_argument("--grips", type=float, default=0.0, help="controllers held turned by so much, rad")
-    parser.add_argument("--look-around", type=float, default=0.0, help="turns of the head alone, rad")
-    parser.add_argument(
-        "--camera", default="", metavar="NAME=VALUE,…",
-        help="of row fused, by the names of core/landmark_simulation.py: pitch=0.17,lost=0.3",
-    )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    add_learned_model(parser)
+    add_faults(parser)
+    add_simulated_camera(parser, "the camera of row fused", default="")
+    add_number(parser, "--jobs", default=1, help="processes (default: %(default)s)")
     parser.add_argument("--html", type=output_file, metavar="FILE", help="a report with plots, in one file")
     parser.add_argument("--video", type=output_file, metavar="FILE", help="a GIF of the first clip, truth beside ours")
     add_json(parser)
@@ -48,29 +48,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.commands.progress import Progress
-    from mm_ros.core.simulated_trackers import Simulation
     from mm_ros.io.default_database import default_database_path
     from mm_ros.offline.evaluation import table
     from mm_ros.offline.evaluation.evaluate import evaluate
     from mm_ros.offline.evaluation.rows import chosen
 
-    if args.jobs < 1:
-        raise MmRosError(f"--jobs: expected 1 or more, came {args.jobs}")
     rows = chosen(args.rows)
     if args.model and not any(row.name == "learned" for row in rows):
         raise MmRosError("--model is the learned engine's file: it needs --rows learned")
     for path in args.paths:  # before a database is made
         if not path.exists():
             raise MmRosError(f"{path}: there is no such file or folder")
-    simulation = Simulation(
-        rate=args.rate, noise_m=args.noise, noise_rad=3 * args.noise, dropouts_per_minute=args.dropouts,
-        grip_sd_rad=args.grips, look_around_rad=args.look_around, seed=args.seed,
-    )  # fmt: skip
     tell = Progress()
     database = args.database or default_database_path(tell)
     keep = bool(args.html or args.video)
-    result = evaluate(args.paths, database, rows, _settings(args), simulation, args.jobs, tell, keep,
-                      camera=camera_of(args.camera))  # fmt: skip
+    result = evaluate(args.paths, database, rows, _settings(args), faults(args), args.jobs, tell, keep,
+                      camera=camera_of(args.simulated_camera))  # fmt: skip
     tell.end()
     print(table.text(table.lines(result.table["summary"])))
     if result.table["beside_fletcher"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mm_ros.commands.arguments import output_file
+from mm_ros.commands.arguments import add_database, add_number, output_file
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "why the matcher chose the pose at a moment"
@@ -14,9 +14,9 @@ HELP = "why the matcher chose the pose at a moment"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros explain recording/ --at 12.3 --picture why.png"
     parser.add_argument("path", type=Path, help="session, or BVH file (its first clip)")
-    parser.add_argument("--at", type=float, required=True, help="seconds from the start")
-    parser.add_argument("--database", type=Path, help="pose database (default: the procedural one)")
-    parser.add_argument("-k", type=int, default=5, help="runners-up (default: %(default)s)")
+    add_number(parser, "--at", required=True, help="time from the start")
+    add_database(parser)
+    add_number(parser, "-k", default=5, help="runners-up (default: %(default)s)")
     parser.add_argument("--picture", type=output_file, help="PNG: query pose's winner and runners-up side by side")
     add_json(parser)
 

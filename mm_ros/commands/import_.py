@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mm_ros.commands.arguments import output_file
+from mm_ros.commands.arguments import add_number, add_output, output_file
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.commands.progress import Progress
 from mm_ros.core.errors import MmRosError
@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  mm_ros import odd.bvh --map odd.yaml -o odd.mmdb"
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="BVH files, folders, .zip or .tar archives")
-    parser.add_argument(
-        "-o", "--output", type=output_file, metavar="DB", help="the database (.mmdb); without it, only a report"
-    )
+    add_output(parser, "the database (.mmdb); without it, only a report", type=output_file)
     parser.add_argument(
         "--options", type=Path, metavar="YAML", help="overrides of what is found out, for all or single files"
     )
@@ -41,16 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--leading-foot", action="store_true", help="a camera may tell which foot leads: two more numbers"
     )
     parser.add_argument("--up", metavar="AXIS", help="X+, X-, Y+, Y-, Z+ or Z- (else found out)")
-    parser.add_argument("--unit", type=float, metavar="M", help="metres in one unit of the files (else found out)")
-    parser.add_argument(
-        "--true-rate", type=float, metavar="HZ", help="frames a second of the files (else the header's, checked)"
-    )
-    parser.add_argument("--rate", type=float, default=60.0, metavar="HZ", help="of the database (60)")
+    add_number(parser, "--unit", help="metres in one unit of the files (else found out)")
+    add_number(parser, "--true-rate", help="frames a second of the files (else the header's, checked)")
+    add_number(parser, "--rate", default=60.0, help="of the database (default: %(default)s)")
     parser.add_argument("--mirror", action="store_true", help="take every clip a second time, mirrored")
     parser.add_argument("--raw-root", action="store_true", help="leave the virtual root unsmoothed")
     parser.add_argument("--keep-feet", action="store_true", help="do not pin standing feet to the floor")
-    parser.add_argument(
-        "--stooped", type=float, default=0.25, metavar="SHARE",
+    add_number(
+        parser, "--stooped", default=0.25,
         help="bent copies of upright motion where few bend, at most this share of it; 0: none (%(default)s)",
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="stop at the first file that cannot be read")
@@ -60,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", type=output_file, metavar="MD", help="where to write the report (else beside the database)"
     )
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="processes")
+    add_number(parser, "--jobs", default=min(2, os.cpu_count() or 1), help="processes (default: %(default)s)")
     parser.add_argument("--force", action="store_true", help="replace a database, report or map that is there already")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     add_json(parser)
@@ -74,10 +70,6 @@ def run(args: argparse.Namespace) -> int:
 
     report = args.report or (args.output.with_suffix(".report.md") if args.output is not None else None)
     _keep_what_is_there(args, report)
-    if not 1 <= args.rate <= 1000:
-        raise MmRosError(f"--rate: expected 1 to 1000 Hz, came {args.rate:g}")
-    if not 0 <= args.stooped <= 1:
-        raise MmRosError(f"--stooped: expected a share of 0 to 1, came {args.stooped:g}")
     if args.draft_map is not None:
         return _draft(find_files(args.paths)[0], args.draft_map)
     layout = read_layout(args.features) if args.features is not None else default_layout()
@@ -123,7 +115,7 @@ def _options(args: argparse.Namespace) -> Any:
     given = {"up": args.up, "unit_to_m": args.unit, "rate": args.true_rate}
     every = replace(every, **{k: v for k, v in given.items() if v is not None})
     return replace(
-        options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=max(args.jobs, 1)
+        options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=args.jobs
     )
 
 

@@ -19,7 +19,7 @@ HELP = "show what is in a BVH, database, session or model"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "examples:\n  mm_ros info walks/\n  mm_ros info mine.mmdb --plot mine.png"
     parser.add_argument("path", type=Path, help="BVH file, folder or archive of them, .mmdb, session folder or .onnx")
-    parser.add_argument("--plot", type=picture_file, metavar="PNG", help="also draw the velocities that are covered")
+    parser.add_argument("--plot", type=picture_file, metavar="FILE", help="also draw the velocities that are covered")
     add_json(parser)
 
 

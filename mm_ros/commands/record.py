@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mm_ros.commands.arguments import avatar, seconds
+from mm_ros.commands.arguments import add_number, add_output, avatar
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -27,10 +27,10 @@ EXAMPLE = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("-o", "--output", type=Path, help="new folder (default: session_DATE_TIME)")
+    add_output(parser, "new folder (default: session_DATE_TIME)")
     parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace to record (default: %(default)s)")
     parser.add_argument("--outputs", action="store_true", help="also trajectory, poses, match, under recorded/")
-    parser.add_argument("--seconds", type=seconds, default=0.0, help="stop after this time (default: at Ctrl-C)")
+    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: at Ctrl-C)")
     parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
     parser.add_argument(
         "--compression",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mm_ros.commands.arguments import avatar, seconds
+from mm_ros.commands.arguments import add_number, avatar
 from mm_ros.commands.output import add_json, write_json
 
 HELP = "play a session onto the topics that it was recorded from"
 
 EXAMPLE = """examples:
   mm_ros replay walk                       with stamps of now: for a graph that runs in the present
-  mm_ros replay walk --clock --rate 0.5    with its own stamps and /clock, half as fast: for use_sim_time
+  mm_ros replay walk --clock --speed 0.5   with its own stamps and /clock, half as fast: for use_sim_time
   mm_ros replay walk --loop --start 12     again and again, first from second 12
 
 while it plays:
@@ -30,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("session", type=Path, help="rosbag2 folder, or its .mcap or .db3 file")
-    parser.add_argument("--rate", type=float, default=1.0, help="how fast (default: %(default)s)")
+    add_number(parser, "--speed", default=1.0, help="how many times faster than recorded (default: %(default)s)")
     parser.add_argument("--loop", action="store_true", help="again and again; each time is a new epoch")
-    parser.add_argument("--start", type=seconds, default=0.0, metavar="SECONDS", help="begin so far in")
+    add_number(parser, "--start", default=0.0, help="begin so far in")
     parser.add_argument("--clock", action="store_true", help="keep the recorded stamps and publish /clock")
     parser.add_argument("--avatar", type=avatar, default="", help="namespace to play into (default: as recorded)")
     parser.add_argument("--from-avatar", default="", help="whose trackers, when the session holds several")
-    parser.add_argument("--wait-for", type=int, default=0, metavar="N", help="begin when N listen to the trackers")
+    add_number(parser, "--wait-for", default=0, help="begin when N listen to the trackers")
     add_json(parser)
 
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
     rclpy.init(args=[])
     try:
-        node = Replay(bag, args.avatar, args.rate, args.start, args.loop, args.clock, args.from_avatar)
+        node = Replay(bag, args.avatar, args.speed, args.start, args.loop, args.clock, args.from_avatar)
         signal.signal(signal.SIGTERM, lambda *_: node.end())
         signal.signal(signal.SIGINT, lambda *_: node.end())
         executor, thread = spin_in_background(node)

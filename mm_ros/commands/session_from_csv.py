@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from mm_ros.commands import session_options
+from mm_ros.commands.arguments import add_number
 
 HELP = "a table of poses (t, role, x, y, z, qx, qy, qz, qw) → a session"
 
@@ -20,9 +21,7 @@ in ROS: x forward, y left, z up, metres. Goes through the same gate as live trac
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("table", type=Path, help="CSV file")
-    parser.add_argument(
-        "--head-height", type=float, default=0.0, metavar="M", help="of the headset, standing (default: measured)"
-    )
+    add_number(parser, "--head-height", default=0.0, help="of the headset, standing (default: measured)")
     session_options.add_output(parser)
 
 

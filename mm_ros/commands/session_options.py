@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import math
+from dataclasses import replace
 from typing import Any
 
-from mm_ros.commands.arguments import camera_of, new_folder
+from mm_ros.commands import arguments
+from mm_ros.commands.arguments import add_number, add_simulated_camera, camera_of, new_folder
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.io.bag import refuse_existing
@@ -15,7 +17,7 @@ from mm_ros.io.session import Session, write_session
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("-o", "--output", type=Path, required=True, help="new folder (rosbag2)")
+    arguments.add_output(parser, "new folder (rosbag2)", required=True)
     parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
     parser.add_argument(
         "--compression",
@@ -29,40 +31,46 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
     """How the simulated devices are worn, and how badly they work."""
     group = parser.add_argument_group("devices")
-    group.add_argument("--rate", type=float, default=90.0, help="Hz (default: %(default)s)")
-    group.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
-    group.add_argument("--noise", type=float, default=noise_m, help="of positions, m (default: %(default)s)")
-    group.add_argument("--dropouts", type=float, default=0.0, help="of each controller, per minute")
-    group.add_argument("--look-around", type=float, default=0.0, metavar="DEG", help="the head alone turns so far")
-    group.add_argument("--grips", type=float, default=0.0, metavar="DEG", help="controllers are held turned, sd")
-    group.add_argument("--headset", type=float, nargs=3, metavar=("X", "Y", "Z"), help="headset in head axes, m")
+    add_faults(group, noise_m)
+    add_number(group, "--headset", nargs=3, metavar=("X", "Y", "Z"), help="headset in head axes [m]")
     group.add_argument("--waist", action="store_true", help="a tracker on the waist too")
     group.add_argument("--feet", action="store_true", help="trackers on the feet too")
-    group.add_argument(
-        "--camera", nargs="?", const="", metavar="NAME=VALUE,…",
-        help="landmarks of a simulated camera too; names as in core/landmark_simulation.py: pitch=0.17,lost=0.3",
+    add_simulated_camera(group, "landmarks of a simulated camera too", nargs="?", const="")
+
+
+def add_faults(parser: Any, noise_m: float = 0.0) -> None:
+    """How badly the simulated devices work; see `faults`."""
+    add_number(parser, "--rate", default=90.0, help="of simulated trackers (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="of all that is random (default: %(default)s)")
+    add_number(
+        parser, "--noise", default=noise_m,
+        help="of positions; of rotations three times as many radians (default: %(default)s)",
     )  # fmt: skip
+    add_number(parser, "--dropouts", default=0.0, help="of each controller, in a minute")
+    add_number(parser, "--look-around", default=0.0, help="amplitude of turns of the head alone")
+    add_number(parser, "--grips", default=0.0, help="controllers are held turned; standard deviation about an axis")
 
 
-def simulation(args: argparse.Namespace) -> Simulation:
-    plain = Simulation()
+def faults(args: argparse.Namespace) -> Simulation:
     return Simulation(
         rate=args.rate,
-        headset_in_head=tuple(args.headset) if args.headset else plain.headset_in_head,
         noise_m=args.noise,
         noise_rad=3 * args.noise,
-        grip_sd_rad=args.grips * 0.017453292519943295,
+        grip_sd_rad=math.radians(args.grips),
         dropouts_per_minute=args.dropouts,
-        look_around_rad=args.look_around * 0.017453292519943295,
-        waist=args.waist,
-        feet=args.feet,
+        look_around_rad=math.radians(args.look_around),
         seed=args.seed,
     )
 
 
+def simulation(args: argparse.Namespace) -> Simulation:
+    headset = tuple(args.headset) if args.headset else Simulation().headset_in_head
+    return replace(faults(args), waist=args.waist, feet=args.feet, headset_in_head=headset)
+
+
 def camera(args: argparse.Namespace) -> Any:
     """A LandmarkSimulation, or None."""
-    return None if args.camera is None else camera_of(args.camera)
+    return None if args.simulated_camera is None else camera_of(args.simulated_camera)
 
 
 def check_output(args: argparse.Namespace) -> None:

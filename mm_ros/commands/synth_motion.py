@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mm_ros.commands.arguments import new_folder, seconds
+from mm_ros.commands.arguments import add_number, add_output, new_folder
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
 
@@ -25,12 +24,10 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for BVH files, or a file NAME.mmdb")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same bytes (default: %(default)s)")
+    add_output(parser, "folder for BVH files, or a file NAME.mmdb", required=True)
+    add_number(parser, "--seed", default=0, help="same seed, same bytes (default: %(default)s)")
     parser.add_argument("--only", metavar="WORD", default="", help="only clips with this word in their name")
-    parser.add_argument(
-        "--user", metavar="SECONDS", type=seconds, default=0.0, help="the synthetic user instead of walks"
-    )
+    add_number(parser, "--user", default=0.0, help="so long of the synthetic user instead of walks")
     parser.add_argument("--no-mirror", action="store_true", help="left turns and left steps only")
     parser.add_argument(
         "--leading-foot", action="store_true", help="a database whom a camera may tell which foot leads"

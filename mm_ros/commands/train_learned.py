@@ -3,11 +3,12 @@
 import argparse
 import time
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import add_database, add_number, add_output
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 
 HELP = "train the networks that replace a database (Learned Motion Matching), and say how well they do"
 
@@ -22,14 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "far joints are off in character space (cm), and rotations (degrees)."
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--database", type=Path, help="what to learn (default: the procedural one)")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the ONNX file to write")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same networks (default 0)")
-    parser.add_argument("--effort", type=float, default=1.0, help="times the usual number of steps (default 1)")
-    parser.add_argument("--latent", type=int, default=32, help="numbers beside the features (default 32)")
-    parser.add_argument("--width", type=int, default=512, help="units of a layer (default 512)")
-    parser.add_argument("--threads", type=int, default=1, help="of torch (default 1)")
-    parser.add_argument("--credit", default="", help="whom the data asks to be named; else the database's own line")
+    add_database(parser, "what to learn (default: the procedural one)")
+    add_output(parser, "the ONNX file to write", required=True)
+    add_number(parser, "--seed", default=0, help="same seed, same networks (default 0)")
+    add_number(parser, "--effort", default=1.0, help="times the usual number of steps (default 1)")
+    add_number(parser, "--latent", default=32, help="numbers beside the features (default 32)")
+    add_number(parser, "--width", default=512, help="units of a layer (default 512)")
+    add_number(parser, "--threads", default=1, help="of torch (default 1)")
+    parser.add_argument(
+        "--credit", default="", metavar="TEXT", help="whom the data asks to be named; else the database's own line"
+    )
     parser.add_argument("--fresh", action="store_true", help="begin again, whatever the checkpoint says")
     parser.add_argument("--force", action="store_true", help="write over a file that exists")
     add_json(parser)
@@ -39,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
     if missing:
-        raise MmRosError(f"training needs {' and '.join(missing)}: pip install 'mm_ros[train]'")
+        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
     from mm_ros.io.database import read_database
     from mm_ros.io.default_database import default_database_path
     from mm_ros.offline.learned.networks import Sizes

@@ -7,8 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from mm_ros.commands.arguments import add_motion, add_number, add_output
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 
 FIGURES = ("mean", "median", "p95", "root_mean", "rate_mean")
 HELP = "train the network that tells where the body faces, and say how well it does on people it never saw"
@@ -20,20 +22,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Writes FILE.onnx and, for comparison, FILE_paper_r1.onnx and FILE_paper_r50.onnx.\n"
         "Use it: mm_ros up --config FILE, with `model: facing.onnx` under /**/orientation_predictor"
     )
-    parser.add_argument("--data", nargs="+", required=True, metavar="PATH", help="BVH files, folders, archives")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the ONNX file to write")
+    add_motion(parser, "--data", "BVH files, folders, archives", required=True)
+    add_output(parser, "the ONNX file to write", required=True)
     parser.add_argument("--options", type=Path, metavar="YAML", help="what to assume of the files (see mm_ros import)")
-    parser.add_argument("--credit", default="", help="whom the data asks to be named; known for CMU")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same network (default 0)")
-    parser.add_argument("--folds", type=int, default=2, help="groups of subjects left out in turn; 0: no validation")
-    parser.add_argument("--variants", type=int, default=8, help="times all motion is drawn anew an epoch (default 8)")
-    parser.add_argument("--epochs", type=int, default=6, help="rounds, each of new variants (default 6)")
-    parser.add_argument("--width", type=int, default=128, help="units in each of the two layers (default 128)")
-    parser.add_argument("--members", type=int, default=4, help="networks of a kind averaged in one file (default 4)")
-    parser.add_argument("--memory", type=int, default=48, help="numbers the second kind remembers (default 48)")
+    parser.add_argument("--credit", default="", metavar="TEXT", help="whom the data asks to be named; known for CMU")
+    add_number(parser, "--seed", default=0, help="same seed, same network (default 0)")
+    add_number(parser, "--folds", default=2, help="groups of subjects left out in turn; 0: no validation")
+    add_number(parser, "--variants", default=8, help="times all motion is drawn anew an epoch (default 8)")
+    add_number(parser, "--epochs", default=6, help="rounds, each of new variants (default 6)")
+    add_number(parser, "--width", default=128, help="units in each of the two layers (default 128)")
+    add_number(parser, "--members", default=4, help="networks of a kind averaged in one file (default 4)")
+    add_number(parser, "--memory", default=48, help="numbers the second kind remembers (default 48)")
     parser.add_argument("--no-paper", action="store_true", help="leave the paper's network out")
     parser.add_argument("--force", action="store_true", help="write over files that exist")
-    parser.add_argument("--tune", type=int, default=0, metavar="TRIALS", help="search hyper-parameters first (Ray)")
+    add_number(parser, "--tune", default=0, help="so many trials that search hyper-parameters first (Ray)")
     add_json(parser)
 
 
@@ -83,7 +85,7 @@ def _check_output(args: argparse.Namespace) -> None:
 def _need_torch() -> None:
     missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
     if missing:
-        raise MmRosError(f"training needs {' and '.join(missing)}: pip install 'mm_ros[train]'")
+        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
 
 
 def _clips(args: argparse.Namespace) -> tuple[list[Any], str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from mm_ros.commands.arguments import avatar
+from mm_ros.commands.arguments import Number, add_database, add_number, avatar
 from mm_ros.core.errors import MmRosError
+
+DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
 HELP = "start the graph: trackers → pose → TF, in one process"
 
@@ -29,12 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trackers", default="", help="source of trackers (default: synthetic); none: they come over the topic"
     )
     parser.add_argument("--path", default="", help="file of the source: BVH or session")
-    parser.add_argument("--database", default="", help="pose database (default: the procedural one)")
+    add_database(parser)
     parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the avatar (%(default)s)")
-    parser.add_argument(
+    add_number(
+        parser,
         "--avatars",
-        type=int,
-        metavar="N",
         help="so many invented users, named avatar1, avatar2, …: each in its own process, which shares what it can",
     )
     parser.add_argument(
@@ -50,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--place", default="", help="x,y of the user's room in the world [m] (default: 0,0)")
     parser.add_argument("--urdf", default="", help="a humanoid robot that follows on joint_states")
     parser.add_argument(
-        "--urdf-t-pose", default="", help="its angles in T-pose: 'joint=1.57, joint=-1.57' (default: all 0)"
+        "--urdf-t-pose", default="", metavar="JOINT=DEG,…", help="its angles in T-pose: 'left_arm=90, right_arm=-90'"
     )
-    parser.add_argument("--seed", type=int, help="of the synthetic user (default: 0)")
+    add_number(parser, "--seed", help="of the synthetic user (default: 0)")
     parser.add_argument(
         "--world-frame", default="", help="parent of <avatar>/root on TF (default: map)"
     )
@@ -105,7 +108,7 @@ def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
     return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
 
 
-def _load_once(database: str) -> None:
+def _load_once(database: Path | None) -> None:
     """Before the avatars part: kernels, libraries and the invented user's motion come into memory once."""
     from mm_ros.commands.warm import load_kernels
     from mm_ros.trackers.synthetic import first_segment
@@ -129,9 +132,9 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
     given = {
         "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place)},
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
-        "motion_matcher": {"database": args.database},
+        "motion_matcher": {"database": str(args.database or "")},
         "pose_postprocessor": {
-            "urdf": args.urdf, "urdf_t_pose": args.urdf_t_pose, "world_frame": args.world_frame
+            "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose), "world_frame": args.world_frame
         },
         "visualizer": {"world_frame": args.world_frame},
     }.get(node, {})  # fmt: skip
@@ -170,8 +173,25 @@ def _as(default: Any, text: str) -> Any:
     return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 
+def _in_radians(text: str) -> str:
+    """The node's parameter has radians, as all of ROS; the command line has degrees."""
+    out = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, _, value = part.partition("=")
+        try:
+            out.append(f"{name.strip()}={math.radians(DEGREES_OF_JOINTS(value))}")
+        except argparse.ArgumentTypeError:
+            raise MmRosError(f"--urdf-t-pose: expected 'joint=degrees', -360 to 360, came '{part}'") from None
+    return ", ".join(out)
+
+
 def _place(text: str) -> list[float]:
+    if not text:
+        return []
     try:
-        return [float(v) for v in text.split(",")] if text else []
+        place = [float(v) for v in text.split(",")]
     except ValueError:
-        raise MmRosError(f"--place: expected x,y, came '{text}'") from None
+        place = []
+    if len(place) != 2 or not all(math.isfinite(v) for v in place):
+        raise MmRosError(f"--place: expected x,y, came '{text}'")
+    return place

@@ -13,8 +13,8 @@ HELP = "show the avatars of a running graph in the browser"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros view --port 8081"
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 opens the page to others")
-    parser.add_argument("--port", type=port, default=8080, help="of the page (default: %(default)s)")
-    parser.add_argument("--avatars", default="", help="which to show, by commas (default: all)")
+    parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
+    parser.add_argument("--show", default="", metavar="NAMES", help="avatars to show, by commas (default: all)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,5 +22,5 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.nodes.viewer import Viewer
     from mm_ros.ros.node import run_all
 
-    given = [f"host:={args.host}", f"port:={args.port}"] + ([f"avatars:={args.avatars}"] if args.avatars else [])
+    given = [f"host:={args.host}", f"port:={args.port}"] + ([f"avatars:={args.show}"] if args.show else [])
     return run_all([Viewer], ["--ros-args", *(word for value in given for word in ("-p", f"viewer:{value}"))])

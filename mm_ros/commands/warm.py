@@ -5,13 +5,14 @@ import time
 from pathlib import Path
 
 from mm_ros.cache import forget_old_kernels, kernels_key, locked
+from mm_ros.commands.arguments import add_database
 
 HELP = "compile the kernels, so that no frame waits for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros warm"
-    parser.add_argument("--database", default="", help="this pose database instead of the procedural one")
+    add_database(parser)
     parser.add_argument("--quiet", action="store_true", help="say nothing when all goes well")
 
 
@@ -29,14 +30,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _make_database(path: str, quiet: bool) -> int:
+def _make_database(path: Path | None, quiet: bool) -> int:
     from mm_ros.io.database import read_database
     from mm_ros.io.default_database import default_database_path
 
-    return len(read_database(Path(path) if path else default_database_path(None if quiet else _Progress())))
+    return len(read_database(path or default_database_path(None if quiet else _Progress())))
 
 
-def load_kernels(path: str) -> None:
+def load_kernels(path: Path | None = None) -> None:
     """One avatar takes some steps: all that a frame needs is compiled, or found in the cache."""
     from mm_ros.core import tracker_gate
     from mm_ros.core.avatar import Avatar
@@ -47,7 +48,7 @@ def load_kernels(path: str) -> None:
     from mm_ros.io.default_database import default_database_path
     from mm_ros.io.onnx_model import load_facing_model
 
-    database = read_database(Path(path) if path else default_database_path())
+    database = read_database(path or default_database_path())
     Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
     tracker_gate.warm_up()
     room_joints(rest_pose(database.skeleton))  # for whoever draws

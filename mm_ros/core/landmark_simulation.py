@@ -43,7 +43,7 @@ RANGES = {  # of options that are not simply 0 to 1000
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
     "untold_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0), "flip_lasts_s": (0.01, 100.0),
-    "lost": (0.0, 1.0), "flips": (0.0, 1.0), "seed": (0, 2**53),
+    "lost": (0.0, 1.0), "turn_noise": (0.0, 3.2), "flips": (0.0, 1.0), "seed": (0, 2**53),
 }  # fmt: skip
 
 

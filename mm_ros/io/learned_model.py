@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 
 from mm_ros.core import pose_code as pc
 from mm_ros.core.database import MotionDatabase
@@ -21,6 +20,7 @@ from mm_ros.core.pose_source import LEARNED
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import F32
 from mm_ros.io.onnx_model import MODELS, session
+from mm_ros.io.onnx_runtime import ort
 
 KIND = "learned"
 VERSION = 1

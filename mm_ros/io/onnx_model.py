@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.orientation import OrientationSettings
 from mm_ros.core.orientation_inputs import layout_hash, paper_layout_hash
 from mm_ros.core.types import F32, F64
+from mm_ros.io.onnx_runtime import ort
 
 VERSION = 2  # 2: networks that remember
 _TICK, _NO_TICK = np.ones(1, np.float32), np.zeros(1, np.float32)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import U8
+from mm_ros.extras import setup_command
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 FOLDER_RATE = 30.0  # Hz, at which a folder of pictures is a film
@@ -40,7 +41,7 @@ def read_picture(path: Path) -> U8:
     try:
         from PIL import Image
     except ImportError:
-        raise MmRosError("reading pictures needs Pillow: pip install 'mm_ros[pose]'") from None
+        raise MmRosError(f"reading pictures needs Pillow: {setup_command('pose')}") from None
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB"))
@@ -75,7 +76,7 @@ def _opened(device: int | str, name: str) -> Any:
     try:
         import cv2
     except ImportError:
-        raise MmRosError("webcams and videos need OpenCV: pip install 'mm_ros[webcam]'") from None
+        raise MmRosError(f"webcams and videos need OpenCV: {setup_command('webcam')}") from None
     capture = cv2.VideoCapture(device)
     if not capture.isOpened():
         hint = "is it a whole video?" if isinstance(device, str) else "is it there, and does nobody else use it?"

@@ -13,6 +13,7 @@ from typing import Any
 from mm_ros.cache import locked, writable_root
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import F32
+from mm_ros.extras import setup_command
 
 # The last wheel that carries the models. Only files are taken out of it, so any Python's and any machine's will do.
 WHEEL = "mediapipe==0.10.21"
@@ -96,7 +97,7 @@ def _interpreter_class() -> Any:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:
         raise MmRosError(
-            f"the pose estimator needs LiteRT: pip install 'mm_ros[pose]' ({error}). "
+            f"the pose estimator needs LiteRT ({error}): {setup_command('pose')}. "
             "Other estimators can publish `landmarks` themselves."
         ) from error
     return Interpreter

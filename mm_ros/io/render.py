@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
 from mm_ros.core.types import F64
+from mm_ros.extras import setup_command
 from mm_ros.io.files import write_whole
 
 Image = NDArray[np.uint8]
@@ -214,7 +215,7 @@ def write_gif(path: Path, frames: Sequence[Image], rate: float) -> None:
     try:
         from PIL import Image as Pillow
     except ImportError:
-        raise MmRosError("pictures need pillow: pip install 'mm_ros[viewer]'") from None
+        raise MmRosError(f"pictures need pillow: {setup_command('viewer')}") from None
     pictures = [Pillow.fromarray(f).quantize(64, dither=Pillow.Dither.NONE) for f in frames]
     data = BytesIO()
     pictures[0].save(
@@ -228,7 +229,7 @@ def write_png(path: Path, picture: Image) -> None:
     try:
         from PIL import Image as Pillow
     except ImportError:
-        raise MmRosError("pictures need pillow: pip install 'mm_ros[viewer]'") from None
+        raise MmRosError(f"pictures need pillow: {setup_command('viewer')}") from None
     data = BytesIO()
     Pillow.fromarray(picture).save(data, format="PNG", optimize=True)
     write_whole(path, data.getvalue())

@@ -35,7 +35,7 @@ def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
         subprocess.run([*mm_ros, "warm", "--quiet"], check=True)
         subprocess.run(session, check=True, stdout=subprocess.DEVNULL)
         up = [*mm_ros, "up", "--avatar", "hour", "--trackers", "none", "--use-sim-time"]
-        replay = [*mm_ros, "replay", str(folder / "session"), "--clock", "--loop", "--rate", f"{rate:g}"]
+        replay = [*mm_ros, "replay", str(folder / "session"), "--clock", "--loop", "--speed", f"{rate:g}"]
         with measuring(), running([up, [*replay, "--avatar", "hour", "--wait-for", "3"]], folder) as started:
             return _watch(started.pids[0], hours * 3600 / rate / PARTS, rate, started.check, say)
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 from mm_ros.io.bvh import read_bvh
 from mm_ros.io.files import write_whole
 from mm_ros.io.importing import find_files
@@ -97,7 +98,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
         import bvhio  # noqa: F401
         import pymotion  # noqa: F401
     except ImportError as error:
-        raise MmRosError(f"{error.name} is not installed; pip install bvhio upc-pymotion (extra bench)") from error
+        raise MmRosError(f"{error.name} is not installed: {setup_command('bench')}") from error
     files = find_files(paths)[:limit]
     ours_whole(files[0])  # compiled once, and cached on disk for good
     rows = [compare(f, slow=True) for f in files]

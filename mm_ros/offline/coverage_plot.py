@@ -8,6 +8,7 @@ import numpy as np
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.motion_summary import Summary, heat
+from mm_ros.extras import setup_command
 
 
 def plot_coverage(summary: Summary, path: Path, title: str) -> None:
@@ -18,7 +19,7 @@ def plot_coverage(summary: Summary, path: Path, title: str) -> None:
         from matplotlib import pyplot
         from matplotlib.colors import LogNorm
     except ImportError:
-        raise MmRosError("--plot needs matplotlib: pip install 'mm_ros[train]'") from None
+        raise MmRosError(f"--plot needs matplotlib: {setup_command('plot')}") from None
     seconds, ahead, left = heat(summary)
     figure, (velocities, turning, heights) = pyplot.subplots(1, 3, figsize=(13, 5), layout="constrained")
     shown = np.ma.masked_equal(seconds, 0)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
     try:
         import matplotlib
     except ImportError:
-        raise MmRosError("the plot needs matplotlib: pip install matplotlib") from None
+        raise MmRosError(f"the plot needs matplotlib: {setup_command('plot')}") from None
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

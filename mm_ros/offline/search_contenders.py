@@ -19,6 +19,7 @@ from mm_ros.core.search_base import I64
 from mm_ros.core.search_engine import search_at
 from mm_ros.core.simd import LEAN
 from mm_ros.core.types import F32
+from mm_ros.extras import setup_command
 from mm_ros.offline.search_data import Case, Stream
 
 Run = Callable[[Stream, I64], tuple[F32, I64]]  # stream, which queries → microseconds and frames
@@ -114,7 +115,7 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
         try:
             out += make(rows, frames, scale)
         except ImportError as error:
-            say(f"{error.name} is not installed: pip install mm_ros[bench]")
+            say(f"{error.name} is not installed: {setup_command('bench')}")
     return out
 
 

@@ -188,8 +188,10 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
 
     command = [sys.executable, "-m", "mm_ros", "up", "--avatar", given["avatar"], "--control", given["control"]]
     command += ["--config", _parameters(given)[0]]
-    for name in ("trackers", "path", "seed", "database", "place", "urdf", "urdf_t_pose", "world_frame"):
+    for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
+    t_pose = given.get("urdf_t_pose")  # in radians, as the parameter; the command's option has degrees
+    command += ["-p", f"pose_postprocessor.urdf_t_pose={t_pose}"] if t_pose else []
     command += ["--visualizer"] if given["rviz"] == "true" else []
     command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
     command += more

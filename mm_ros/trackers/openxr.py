@@ -13,6 +13,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.room import compose
 from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import TrackerFrame
+from mm_ros.extras import setup_command
 from mm_ros.trackers.base import Source
 from mm_ros.trackers.clocks import SteadyShift, in_clock
 
@@ -112,7 +113,7 @@ def _library() -> Callable[[], Any]:
         from mm_ros.trackers.openxr_session import OpenXrSession
     except ImportError as error:
         raise MmRosError(
-            f"the source 'openxr' needs pyopenxr ({error}): pip install pyopenxr==1.1.6501, or mm_ros[openxr]"
+            f"the source 'openxr' needs pyopenxr ({error}): {setup_command('openxr')}"
         ) from error
     return OpenXrSession
 

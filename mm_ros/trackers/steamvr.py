@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import ROLES, TrackerFrame
+from mm_ros.extras import setup_command
 from mm_ros.trackers.base import Source
 from mm_ros.trackers.clocks import SteadyShift, in_clock
 from mm_ros.trackers.steamvr_process import frame_of
@@ -44,7 +45,7 @@ class SteamVrSource(Source):
 
     def open(self) -> None:
         if self._needs_library and find_spec("openvr") is None:
-            raise MmRosError("the source 'steamvr' needs openvr: pip install openvr, or mm_ros[steamvr]")
+            raise MmRosError(f"the source 'steamvr' needs openvr: {setup_command('steamvr')}")
         self._thread = threading.Thread(target=self._run, name="steamvr", daemon=True)
         self._thread.start()
 

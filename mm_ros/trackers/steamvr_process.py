@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core.types import LOST, TrackerFrame
+from mm_ros.extras import setup_command
 from mm_ros.trackers.steamvr_poses import Quit, SteamVrPoses, describe
 
 RETRY_S = 1.0
@@ -74,7 +75,7 @@ def main() -> int:
     try:
         import openvr
     except ImportError as error:
-        tell(f"the source 'steamvr' needs openvr ({error}): pip install openvr, or mm_ros[steamvr]")
+        tell(f"the source 'steamvr' needs openvr ({error}): {setup_command('steamvr')}")
         return 2
     try:
         run(openvr, rate, serials)

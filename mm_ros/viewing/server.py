@@ -6,13 +6,14 @@ import socket
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 
 
 def serve(host: str, port: int) -> Any:
     try:
         import viser
     except ImportError:
-        raise MmRosError("the viewer needs viser: pip install 'mm_ros[viewer]'") from None
+        raise MmRosError(f"the viewer needs viser: {setup_command('viewer')}") from None
     with socket.socket() as probe:  # viser would take another port in silence
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

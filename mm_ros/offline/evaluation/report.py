@@ -15,6 +15,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import PARENTS
 from mm_ros.core.types import F64
+from mm_ros.extras import setup_command
 from mm_ros.io.files import write_whole
 from mm_ros.io.film import figure
 from mm_ros.io.render import BODY, GHOST, follow, render, write_gif
@@ -157,7 +158,7 @@ def _png(picture: Any) -> str:
     try:
         from PIL import Image
     except ImportError:
-        raise MmRosError("pictures need pillow: pip install 'mm_ros[viewer]'") from None
+        raise MmRosError(f"pictures need pillow: {setup_command('viewer')}") from None
     data = BytesIO()
     Image.fromarray(picture).save(data, format="PNG")
     return base64.b64encode(data.getvalue()).decode()

@@ -14,6 +14,7 @@ import numpy as np
 
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
+from mm_ros.extras import setup_command
 from mm_ros.offline.orientation.data import Motion, motion_of, without_head_bias
 from mm_ros.offline.orientation.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.offline.orientation.validate import Errors, measure
@@ -25,7 +26,7 @@ PATIENCE = 1800.0  # s without a result of any trial: the longest rung takes som
 def tuned(clips: Sequence[Clip], options: TrainOptions, trials: int, tell: Tell) -> TrainOptions:
     """The best of `trials` by the mean error under stress on one held-out group of subjects."""
     if find_spec("ray") is None:
-        raise MmRosError("--tune needs Ray Tune: pip install 'mm_ros[tune]'. Without it the built-in values are used.")
+        raise MmRosError(f"--tune needs Ray Tune: {setup_command('tune')}. Without it the built-in values are used.")
     groups = folds_of(clips, 3)
     if len(groups) < 2:
         raise MmRosError("--tune chooses by people not seen: it needs two subjects or more")
@@ -117,6 +118,7 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
             told.append(result["degrees"])
 
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, log_to_driver=False)
     try:
         run = partial(_trial, motions=motions, held=held, options=options)

@@ -1,0 +1,15 @@
+"""onnxruntime without its telemetry. Every other module takes `ort` from here (an import contract checks that).
+
+The Linux wheel (seen with 1.31.1) sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The
+environment variable must be set before the library is loaded; the call alone comes after the library's first event.
+"""
+
+import os
+
+__all__ = ["ort"]
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+import onnxruntime as ort
+
+ort.disable_telemetry_events()
