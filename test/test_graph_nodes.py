@@ -16,6 +16,7 @@ from graph_harness import Client, NodeProcess, World, all_finite, walking_clip
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from sensor_msgs.msg import Joy
+from toys import COINCIDENT, joints_in_one_place
 
 from mm_ros import graph
 from mm_ros.core.avatar import Avatar
@@ -41,18 +42,22 @@ TIMES = (0.2, 0.5, 1.5)  # a horizon unlike the built-in one
 
 @pytest.fixture(scope="module")
 def other_layout(tmp_path_factory) -> Path:
-    """A database whose layout has another horizon and one weight of its own."""
-    clips = [c for c in make_clips(0) if c.seconds < 20.0][:6]
+    """A database whose layout has another horizon, and whose skeleton has bones without length, as CMU's has."""
+    clips = [walking_clip(), *[c for c in make_clips(0) if c.seconds < 20.0][:6]]
+    for i, clip in enumerate(clips):
+        positions = clip.positions.copy()
+        positions[:, COINCIDENT] = 0.0
+        clips[i] = replace(clip, skeleton=joints_in_one_place(clip.skeleton), positions=positions)
     layout = FeatureLayout(tuple(replace(f, times=TIMES) if f.is_trajectory else f for f in default_layout().features))
     path = tmp_path_factory.mktemp("layout") / "other.mmdb"
-    write_database(build_database([walking_clip(), *clips], layout), path)
+    write_database(build_database(clips, layout), path)
     return path
 
 
 @pytest.fixture(scope="module")
 def world(ros, tmp_path_factory):
     default_database_path()  # made here, not by the nodes against their time
-    topics = ("pose", "/tf", "skeleton", "/diagnostics", "feature_layout", "trajectory")
+    topics = ("pose", "/tf", "skeleton", "/diagnostics", "feature_layout", "trajectory", "robot_description")
     patient = {"silent_s": 60.0}  # a busy machine is no reason to come to a stand
     w = World("nodes", tmp_path_factory.mktemp("nodes"), topics, trajectory_predictor=patient)
     yield w
@@ -111,17 +116,22 @@ def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(w
 
     usual = trajectory_times()
     assert usual == [round(t, 4) for t in default_layout().trajectory_times]
+    bodies = world.client.received["robot_description"]
+    bodies.clear()
     assert set_parameter(world, "motion_matcher", "database", string(str(other_layout))).successful
     try:
         layouts = world.client.received["feature_layout"]
         assert world.client.spin_until(lambda: tuple(layouts[-1].trajectory_times) == TIMES, 20.0)
         assert any(trajectory_times() == list(TIMES) for _ in range(20))
+        assert world.client.spin_until(lambda: bool(bodies), 20.0)
+        body = bodies[-1].data
         built = read_database(other_layout).layout
         assert (int(layouts[-1].hash), tuple(layouts[-1].features), tuple(layouts[-1].weights)) == (
             int(built.hash, 16), tuple(f.name for f in built.features), tuple(f.weight for f in built.features)
         )  # fmt: skip
         frames, poses = world.walk_without_loss(3.0, epoch=30)
         agree(world, frames, poses, other_layout)
+        assert body.count("<cylinder") > 15 and "nan" not in body and 'length="0.0000"' not in body
     finally:
         assert set_parameter(world, "motion_matcher", "database", string("")).successful
     assert any(trajectory_times() == usual for _ in range(20))
