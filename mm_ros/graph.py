@@ -53,6 +53,7 @@ TOPICS: dict[str, Topic] = {
         Topic("matched_pose", "mm_ros/msg/AvatarPose", STREAM, "what motion matching plays"),
         Topic("match", "mm_ros/msg/Match", STREAM, "why that pose"),
         Topic("skeleton", "mm_ros/msg/Skeleton", LATCHED, "the avatar's joints and rest pose", "when it changes"),
+        Topic("feature_layout", "mm_ros/msg/FeatureLayout", LATCHED, "what the matcher compares, and the times that `trajectory` is to give", "when it changes"),
         Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar"),
         Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "revolute joints of a URDF given by the user"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF: the avatar's capsules, or the user's robot", "when it changes"),
@@ -129,7 +130,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "trajectory_predictor",
-        ("trackers", "body_orientation", "calibration"),
+        ("trackers", "body_orientation", "calibration", "feature_layout"),
         ("trajectory",),
         ("mm_ros.core.trajectory:TrajectorySettings", "mm_ros.nodes.trajectory_predictor:StaleSettings"),
         "where the body is and where it goes",
@@ -137,7 +138,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "joystick_control",
-        ("joy", "cmd_vel"),
+        ("joy", "cmd_vel", "feature_layout"),
         ("trajectory",),
         ("mm_ros.core.joystick:JoystickSettings",),
         "gamepad or Twist instead of trackers",
@@ -145,7 +146,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "path_control",
-        ("path",),
+        ("path", "feature_layout"),
         ("trajectory",),
         ("mm_ros.core.path:PathSettings",),
         "key points instead of trackers",
@@ -154,7 +155,7 @@ NODES: tuple[Node, ...] = (
     Node(
         "motion_matcher",
         ("trajectory", "landmarks", "calibration"),
-        ("matched_pose", "match", "skeleton"),
+        ("matched_pose", "match", "skeleton", "feature_layout"),
         ("mm_ros.core.matcher:MatcherSettings", "mm_ros.nodes.motion_matcher:DatabaseSettings"),
         "search, play, root control",
     ),

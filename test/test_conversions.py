@@ -12,6 +12,7 @@ from sensor_msgs.msg import Joy
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.features import default_layout
 from mm_ros.core.skeleton import J, default_skeleton
 from mm_ros.core.types import (
     LOST,
@@ -174,3 +175,17 @@ def test_a_path_in_another_frame_is_refused():
     path.header.frame_id = "odom"
     with pytest.raises(MmRosError, match=r"'map'.*'odom'"):
         foreign.path_from_ros(path)
+
+
+def test_a_layout_survives_as_far_as_other_nodes_need_it():
+    msg = c.feature_layout_to_ros(default_layout(), 5)
+    assert c.trajectory_times_from_ros(msg) == default_layout().trajectory_times
+    assert f"{msg.hash:016x}" == default_layout().hash and list(msg.weights)[:2] == [6.0, 4.0]
+
+
+@pytest.mark.parametrize("times", [[], [0.0, 1.0], [0.5, 0.3], [0.5, float("nan")], [0.5, float("inf")]])
+def test_a_layout_with_times_that_are_no_horizon_is_refused(times):
+    msg = c.feature_layout_to_ros(default_layout(), 5)
+    msg.trajectory_times = times
+    with pytest.raises(MmRosError, match="ascending trajectory times above 0"):
+        c.trajectory_times_from_ros(msg)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bvh_dialects import walks
+from toys import toy_database
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.bands import bands_of
@@ -18,7 +19,7 @@ from mm_ros.core.pose_source import SearchSource
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.io.build import BuildOptions, build_database, reference_skeleton
 from mm_ros.io.database import MAGIC, read_database, read_header, write_database
-from mm_ros.io.features import format_layout, read_layout
+from mm_ros.io.features import example_yaml, format_layout, read_layout
 
 NAMES = ("idle", "walk 1.3", "back 0.9", "side 0.5", "curve 0.6 0.8")
 PLAIN = BuildOptions(stooped=0.0)  # bent copies have their own tests
@@ -240,9 +241,11 @@ def test_own_functions_and_the_past_are_features(clips):
         build_database(clips[:1], FeatureLayout((Feature("own", "function", function="no.module:x", width=1),)))
 
 
-def test_features_yaml_in_config_is_the_usual_layout():
+def test_features_yaml_in_config_is_the_built_in_layout_with_its_weights():
+    """Names, order, weights and all else; users copy this file."""
     path = Path(__file__).parents[1] / "config" / "features.yaml"
-    assert read_layout(path).hash == default_layout().hash
+    assert read_layout(path) == default_layout()
+    assert path.read_text() == example_yaml(), "run tools/describe.py"
 
 
 def test_a_layout_survives_yaml(tmp_path: Path):
@@ -262,9 +265,22 @@ def test_a_layout_survives_yaml(tmp_path: Path):
         ("{name: a, kind: joint_position, times: [0.1, 0.2]}", "a joint_position has no times"),
         ("{name: a}", "a feature needs 'name' and 'kind'"),
         ("{name: a, kind: function}", "needs 'function' and 'width'"),
+        (
+            "{name: a, kind: trajectory_position, joint: head, times: [0.5]}",
+            "f.yaml: feature 'a': the trajectory of joint 'head' cannot be asked for",
+        ),
     ],
 )
 def test_wrong_features_are_sentences(row: str, sentence: str, tmp_path: Path):
     (tmp_path / "f.yaml").write_text(f"features:\n  - {row}\n")
     with pytest.raises(MmRosError, match=sentence):
         read_layout(tmp_path / "f.yaml")
+
+
+def test_a_database_with_the_trajectory_of_another_joint_is_refused_with_its_path(tmp_path: Path):
+    """Earlier versions built such a database, and asked it for the root's trajectory."""
+    database = replace(toy_database(2.0), layout=default_layout())
+    object.__setattr__(database.layout.features[0], "joint", "head")
+    write_database(database, tmp_path / "old.mmdb")
+    with pytest.raises(MmRosError, match=r"old\.mmdb: feature 'trajectory_position': the trajectory of joint 'head'"):
+        read_database(tmp_path / "old.mmdb")

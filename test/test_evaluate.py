@@ -2,10 +2,13 @@
 
 import argparse
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from bvh_dialects import DIALECTS, walks
 
+from mm_ros.cli import main
 from mm_ros.commands import evaluate as command
 from mm_ros.commands.output import finite
 from mm_ros.core import rotations as rot
@@ -18,13 +21,16 @@ from mm_ros.core.procedural import make_clips
 from mm_ros.core.simulated_trackers import Simulation, simulate_clip
 from mm_ros.core.skeleton import HEAD, LEFT_FOOT
 from mm_ros.core.still import StillStage, stillest_row
-from mm_ros.io.database import read_database
+from mm_ros.io.build import build_database
+from mm_ros.io.bvh import write_bvh
+from mm_ros.io.bvh_export import to_bvh
+from mm_ros.io.database import read_database, write_database
 from mm_ros.io.default_database import default_database_path
 from mm_ros.io.session import write_session
 from mm_ros.io.session_making import session_of_clips
 from mm_ros.offline import explain
 from mm_ros.offline.evaluation import measure, run, table
-from mm_ros.offline.evaluation.evaluate import Evaluation, evaluate
+from mm_ros.offline.evaluation.evaluate import Evaluation, clips_in, evaluate
 from mm_ros.offline.evaluation.report import line_plot, peaks, write_report
 from mm_ros.offline.evaluation.rows import CHAIN_ROWS, chosen
 
@@ -228,3 +234,24 @@ def test_a_mistake_is_told_before_a_database_is_made(given, said, monkeypatch):
     command.add_arguments(parser)
     with pytest.raises(MmRosError, match=said):
         command.run(parser.parse_args(given))
+
+
+def test_clips_that_are_part_of_the_database_are_named(tmp_path, capsys):
+    """By their motion: a renamed file and a part are found, another motion under the same name is not."""
+    given = walks()
+    known, other = given["walk 1.3"].cut(0, 240), replace(given["back 0.9"].cut(0, 240), name="walk 1.3")
+    for name, clip in (("renamed", known), ("walk 1.3", other), ("part", known.cut(0, 150))):
+        write_bvh(to_bvh(clip, DIALECTS["Xsens"]), tmp_path / f"{name}.bvh")
+    write_database(build_database([known, given["side 0.5"].cut(0, 240)]), tmp_path / "my.mmdb")
+    words = [str(tmp_path / f"{n}.bvh") for n in ("renamed", "walk 1.3", "part")] + ["--database"]
+    words += [str(tmp_path / "my.mmdb"), "--rows", "ours", "--json", str(tmp_path / "t.json")]
+    assert main(["evaluate", *words]) == 0
+    assert json.loads((tmp_path / "t.json").read_text())["in_database"] == ["renamed", "part"]
+    assert "warning: 2 of 3 clips are part of the database: renamed, part." in capsys.readouterr().err
+
+
+def test_no_clip_of_another_seed_is_taken_for_one_of_the_database(clips):
+    database = read_database(default_database_path())
+    own, others = make_clips(0), make_clips(3)
+    assert clips_in(database, own[::10]) == [c.name for c in own[::10]]
+    assert clips_in(database, others[::10]) == []

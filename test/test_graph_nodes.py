@@ -1,7 +1,8 @@
 """The real nodes, each in its own process, over real DDS."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +13,20 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 import rclpy
 from fields import ONLY_FILLED, POSE, SKELETON, check_fields
 from geometry_msgs.msg import Twist, Vector3
-from graph_harness import Client, NodeProcess, World, all_finite
+from graph_harness import Client, NodeProcess, World, all_finite, walking_clip
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from sensor_msgs.msg import Joy
+from toys import COINCIDENT, joints_in_one_place
 
 from mm_ros import graph
 from mm_ros.core.avatar import Avatar
+from mm_ros.core.features import FeatureLayout, default_layout
 from mm_ros.core.orientation import OrientationSettings
+from mm_ros.core.procedural import make_clips
 from mm_ros.core.types import Match
-from mm_ros.io.database import read_database
+from mm_ros.io.build import build_database
+from mm_ros.io.database import read_database, write_database
 from mm_ros.io.default_database import default_database_path
 from mm_ros.io.onnx_model import load_facing_model
 from mm_ros.ros.conversions import avatar_pose_from_ros, stamp_from_ros
@@ -36,10 +41,27 @@ def ros():
     rclpy.try_shutdown()
 
 
+TIMES = (0.2, 0.5, 1.5)  # a horizon unlike the built-in one
+
+
+@pytest.fixture(scope="module")
+def other_layout(tmp_path_factory) -> Path:
+    """A database whose layout has another horizon, and whose skeleton has bones without length, as CMU's has."""
+    clips = [walking_clip(), *[c for c in make_clips(0) if c.seconds < 20.0][:6]]
+    for i, clip in enumerate(clips):
+        positions = clip.positions.copy()
+        positions[:, COINCIDENT] = 0.0
+        clips[i] = replace(clip, skeleton=joints_in_one_place(clip.skeleton), positions=positions)
+    layout = FeatureLayout(tuple(replace(f, times=TIMES) if f.is_trajectory else f for f in default_layout().features))
+    path = tmp_path_factory.mktemp("layout") / "other.mmdb"
+    write_database(build_database(clips, layout), path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def world(ros, tmp_path_factory):
     default_database_path()  # made here, not by the nodes against their time
-    topics = ("pose", "/tf", "skeleton", "/diagnostics", *STAGES)
+    topics = ("pose", "/tf", "skeleton", "/diagnostics", "feature_layout", "robot_description", *STAGES)
     patient = {"silent_s": 60.0}  # a busy machine is no reason to come to a stand
     explained = {"runners_up": True}
     folder = tmp_path_factory.mktemp("nodes")
@@ -51,6 +73,10 @@ def world(ros, tmp_path_factory):
 
 def double(value: float) -> ParameterValue:
     return ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=value)
+
+
+def string(value: str) -> ParameterValue:
+    return ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
 
 
 def set_parameter(world, node, name, value):
@@ -76,12 +102,9 @@ def test_tf_holds_all_joints_under_the_avatars_name(world):
     assert all_finite(tf)
 
 
-def test_graph_and_chain_give_the_same_poses_bit_for_bit(world):
-    frames, poses = world.walk_without_loss(3.0, epoch=9)
-    got = [avatar_pose_from_ros(m) for m in poses]
-    model = load_facing_model(OrientationSettings())
-    avatar = Avatar(read_database(default_database_path()), world.calibration, model=model)
-    for frame, pose in zip(frames, got, strict=True):
+def agree(world, frames, poses, database: Path) -> None:
+    avatar = Avatar(read_database(database), world.calibration, model=load_facing_model(OrientationSettings()))
+    for frame, pose in zip(frames, map(avatar_pose_from_ros, poses), strict=True):
         expected = avatar.step(frame)
         for name in ("root", "positions", "rotations", "contacts", "locked"):
             np.testing.assert_array_equal(getattr(pose, name), getattr(expected, name), err_msg=name)
@@ -139,6 +162,65 @@ def match_values(avatar):
         "query_physical": lambda s: physical(s.match.query),
         "winner_physical": lambda s: physical(s.match.winner),
     }
+
+
+def test_graph_and_chain_give_the_same_poses_bit_for_bit(world):
+    frames, poses = world.walk_without_loss(3.0, epoch=9)
+    agree(world, frames, poses, default_database_path())
+
+
+def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(world, other_layout):
+    def trajectory_times() -> list[float]:
+        world.walk(0.2)
+        return [round(t, 4) for t in world.client.received["trajectory"][-1].times]
+
+    usual = trajectory_times()
+    assert usual == [round(t, 4) for t in default_layout().trajectory_times]
+    bodies = world.client.received["robot_description"]
+    bodies.clear()
+    assert set_parameter(world, "motion_matcher", "database", string(str(other_layout))).successful
+    try:
+        layouts = world.client.received["feature_layout"]
+        assert world.client.spin_until(lambda: tuple(layouts[-1].trajectory_times) == TIMES, 20.0)
+        assert any(trajectory_times() == list(TIMES) for _ in range(20))
+        assert world.client.spin_until(lambda: bool(bodies), 20.0)
+        body = bodies[-1].data
+        built = read_database(other_layout).layout
+        assert (int(layouts[-1].hash), tuple(layouts[-1].features), tuple(layouts[-1].weights)) == (
+            int(built.hash, 16), tuple(f.name for f in built.features), tuple(f.weight for f in built.features)
+        )  # fmt: skip
+        frames, poses = world.walk_without_loss(3.0, epoch=30)
+        agree(world, frames, poses, other_layout)
+        assert body.count("<cylinder") > 15 and "nan" not in body and 'length="0.0000"' not in body
+    finally:
+        assert set_parameter(world, "motion_matcher", "database", string("")).successful
+    assert any(trajectory_times() == usual for _ in range(20))
+
+
+def test_gamepad_and_path_follow_the_layout_and_do_not_ask_for_a_calibration(ros, tmp_path, other_layout):
+    """The user's way: `control:=joystick database:=…`; the matcher tells the layout."""
+    clients, processes = [], []
+    try:
+        for control in ("joystick", "path"):
+            clients.append(Client(control, ("trajectory", "matched_pose")))
+            clients[-1].node.destroy_publisher(clients[-1].trackers)
+            for name, more in ((f"{control}_control", {}), ("motion_matcher", {"database": str(other_layout)})):
+                processes.append(NodeProcess(name, control, tmp_path / f"{control}_{name}", **more))
+        for process in processes:
+            process.wait_ready()
+        for client in clients:
+            heard = client.received["trajectory"]
+            assert client.spin_until(lambda h=heard: h and np.allclose(h[-1].times, TIMES), 30.0)
+            assert client.spin_until(lambda c=client: bool(c.received["matched_pose"]), 30.0)
+        for process in processes:
+            assert process.stop() == 0, process.said()
+            assert "calibrat" not in process.said() and "tracker_bridge" not in process.said(), process.said()
+        assert "usual size" in processes[1].said() and "usual size" in processes[3].said()
+    finally:
+        for process in processes:
+            process.kill()
+        for client in clients:
+            client.close()
 
 
 def test_parameters_describe_themselves(world):

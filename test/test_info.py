@@ -1,16 +1,20 @@
 """`mm_ros import` and `mm_ros info`, as a user calls them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bvh_dialects import DIALECTS, walks
+from toys import toy_database
 
 from mm_ros.cli import main
+from mm_ros.core.features import FeatureLayout
 from mm_ros.core.motion_summary import heat, heat_text, of_clips
 from mm_ros.io.bvh import write_bvh
 from mm_ros.io.bvh_export import to_bvh
+from mm_ros.io.database import write_database
 
 
 @pytest.fixture
@@ -31,6 +35,23 @@ def test_import_then_info(folder: Path, capsys: pytest.CaptureFixture[str]):
     said = capsys.readouterr().out
     assert "minutes walk" in said and "Velocities covered" in said
     assert json.loads((folder / "j.json").read_text())["kind"] == "database"
+
+
+def test_info_shows_the_weights_that_differ_from_the_built_in_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The layout that users copied from config/features.yaml before it had the built-in weights."""
+    usual = toy_database(2.0)
+    flat = FeatureLayout(tuple(replace(f, weight=1.0) for f in usual.layout.features))
+    write_database(usual, tmp_path / "usual.mmdb")
+    write_database(replace(usual, layout=flat), tmp_path / "flat.mmdb")
+    said = {}
+    for name in ("usual", "flat"):
+        assert main(["info", str(tmp_path / f"{name}.mmdb"), "--json", str(tmp_path / f"{name}.json")]) == 0
+        said[name] = json.loads((tmp_path / f"{name}.json").read_text())
+    assert said["usual"]["weights"] == "built-in" and "weights" not in said["flat"]
+    assert said["flat"]["weight trajectory_position"] == "1 (built-in: 6)"
+    assert said["flat"]["weight trajectory_direction"] == "1 (built-in: 4)"
+    assert "weight hips_velocity" not in said["flat"]
+    assert "1 (built-in: 6)" in capsys.readouterr().out
 
 
 def test_nothing_is_overwritten_silently(folder: Path, capsys: pytest.CaptureFixture[str]):

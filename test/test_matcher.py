@@ -7,6 +7,7 @@ import pytest
 from toys import toy_database, wish
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.features import Feature, FeatureLayout, default_layout
 from mm_ros.core.matcher import BAND_GRACE_S, MatcherSettings, MatcherStage, parse_weights, tag_mask
 from mm_ros.core.pose_source import Ask
 from mm_ros.core.query import QueryBuilder
@@ -184,19 +185,31 @@ def test_the_database_can_be_swapped_while_playing(database):
     assert np.abs(pose.rotations - before.rotations).max() < 0.1
 
 
-def test_a_database_with_other_features_is_refused(database):
-    from mm_ros.core.features import Feature, FeatureLayout
-
-    layout = FeatureLayout((Feature("a", "joint_position", "hips"),))
+def test_a_database_with_another_layout_takes_over_the_features_that_both_have(database):
+    feet = slice(12, 18)  # positions of both feet, whose row is the same in both databases
+    layout = FeatureLayout((*database.layout.features[2:4], Feature("mine", "joint_position", "head", weight=2.0)))
+    columns = [*range(12, 18), 24, 25, 26]
     other = replace(
-        database, layout=layout, features=database.features[:, :3].copy(), feature_mean=database.feature_mean[:3],
-        feature_std=database.feature_std[:3],
+        database, layout=layout, features=database.features[:, columns].copy(),
+        feature_mean=database.feature_mean[columns], feature_std=2 * database.feature_std[columns], search_arrays={},
     )  # fmt: skip
     matcher = stage(database)
-    matcher.step(wish(0))
-    with pytest.raises(MmRosError, match="different features"):
-        matcher.set_database(other)
-    assert matcher.database is database
+    play(matcher, 1, walking)
+    before = matcher.source.features()[feet]
+    matcher.set_database(other)
+    np.testing.assert_allclose(matcher._carried, [*before / 2, 0, 0, 0], atol=1e-6)
+    results = play(matcher, 1, walking, start=1.0)
+    assert all(r is not None for r in results) and matcher.database is other
+
+
+def test_a_layout_names_the_times_ahead_and_no_others():
+    def times(*ahead):
+        return FeatureLayout((Feature("a", "trajectory_position", times=ahead),)).trajectory_times
+
+    assert times(-0.5, 0.0, 0.8, 0.2) == (0.2, 0.8)
+    assert times(-0.5, 0.0) == default_layout().trajectory_times
+    hips = FeatureLayout((Feature("a", "joint_position", "hips"),))
+    assert hips.trajectory_times == default_layout().trajectory_times
 
 
 def test_a_larger_user_takes_longer_steps_of_the_same_walk(database):

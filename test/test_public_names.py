@@ -33,7 +33,7 @@ DISTRIBUTION = {
 }
 ROS_MESSAGES = re.compile(r"\w+_(msgs|interfaces)|std_srvs|rosidl_runtime_py")
 NEWER_PYTHONS = {"compression", "tomllib"}
-FROM_ROS = {"launch", "launch_ros", "ament_index_python", "tf2_ros", "rosbag2_py"}
+FROM_ROS = {"launch", "launch_ros", "tf_transformations", "ament_index_python", "tf2_ros", "rosbag2_py"}
 
 
 def modules() -> list[str]:

@@ -1,9 +1,14 @@
 import numpy as np
 import pytest
+from bvh_dialects import walks
 
+from mm_ros.cli import main
+from mm_ros.core import procedural
 from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import J, default_skeleton
+from mm_ros.io import data
+from mm_ros.offline import search_bench, search_data, thesis_bench
 from mm_ros.offline.thesis_bench import lines, measure, part_of
 
 
@@ -34,7 +39,50 @@ def test_the_table_sets_ours_beside_the_thesis():
     assert "19 cm" in lines({"rows": [row]})[1] and "6932" in lines({"rows": [row]})[1]
 
 
-@pytest.mark.parametrize(("data", "users"), [([], [clip("a", 90)]), ([clip("a", 90)], [])])
-def test_nobody_to_measure_is_a_sentence(data, users):
+@pytest.mark.parametrize(("motion", "users"), [([], [clip("a", 90)]), ([clip("a", 90)], [])])
+def test_nobody_to_measure_is_a_sentence(motion, users):
     with pytest.raises(MmRosError, match="no clips for the"):
-        measure(data, users)
+        measure(motion, users)
+
+
+@pytest.fixture
+def no_data(monkeypatch, tmp_path):
+    """A machine of a user: no shared data beside the project, none named."""
+    monkeypatch.delenv("MM_ROS_DATA", raising=False)
+    monkeypatch.setattr(data, "BESIDE", tmp_path / "nowhere")
+
+
+def test_without_the_shared_data_procedural_people_take_its_place(no_data, monkeypatch, capsys):
+    seen = {}
+
+    def measured(database_clips, users, tell):
+        seen.update(database={c.name for c in database_clips}, users={c.name for c in users})
+        return {"rows": []}
+
+    monkeypatch.setattr(procedural, "make_clips", lambda seed: [clip(f"{seed}-{i}", 200) for i in range(20)])
+    monkeypatch.setattr(thesis_bench, "measure", measured)
+    assert main(["bench", "thesis"]) == 0
+    said = capsys.readouterr().err
+    assert "procedural motion is used" in said and "mocap.cs.cmu.edu" in said and "MM_ROS_DATA" in said
+    assert seen["database"] == {f"0-{i}" for i in range(20)} and seen["users"] == {f"1-{i}" for i in range(20)}
+
+
+def test_a_named_folder_that_is_not_there_is_refused_with_what_it_should_hold(no_data, monkeypatch, capsys):
+    monkeypatch.setenv("MM_ROS_DATA", "/nowhere/data")
+    assert main(["bench", "thesis"]) == 2
+    said = capsys.readouterr().err
+    assert "/nowhere/data" in said and "cmu_locomotion" in said and "mocap.cs.cmu.edu" in said
+
+
+def test_the_search_bench_takes_procedural_motion_and_says_so(no_data, monkeypatch, capsys):
+    monkeypatch.setattr(search_data, "make_clips", lambda seed: list(walks().values()))
+    case = search_data.make_case(1500, search_data.motion_features(lambda *_: None))
+    assert len(case.features) == 1500 and case.made_of.startswith("1500 frames of procedural motion")
+    assert all(len(s.queries) > 100 for s in case.streams.values())
+
+    figures = dict.fromkeys(("median_us", "p99_us", "recall", "regret", "memory_mb", "build_ms"), 1.0)
+    result = {"small": {"ours": figures, "_data": {"made_of": case.made_of}}, "cpu": "a processor", "load_1_min": 0.1}
+    monkeypatch.setattr(search_bench, "run_bench", lambda *_: result)
+    assert main(["bench", "search", "--sizes", "small", "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert "procedural motion is used" in said.err and "1500 frames of procedural motion" in said.out

@@ -14,6 +14,7 @@ from mm_ros.core.types import HEAD_ROLE, TRACKED, Calibration, TrackerFrame, Tra
 
 RATE = 60.0
 SPEEDS = (0.0, 0.6, 1.2, 2.4)
+COINCIDENT = (sk.SPINE, sk.NECK, sk.LEFT_SHOULDER, sk.RIGHT_SHOULDER)
 TURNS = (-1.0, 0.0, 1.0)  # rad/s
 
 
@@ -95,6 +96,13 @@ def toy_database(seconds: float = 6.0) -> MotionDatabase:
         feature_mean=mean.astype(np.float32),
         feature_std=std.astype(np.float32),
     )
+
+
+def joints_in_one_place(skeleton: sk.Skeleton) -> sk.Skeleton:
+    """As CMU's skeletons: the spine begins at the hips, neck and shoulders at the upper chest."""
+    offsets = skeleton.offsets.copy()
+    offsets[list(COINCIDENT)] = 0.0
+    return sk.Skeleton(offsets)
 
 
 def _features(p: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from typing import Any
 
 from mm_ros.commands.arguments import add_number, picture_file
@@ -30,8 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before numpy: one pinned thread for all
+    from mm_ros.io.data import PROCEDURAL_NOTE, has_data
     from mm_ros.offline.search_bench import plot, run_bench
 
+    if not has_data():
+        print(PROCEDURAL_NOTE, file=sys.stderr)
     progress = Progress(args.quiet)
     say = (lambda text: None) if args.quiet else print
     result = run_bench(

@@ -1,9 +1,17 @@
 """`mm_ros bench thesis`."""
 
+from __future__ import annotations
+
 import argparse
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mm_ros.commands.arguments import add_motion
 from mm_ros.commands.output import add_json, write_json
+
+if TYPE_CHECKING:
+    from mm_ros.core.clip import Clip
 
 HELP = "the thesis' figures: root error by the size of the database, poses used by the position accuracy"
 USERS = ("09", "35", "82", "83", "91", "127", "143")  # not in the database; the facing network knows them
@@ -18,12 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.commands.progress import Progress
-    from mm_ros.io.data import dataset
+    from mm_ros.io.data import PROCEDURAL_NOTE, dataset, has_data
     from mm_ros.io.importing import load_clips
     from mm_ros.offline import thesis_bench as bench
 
     tell = Progress()
-    every = load_clips([dataset("cmu_locomotion")], progress=tell) if not (args.data and args.test) else []
+    every: list[Clip] = []
+    if not (args.data and args.test):
+        if has_data():
+            every = load_clips([dataset("cmu_locomotion")], progress=tell)
+        else:
+            print(PROCEDURAL_NOTE, file=sys.stderr)
+            every = _procedural_people()
     users = load_clips(args.test, progress=tell) if args.test else []
     for subject in () if args.test else USERS:
         own = [c for c in every if c.subject == subject and c.seconds >= 1]
@@ -35,3 +49,11 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(bench.lines(result)))
     write_json(args.json, result)
     return 0
+
+
+def _procedural_people() -> list[Clip]:
+    """Two procedural people: the database's, and one of another seed in the place of each user."""
+    from mm_ros.core.procedural import make_clips
+
+    users = [replace(c, subject=USERS[i % len(USERS)]) for i, c in enumerate(make_clips(1))]
+    return [*make_clips(0), *users]

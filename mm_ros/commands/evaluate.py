@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,21 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{result.table['seconds']:.0f} s of motion; hash of all poses of ours: {result.table['hash']}")
     if result.table["brute_equals_ours"] is False:
         print("!!! brute force gave other poses than ours: the search is not exact")
+    _warn_of_known(result.table)
     write_json(args.json, result.table)
     _write_pictures(args, result)
     return 0
+
+
+def _warn_of_known(result: dict[str, Any]) -> None:
+    known = result["in_database"]
+    if known:
+        names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
+        print(
+            f"warning: {len(known)} of {len(result['clips'])} clips are part of the database: {names}. Their figures "
+            "tell how well it plays its own motion, not how well it does on motion that is new to it.",
+            file=sys.stderr,
+        )
 
 
 def _settings(args: argparse.Namespace) -> Any:

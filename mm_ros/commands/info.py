@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mm_ros.commands.arguments import picture_file
 from mm_ros.commands.output import add_json, table, write_json
 from mm_ros.commands.progress import Progress
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.bag_paths import is_session
+
+if TYPE_CHECKING:
+    from mm_ros.core.features import FeatureLayout
 
 HELP = "show what is in a BVH, database, session or model"
 
@@ -76,7 +79,7 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
         ("frames", len(database)), ("rate, Hz", database.rate), ("megabytes", args.path.stat().st_size / 1e6),
         ("skeleton", f"{database.skeleton.hash:016x}"), ("leg, m", round(database.skeleton.leg_length, 3)),
         ("head joint, m", round(database.skeleton.head_height, 3)), ("features", database.layout.size),
-        ("layout", database.layout.hash), ("hash", f"{database.hash:016x}"),
+        ("layout", database.layout.hash), ("hash", f"{database.hash:016x}"), *_weights(database.layout),
     ]  # fmt: skip
     copies = database.provenance.get("copies", {}).get("frames", 0)
     rows.append(("bent copies, minutes", round(copies / database.rate / 60, 2)))
@@ -86,6 +89,20 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
     if database.provenance.get("licence"):
         rows.append(("licence", database.provenance["licence"]))
     return _summary(args, of_database(database), rows)
+
+
+def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:
+    """Weights that a user has to know of, because docs and measurements are about the built-in ones."""
+    from mm_ros.core.features import default_layout
+
+    usual = {f.name: f.weight for f in default_layout().features}
+    words = {name: f"{weight:g}" for name, weight in usual.items()}
+    rows = [
+        (f"weight {f.name}", f"{f.weight:g} (built-in: {words.get(f.name, 'no such feature')})")
+        for f in layout.features
+        if usual.get(f.name) != f.weight
+    ]
+    return rows or [("weights", "built-in")]
 
 
 def _summary(args: argparse.Namespace, summary: Any, rows: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     outcome = train(clips, options, tell, early)
     tell.close()
     print(report(outcome.figures))
+    for line in doubts(outcome.figures):
+        print(line, file=sys.stderr)
     for path in save(outcome, args.output, options, clips, credit):
         print(f"wrote {path} ({path.stat().st_size / 1e3:.0f} kB)")
     write_json(args.json, outcome.figures)
@@ -118,6 +120,25 @@ def report(figures: dict[str, Any]) -> str:
             f"By kind of motion, as is, mean degrees\n{table(['predictor', *kinds], by_kind)}\n"
         )
     return "\n".join(parts)
+
+
+def doubts(figures: dict[str, Any]) -> list[str]:
+    """Sentences for a network that should not be used, or that nothing is known of; none for a good one."""
+    if not figures:
+        return ["warning: nothing was validated (--folds 0): the network may be worse than headset-forward"]
+    worse = [
+        f"head {title}, {condition}: {s['mean']:.1f}° against {results['hmd_forward'][condition]['mean']:.1f}°"
+        for title, results in figures.items()
+        for condition, s in results["network"].items()
+        if s["mean"] >= results["hmd_forward"][condition]["mean"]
+    ]
+    if not worse:
+        return []
+    return [
+        "!!! THE NETWORK IS NO BETTER THAN HEADSET-FORWARD on people whom it was not trained on:",
+        *(f"!!!   {line}" for line in worse),
+        "!!! Do not use it: take `predictor: hmd_forward`, or train with more motion and more subjects.",
+    ]
 
 
 class Progress:

@@ -17,6 +17,7 @@ _RADII = {
     "shoulder": (0.06, 0.06), "upper_arm": (0.052, 0.042), "lower_arm": (0.04, 0.03), "hand": (0.035, 0.022),
     "upper_leg": (0.085, 0.06), "lower_leg": (0.056, 0.04), "foot": (0.042, 0.04), "toes": (0.04, 0.028),
 }  # fmt: skip
+SHORTEST_M = 0.001  # bones that are shorter have no capsule: some skeletons have joints in the same place
 # Where a bone leads when a joint has several children.
 _TRUNK = {"hips": "spine", "upper_chest": "neck"}
 
@@ -37,7 +38,7 @@ class Bone:
 
 
 def bones(skeleton: Skeleton) -> tuple[Bone, ...]:
-    """All visible bones, the pelvis across the hip joints and the width of the chest included."""
+    """All bones that can be seen, the pelvis across the hip joints and the width of the chest included."""
     scale = skeleton.head_height / default_skeleton().head_height
     out = [_bone(skeleton, j, scale) for j in range(1, len(NAMES))]
     for parent, left, right, radius in (
@@ -49,7 +50,7 @@ def bones(skeleton: Skeleton) -> tuple[Bone, ...]:
         middle = (ends[0] + ends[1]) / 2
         ends = [middle + reach * (e - middle) for e in ends]
         out.append(Bone(NAMES.index(parent), ends[0], ends[1], radius * scale, radius * scale))
-    return tuple(out)
+    return tuple(b for b in out if np.linalg.norm(b.end - b.start) >= SHORTEST_M)
 
 
 def _bone(skeleton: Skeleton, j: int, scale: float) -> Bone:

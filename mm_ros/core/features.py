@@ -45,12 +45,22 @@ class Feature:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise MmRosError(f"feature '{self.name}': kind '{self.kind}' is not among {', '.join(KINDS)}")
+        if self.is_trajectory and self.joint != "root":
+            raise MmRosError(
+                f"feature '{self.name}': the trajectory of joint '{self.joint}' cannot be asked for, because headset, "
+                "gamepad and path predict that of the root only; leave out 'joint'"
+            )
         if not np.isfinite(self.weight) or self.weight < 0:
             raise MmRosError(f"feature '{self.name}': weight must be 0 or more, came {self.weight}")
 
     @property
     def size(self) -> int:
         return (self.width or KINDS[self.kind].numbers) * len(self.times)
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """What the numbers are; the weight does not count."""
+        return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property
     def is_trajectory(self) -> bool:
@@ -80,8 +90,11 @@ class FeatureLayout:
 
     @property
     def trajectory_times(self) -> tuple[float, ...]:
-        """The times at which a wish must be given, of all trajectory features, ascending, without doubles."""
-        return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times}))
+        """Times ahead [s] that a trajectory is to give: those of all trajectory features, ascending, without doubles.
+
+        A feature's past times are extrapolated by the query. A layout without times ahead takes the default ones.
+        """
+        return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times if t > 0})) or HORIZON_S
 
     def column_weights(
         self, weights: dict[str, float] | None = None, quality: float = 1.0, responsiveness: float = 1.0
@@ -107,7 +120,7 @@ class FeatureLayout:
     @property
     def hash(self) -> str:
         """Over what the numbers mean; weights are live and do not count."""
-        text = repr([(f.name, f.kind, f.joint, f.times, f.function, f.size) for f in self.features])
+        text = repr([f.meaning for f in self.features])
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @property

@@ -31,9 +31,14 @@ class JoystickStage:
     """Velocity through a spring; facing along the way, or fixed while strafing."""
 
     def __init__(self, settings: JoystickSettings, times: tuple[float, ...]):
-        self.settings, self.times = settings, np.array(times, np.float32)
+        self.settings = settings
+        self.set_times(times)
         self.timeline = Timeline()
         self.reset()
+
+    def set_times(self, times: tuple[float, ...]) -> None:
+        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        self.times = np.array(times, np.float32)
 
     def reset(self, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0) -> None:
         self.timeline.reset()

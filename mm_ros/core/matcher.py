@@ -15,7 +15,6 @@ from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.leading_foot import LeadingFoot
 from mm_ros.core.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.core.pose_source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, Ask, PoseSource, SearchSource
-from mm_ros.core.query import QueryBuilder
 from mm_ros.core.root_control import RootControl, RootControlSettings, wrap
 from mm_ros.core.search import DEFAULT, Mask
 from mm_ros.core.search import ENGINES as STRUCTURES
@@ -181,11 +180,10 @@ class MatcherStage:
         self.change(self._settings, database, self.learned)
 
     def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
-        """Another engine, motion or model from the next step on. The pose's features carry over, so the join is as
-        smooth as can be. What is refused leaves everything as it was."""
+        """Another engine, motion or model from the next step on. The features of the pose that both layouts have
+        carry over, so the join is as smooth as can be. What is refused leaves everything as it was."""
         reason = self._change_of(settings, database, learned)
         old, features = self.source, self._features()
-        QueryBuilder(database, self.scale).carried_over(old.queries, features)  # refuses other features
         self._use(settings, database, learned)
         self.control.settings = settings
         self._carried = self.source.queries.carried_over(old.queries, features)
@@ -347,7 +345,7 @@ class MatcherStage:
 
     def warm_up(self) -> None:
         """Compile, or load, all that a step needs, and forget it again."""
-        times = np.array(self.database.layout.trajectory_times or (1.0,), np.float32)
+        times = np.array(self.database.layout.trajectory_times, np.float32)
         ahead = np.zeros((len(times), 2), np.float32)
         for i in range(3):
             wish = Trajectory(

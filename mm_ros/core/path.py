@@ -27,10 +27,15 @@ class PathStage:
     """Walks a path once, from the first step after `set_path`; then stands at its end."""
 
     def __init__(self, settings: PathSettings, times: tuple[float, ...]):
-        self.settings, self.times = settings, np.array(times, np.float32)
+        self.settings = settings
+        self.set_times(times)
         self.timeline = Timeline()
         self.start_ns: int | None = None
         self.set_path([(0.0, 0.0)])
+
+    def set_times(self, times: tuple[float, ...]) -> None:
+        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        self.times = np.array(times, np.float32)
 
     def reset(self) -> None:
         """Back to the path's first point."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mm_ros.core.database import MotionDatabase
-from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import LEADING_FOOT
 from mm_ros.core.jit import njit
 from mm_ros.core.types import F32, F64, Trajectory
@@ -96,11 +95,14 @@ class QueryBuilder:
         query[at] = (left_ahead_m / self.scale - self.mean[at]) / self.std[at]
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
-        """A row of another database's features in this one's normalization; the layouts' meaning must be the same."""
+        """A row of another database's features in this one's normalization. Features that the other layout lacks
+        take their mean."""
         mine, theirs = self.database.layout, other.database.layout
-        if mine.hash != theirs.hash:
-            raise MmRosError(
-                f"the databases have different features ({mine.hash}, {theirs.hash}): {', '.join(mine.column_names)} "
-                f"and {', '.join(theirs.column_names)}"
-            )
-        return np.asarray((features * other.std + other.mean - self.mean) / self.std, np.float32)
+        known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}
+        values = features * other.std + other.mean
+        out = np.zeros(mine.size, np.float32)
+        for f in mine.features:
+            if f.meaning in known:
+                at = mine.offsets[f.name]
+                out[at] = (values[known[f.meaning]] - self.mean[at]) / self.std[at]
+        return out

@@ -52,11 +52,16 @@ class TrajectorySettings(Settings):
 
 class TrajectoryStage:
     def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
-        self.settings, self.times = settings, np.array(times, np.float32)
+        self.settings = settings
+        self.set_times(times)
         self.timeline = Timeline()
         self.lean = Lean(1.0)
         self.set_calibration(calibration)
         self.reset()
+
+    def set_times(self, times: tuple[float, ...]) -> None:
+        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        self.times = np.array(times, np.float32)
 
     def set_calibration(self, calibration: Calibration) -> None:
         self.calibration = calibration

@@ -21,12 +21,28 @@ _BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOF
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # the project
+WHAT_IT_IS = (
+    "It is motion capture of CMU (free, from mocap.cs.cmu.edu; as BVH: the cgspeed conversion), in folders or archives "
+    "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that holds them"
+)
+PROCEDURAL_NOTE = (
+    "note: procedural motion is used, so the figures are not comparable with those of the docs. They are about the "
+    f"shared motion data. {WHAT_IT_IS}."
+)
+
+
+def has_data() -> bool:
+    """Whether the shared motion data should be there. MM_ROS_DATA counts even when it leads nowhere: a mistake in it
+    must not pass for a choice."""
+    return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
+
+
 def data_folder() -> Path:
     """`$MM_ROS_DATA`, else `../shared/data` beside the project."""
-    own = os.environ.get("MM_ROS_DATA")
-    folder = Path(own) if own else Path(__file__).resolve().parents[3] / "shared" / "data"
+    folder = Path(os.environ.get("MM_ROS_DATA") or BESIDE)
     if not folder.is_dir():
-        raise MmRosError(f"the shared motion data is not at {folder}; set MM_ROS_DATA to its folder")
+        raise MmRosError(f"the shared motion data is not at {folder}. {WHAT_IT_IS}")
     return folder
 
 
@@ -40,7 +56,7 @@ def dataset(name: str) -> Path:
             inside = unpacked(folder / f"{name}{suffix}")
             return inside / name if (inside / name).is_dir() else inside
     there = sorted(p.name for p in folder.iterdir())
-    raise MmRosError(f"'{name}' is not in the shared motion data at {folder}. There: {', '.join(there)}")
+    raise MmRosError(f"'{name}' is not in the shared motion data at {folder}. There: {', '.join(there)}. {WHAT_IT_IS}")
 
 
 def is_archive(path: str | Path) -> bool:

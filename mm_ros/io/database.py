@@ -117,7 +117,10 @@ def read_database(path: str | Path) -> MotionDatabase:
     missing = [n for n in (*_ARRAYS, "skeleton_offsets") if n not in arrays]
     if missing:
         raise MmRosError(f"{path}: is broken: it lacks {', '.join(missing)}")
-    layout = FeatureLayout(tuple(Feature(**{**f, "times": tuple(f["times"])}) for f in header["layout"]))
+    try:
+        layout = FeatureLayout(tuple(Feature(**{**f, "times": tuple(f["times"])}) for f in header["layout"]))
+    except MmRosError as error:  # a kind or a joint that an earlier version took
+        raise MmRosError(f"{path}: {error}. Build it again with mm_ros import") from None
     if layout.hash != header["layout_hash"]:
         raise MmRosError(
             f"{path}: its feature layout has hash {layout.hash}, the file was written with "

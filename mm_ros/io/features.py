@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,26 @@ from typing import Any
 import yaml
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.features import KINDS, Feature, FeatureLayout
+from mm_ros.core.features import KINDS, Feature, FeatureLayout, default_layout
 from mm_ros.core.skeleton import NAMES
 from mm_ros.io.files import read_yaml
+
+_EXAMPLE_HEAD = """\
+# What is compared when motion is matched: the built-in layout. `mm_ros import --features THIS` builds a database
+# with it. The layout's hash is in the database and in each model, and a mismatch is refused at start. The hash leaves
+# the weights out: they are defaults, and the parameter `weights` of motion_matcher changes them while it runs.
+# `mm_ros info DATABASE` shows the weights that differ from the built-in ones. Made by `python tools/describe.py`.
+#
+# kind      trajectory_position | trajectory_direction   2 numbers a time, on the ground, in root space, of the root
+#           joint_position | joint_velocity              3 numbers, in root space
+#           leading_foot                                 1 number a time: left foot before the right one [m]; a camera
+#                                                        measures it (docs/fusion.md), else its weight is 0
+#           function                                     `width` numbers of your own "package.module:name", called with
+#                                                        (positions (F, J, 3), rotations (F, J, 4), rate), in the world
+# joint     a joint of the canonical humanoid, for joint_position and joint_velocity
+# times     seconds ahead; negative is past (trajectory kinds and leading_foot only)
+# weight    0 or more; larger obeys this feature more
+"""
 
 KEYS = tuple(f.name for f in fields(Feature))
 
@@ -59,12 +77,22 @@ def _check_types(path: str | Path, row: dict[str, Any]) -> None:
 
 
 def format_layout(layout: FeatureLayout) -> str:
-    rows = []
-    for f in layout.features:
-        row: dict[str, Any] = {"name": f.name, "kind": f.kind, "joint": f.joint, "weight": f.weight}
-        if KINDS[f.kind].timed:
-            row["times"] = list(f.times)
-        if f.kind == "function":
-            row |= {"function": f.function, "width": f.width}
-        rows.append(row)
-    return yaml.safe_dump({"features": rows}, sort_keys=False)
+    """One feature a line; what is as usual for its kind is left out."""
+    return "features:\n" + "".join(f"  - {_line(f)}\n" for f in layout.features)
+
+
+def _line(f: Feature) -> str:
+    row: dict[str, Any] = {"name": f.name, "kind": f.kind}
+    if f.joint != "root":
+        row["joint"] = f.joint
+    if KINDS[f.kind].timed:
+        row["times"] = list(f.times)
+    if f.kind == "function":
+        row |= {"function": f.function, "width": f.width}
+    row["weight"] = f.weight
+    return yaml.safe_dump(row, sort_keys=False, default_flow_style=True, width=math.inf).strip()
+
+
+def example_yaml() -> str:
+    """The text of `config/features.yaml`, for users to copy: the built-in layout and what can be written."""
+    return _EXAMPLE_HEAD + format_layout(default_layout())

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.revolute import MOVING, Robot, RobotJoint, RobotMap
 from mm_ros.core.types import F64
+from mm_ros.io.transformations import quaternion_from_rpy
 
 # Words in a joint's name → the canonical joint, without its side.
 _WORDS = (
@@ -89,7 +89,7 @@ def _joint(e: ElementTree.Element, source: str) -> RobotJoint:
     # Sliding, planar and floating joints stay where they are.
     return RobotJoint(
         name, kind if kind in MOVING else "fixed", parent.get("link", ""), child.get("link", ""),
-        np.concatenate([xyz, _from_rpy(rpy)]), along / length, lower, upper,
+        np.concatenate([xyz, quaternion_from_rpy(*rpy)]), along / length, lower, upper,
     )  # fmt: skip
 
 
@@ -109,12 +109,6 @@ def _numbers(e: ElementTree.Element, key: str, where: str) -> F64:
     if out.shape != (3,) or not np.isfinite(out).all():
         raise MmRosError(f"{where}: expected three numbers in {key}, came \"{text}\"")
     return out
-
-
-def _from_rpy(rpy: F64) -> F64:
-    """URDF: fixed axes x, y, z."""
-    turn = [rot.exp(np.eye(3)[k] * rpy[k]) for k in range(3)]
-    return np.asarray(rot.multiply(turn[2], rot.multiply(turn[1], turn[0])))
 
 
 def guess_map(robot: Robot, t_pose: dict[str, float] | None = None) -> RobotMap:

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
 from mm_ros import graph
-from mm_ros.core.features import HORIZON_S
+from mm_ros.core.features import default_layout
 from mm_ros.core.skeleton import default_skeleton
 from mm_ros.core.types import BodyOrientation, rest_pose, still_wish
 from mm_ros.core.warm_up import sample_trackers
@@ -48,7 +48,7 @@ def _sample(topic: str, avatar: str) -> Any:
     return {
         "trackers": lambda: trackers_to_ros(next(iter(sample_trackers(1)))),
         "body_orientation": lambda: orientation_to_ros(BodyOrientation(0, 0, 0.0, 0.0, 0.1, "network")),
-        "trajectory": lambda: trajectory_to_ros(still_wish(HORIZON_S)),
+        "trajectory": lambda: trajectory_to_ros(still_wish(default_layout().trajectory_times)),
         "matched_pose": lambda: avatar_pose_to_ros(pose),
         "/tf": lambda: PoseTf(avatar).message(pose),
     }[topic]()

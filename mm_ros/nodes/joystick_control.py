@@ -7,7 +7,7 @@ from typing import Any
 from geometry_msgs.msg import Twist
 from sensor_msgs.msg import Joy
 
-from mm_ros.core.features import HORIZON_S
+from mm_ros.core.features import default_layout
 from mm_ros.core.joystick import JoystickSettings, JoystickStage
 from mm_ros.ros.conversions import trajectory_to_ros
 from mm_ros.ros.foreign import joy_from_ros, twist_from_ros
@@ -23,7 +23,8 @@ class JoystickControl(AvatarNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._trajectory = self.publisher("trajectory")
-        self._stage = JoystickStage(self.settings(JoystickSettings), HORIZON_S)
+        self._stage = JoystickStage(self.settings(JoystickSettings), default_layout().trajectory_times)
+        self.follow_layout(self._stage.set_times)
         self._joy: tuple[int, dict[str, Any]] | None = None
         self._twist: tuple[int, tuple[float, float, float]] | None = None
         self.listen("joy", self._on_joy)

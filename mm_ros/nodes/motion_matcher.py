@@ -21,6 +21,7 @@ from mm_ros.io.learned_model import LearnedModel, load_learned
 from mm_ros.msg import Landmarks, Trajectory
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
+    feature_layout_to_ros,
     landmarks_from_ros,
     match_to_ros,
     skeleton_to_ros,
@@ -51,6 +52,7 @@ class MotionMatcher(AvatarNode):
         self._pose = self.publisher("matched_pose")
         self._match = self.publisher("match")
         self._skeleton = self.publisher("skeleton")
+        self._layout = self.publisher("feature_layout")
         self._calibration = Calibration()
         self._source = ""
         self._search_s = 0.0  # longest since the last report
@@ -82,6 +84,11 @@ class MotionMatcher(AvatarNode):
         stage.step(still_wish(database.layout.trajectory_times))  # compiles and touches what a frame needs
         stage.reset()
         self._stage, self._database, self._opened = stage, database, self._files(settings)
+        self._publish_layout()
+
+    def _publish_layout(self) -> None:
+        now_ns = self.get_clock().now().nanoseconds
+        self._layout.publish(feature_layout_to_ros(self._database.layout, now_ns))
 
     def _step(self, msg: Trajectory) -> None:
         trajectory = trajectory_from_ros(msg)
@@ -144,4 +151,5 @@ class MotionMatcher(AvatarNode):
         database = self._motion(learned)
         self._stage.change(settings, database, learned)
         self._database, self._opened = database, self._files(settings)
+        self._publish_layout()
         self._calibrate(self._calibration)

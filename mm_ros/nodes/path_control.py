@@ -6,7 +6,7 @@ from typing import Any
 
 from nav_msgs.msg import Path
 
-from mm_ros.core.features import HORIZON_S
+from mm_ros.core.features import default_layout
 from mm_ros.core.path import PathSettings, PathStage
 from mm_ros.ros.conversions import trajectory_to_ros
 from mm_ros.ros.foreign import path_from_ros
@@ -21,7 +21,8 @@ class PathControl(AvatarNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._trajectory = self.publisher("trajectory")
-        self._stage = PathStage(self.settings(PathSettings), HORIZON_S)
+        self._stage = PathStage(self.settings(PathSettings), default_layout().trajectory_times)
+        self.follow_layout(self._stage.set_times)
         self.listen("path", self._walk)
         self.every(PERIOD_S, self._step)
         self.start()

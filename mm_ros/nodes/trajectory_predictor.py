@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mm_ros.core.features import HORIZON_S
+from mm_ros.core.features import default_layout
 from mm_ros.core.joining import Pairs
 from mm_ros.core.orientation import OrientationSettings, OrientationStage
 from mm_ros.core.settings import Settings, setting
@@ -35,7 +35,9 @@ class TrajectoryPredictor(AvatarNode):
         super().__init__(**kwargs)
         self._trajectory = self.publisher("trajectory")
         self._pairs: Pairs[TrackerFrame] = Pairs()
-        self._stage = TrajectoryStage(self.settings(TrajectorySettings), Calibration(), HORIZON_S)
+        self._stage = TrajectoryStage(
+            self.settings(TrajectorySettings), Calibration(), default_layout().trajectory_times
+        )
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._heard_ns: int | None = None
@@ -44,6 +46,7 @@ class TrajectoryPredictor(AvatarNode):
             self._stage.step(frame, self._fallback.step(frame))
         self.reset()
         self.await_calibration(self._calibrate)
+        self.follow_layout(self._stage.set_times)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
         self._watchdog = self.every(self._silent_ns / NS, self._watch)  # never rings while trackers come

@@ -1,20 +1,25 @@
-"""Databases and queries of the search benchmark: real motion, wishes of a stick and of clips that were held out."""
+"""Databases and queries of the search benchmark: real motion, wishes of a stick and of clips that were held out.
+
+Without the shared motion data, procedural motion takes its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mm_ros.cache import writable_root
 from mm_ros.core.cleaning import mirror, resample
+from mm_ros.core.clip import Clip
 from mm_ros.core.feature_values import feature_values, normalization
 from mm_ros.core.features import default_layout
+from mm_ros.core.procedural import make_clips
 from mm_ros.core.search import Engine, make_engine
 from mm_ros.core.search_base import I64
 from mm_ros.core.types import F32
-from mm_ros.io.data import dataset
+from mm_ros.io.data import dataset, has_data
 from mm_ros.io.importing import ImportOptions, import_files
 
 SIZES = {"small": 18_120, "medium": 28_271, "large": 500_000}
@@ -22,7 +27,8 @@ RATE = 60.0
 ENDS_EXCLUDED = 60
 EVERY = 10  # frames between searches
 TRAJECTORY = 12  # the first columns of the default layout are the wish
-_HELD_OUT = 7  # every so manieth clip of subject 69 is not in any database: its trajectories are wishes
+PROCEDURAL = "procedural"
+_HELD_OUT = 7  # every so manieth clip of subject 69 (or procedural one) is in no database: its trajectories are wishes
 _LAYOUT = default_layout()
 _VERSION = 1
 
@@ -54,27 +60,35 @@ class Case:
 
 
 def motion_features(progress: Progress) -> dict[str, F32]:
-    """Raw features of every CMU clip there is, by name; mirrored ones end in '~'. Imported once, kept in the cache."""
+    """Raw features of every CMU clip there is, by name; mirrored ones end in '~'. Imported once, kept in the cache.
+    Of procedural clips, made anew, where CMU's are not there."""
+    if not has_data():
+        return _features_of(PROCEDURAL, make_clips(0), progress)
     path = writable_root() / "bench" / f"search-{_LAYOUT.hash}-{_VERSION}.npz"
     if not path.is_file():
         found: dict[str, F32] = {}
         for name in ("cmu_locomotion", "cmu_general"):
-            clips = import_files([dataset(name)], ImportOptions(), progress).clips
-            for i, clip in enumerate(clips):
-                progress("features", i, len(clips))
-                for each in (clip, mirror(clip)):
-                    key = f"{name}/{clip.name}" + ("~" if each is not clip else "")
-                    found[key] = feature_values(resample(each, RATE), _LAYOUT).astype(np.float32)
+            found |= _features_of(name, import_files([dataset(name)], ImportOptions(), progress).clips, progress)
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, **found)  # type: ignore[arg-type]
     with np.load(path) as stored:
         return {name: stored[name] for name in stored.files}
 
 
+def _features_of(name: str, clips: Sequence[Clip], progress: Progress) -> dict[str, F32]:
+    found: dict[str, F32] = {}
+    for i, clip in enumerate(clips):
+        progress("features", i, len(clips))
+        for each in (clip, mirror(clip)):
+            key = f"{name}/{clip.name}" + ("~" if each is not clip else "")
+            found[key] = feature_values(resample(each, RATE), _LAYOUT).astype(np.float32)
+    return found
+
+
 def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
     """The first `rows` frames: locomotion, then its mirror image, then everyday motion and its mirror image."""
-    walks = [n for n in motion if n.startswith("cmu_locomotion")]
-    subject = [n for n in walks if "69_" in n and not n.endswith("~")]
+    walks = [n for n in motion if n.startswith(("cmu_locomotion", PROCEDURAL))]
+    subject = [n for n in walks if ("69_" in n or n.startswith(PROCEDURAL)) and not n.endswith("~")]
     held = subject[::_HELD_OUT]
     order = [n for n in subject if n not in held]
     order += [n for n in walks if n not in order and n.rstrip("~") not in held and not n.endswith("~")]
@@ -86,11 +100,12 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         if count < rows and len(motion[name]) > 2 * ENDS_EXCLUDED:
             parts.append(motion[name][: rows - count])
             count += len(parts[-1])
-    made_of = f"{count} frames of CMU" + (
+    source = "procedural motion" if order[0].startswith(PROCEDURAL) else "CMU"
+    made_of = f"{count} frames of {source}" + (
         ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
     )
     slower = 1
-    while count < rows:  # only beyond all of CMU: the same motion in other tempos
+    while count < rows:  # only beyond all that there is: the same motion in other tempos
         slower += 1
         part = parts[slower % len(parts)] * np.float32(1 + 0.01 * np.sin(slower))
         parts.append(part[: rows - count])

@@ -5,7 +5,9 @@ Core has w first, ROS has w last. `x_from_ros` refuses what is not finite or has
 
 from __future__ import annotations
 
+import math
 from array import array
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from std_msgs.msg import Header
 
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.features import FeatureLayout
 from mm_ros.core.landmarks import COUNT, Landmarks, flat
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import (
@@ -32,6 +35,7 @@ from mm_ros.core.types import (
 from mm_ros.msg import AvatarPose as AvatarPoseMsg
 from mm_ros.msg import BodyOrientation as BodyOrientationMsg
 from mm_ros.msg import Calibration as CalibrationMsg
+from mm_ros.msg import FeatureLayout as FeatureLayoutMsg
 from mm_ros.msg import Landmarks as LandmarksMsg
 from mm_ros.msg import Match as MatchMsg
 from mm_ros.msg import Skeleton as SkeletonMsg
@@ -323,6 +327,27 @@ def _physical(database: MotionDatabase | None, normalized: Any, scale: float) ->
         if f.kind in ("trajectory_position", "joint_position", "joint_velocity"):
             out[database.layout.offsets[f.name]] *= scale
     return out
+
+
+# ---- feature layout
+
+
+def feature_layout_to_ros(layout: FeatureLayout, stamp_ns: int) -> FeatureLayoutMsg:
+    return FeatureLayoutMsg(
+        header=header(stamp_ns),
+        hash=int(layout.hash, 16),
+        features=[f.name for f in layout.features],
+        weights=[float(f.weight) for f in layout.features],
+        trajectory_times=list(layout.trajectory_times),
+    )
+
+
+def trajectory_times_from_ros(msg: FeatureLayoutMsg) -> tuple[float, ...]:
+    """The message describes a layout, it does not hold one: only its times are of use to another node."""
+    times = tuple(float(t) for t in msg.trajectory_times)
+    if not times or not all(a < b < math.inf for a, b in pairwise((0.0, *times))):
+        raise MmRosError(f"feature layout: expected ascending trajectory times above 0, came {times}")
+    return times
 
 
 # ---- skeleton, calibration

@@ -20,7 +20,7 @@ from mm_ros import ending, graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings
 from mm_ros.core.types import Calibration
-from mm_ros.ros.conversions import calibration_from_ros
+from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings
@@ -118,6 +118,13 @@ class AvatarNode(Node):
         self._apply_calibration = apply
         self.listen("calibration", lambda msg: self._take_calibration(calibration_from_ros(msg)))
 
+    def follow_layout(self, set_times: Callable[[tuple[float, ...]], None]) -> None:
+        """Give `trajectory` at the times of the matcher's layout, from its start on and after each change.
+
+        Until the layout comes, the stage keeps the default times: the matcher interpolates between them.
+        """
+        self.listen("feature_layout", lambda msg: set_times(trajectory_times_from_ros(msg)))
+
     def _take_calibration(self, calibration: Calibration) -> None:
         self._apply_calibration(calibration)
         self._calibrated = True
@@ -127,10 +134,13 @@ class AvatarNode(Node):
         self._first_input_ns = self._first_input_ns or now_ns
         if now_ns - self._first_input_ns < GUESS_AFTER_NS:
             return False
-        self.get_logger().warning(
-            "no calibration came: the headset is taken to be 1.68 m high when standing. "
-            "Call the service `calibrate` of tracker_bridge while standing upright."
-        )
+        if self.count_publishers("trackers"):
+            self.get_logger().warning(
+                "no calibration came: the headset is taken to be 1.68 m high when standing. "
+                f"Call the service /{self.avatar}/calibrate while standing upright."
+            )
+        else:  # a gamepad or a path: there is nobody to measure
+            self.get_logger().info("no trackers are published: the avatar gets its usual size")
         self._take_calibration(Calibration())
         return True
 

@@ -9,6 +9,7 @@ import numpy as np
 from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import Bone, bones
 from mm_ros.core.skeleton import NAMES, PARENTS, Skeleton
+from mm_ros.io.transformations import rpy_from_quaternion
 
 
 def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
@@ -44,7 +45,7 @@ def _joint(parent: str, child: str, offset: np.ndarray) -> str:
 def _capsule(bone: Bone) -> str:
     way = bone.end - bone.start
     radius = (bone.radius_start + bone.radius_end) / 2
-    roll, pitch, yaw = roll_pitch_yaw(rot.between(np.array([0.0, 0.0, 1.0]), way))
+    roll, pitch, yaw = rpy_from_quaternion(rot.between(np.array([0.0, 0.0, 1.0]), way))
     tube = f'<cylinder radius="{radius:.4f}" length="{np.linalg.norm(way):.4f}"/>'
     out = _visual(_xyz((bone.start + bone.end) / 2), f"{roll:.5f} {pitch:.5f} {yaw:.5f}", tube)
     for at, r in ((bone.start, bone.radius_start), (bone.end, bone.radius_end)):
@@ -58,12 +59,3 @@ def _xyz(p: np.ndarray) -> str:
 
 def _visual(xyz: str, rpy: str, geometry: str) -> str:
     return f'<visual><origin xyz="{xyz}" rpy="{rpy}"/><geometry>{geometry}</geometry><material name="body"/></visual>'
-
-
-def roll_pitch_yaw(q: np.ndarray) -> tuple[float, float, float]:
-    """URDF's fixed-axis angles of a quaternion (w, x, y, z)."""
-    m = rot.to_matrix(q)
-    pitch = float(np.arcsin(np.clip(-m[2, 0], -1, 1)))
-    if abs(m[2, 0]) > 1 - 1e-9:
-        return 0.0, pitch, float(np.arctan2(-m[0, 1], m[1, 1]))
-    return float(np.arctan2(m[2, 1], m[2, 2])), pitch, float(np.arctan2(m[1, 0], m[0, 0]))

@@ -54,9 +54,10 @@ class SteamVrPoses:
         return out
 
     def _take(self, out: TrackerFrame, role: int, pose: Any) -> None:
-        if not pose.bPoseIsValid:
+        matrix = _matrix(pose.mDeviceToAbsoluteTracking)
+        if not pose.bPoseIsValid or not np.isfinite(matrix).all():
             return
-        out.positions[role], out.rotations[role] = axes.from_matrix(_matrix(pose.mDeviceToAbsoluteTracking))
+        out.positions[role], out.rotations[role] = axes.from_matrix(matrix)
         fine = pose.eTrackingResult == self._openvr.TrackingResult_Running_OK
         out.state[role] = TRACKED if fine else EXTRAPOLATED
         out.sampled_ns[role] = out.stamp_ns
