@@ -24,7 +24,7 @@ from mm_ros.core.procedural import make_clips
 from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
 from mm_ros.core.types import LOST, Calibration, TrackerFrame
 from mm_ros.ros.conversions import calibration_to_ros, stamp_from_ros, trackers_to_ros
-from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
 
 CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
 START_S = 150.0
@@ -86,7 +86,7 @@ class Client:
         for topic in topics:
             t = graph.TOPICS[topic]
             self.node.create_subscription(
-                message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), subscription_qos(t.qos)
+                message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), listener_qos(t.qos)
             )
         self._last_ns = self.newest_pose_ns = 0
         self.trackers = self.publisher("trackers")
