@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 POLITE_S = 30.0
@@ -42,3 +43,22 @@ def wait_until(done: Callable[[], object], seconds: float, what: str = "it") -> 
     while not done():
         assert time.monotonic() < until, f"{what}: not within {seconds:g} s"
         time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: one that has ended stays in /proc until its parent has asked for its exit code."""
+    return state_and_parent(pid)[0] not in "ZX"
+
+
+def state_and_parent(pid: int) -> tuple[str, int]:
+    """State as /proc has it, X for a process that does not exist, and the id of the parent."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return "X", 0
+    return fields[0], int(fields[1])
+
+
+def children(pid: int) -> list[int]:
+    """Ids of the processes that the threads of this one have started."""
+    return [int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split()]

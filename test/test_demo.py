@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
+from processes import end
+
 from mm_ros import cli
 
 START_S, END_S = 150.0, 90.0
@@ -37,10 +39,20 @@ class Demo:
 
     def end(self, number):
         self.process.send_signal(number)
-        try:
-            return self.process.wait(END_S)
-        finally:
-            self.process.kill()
+        return self.process.wait(END_S)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a demo that ends with the test."""
+    started = []
+
+    def make(*words):
+        started.append(Demo(tmp_path, *words))
+        return started[-1]
+
+    yield make
+    end(*(demo.process for demo in started))
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +61,8 @@ def warm():
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, warm):
-    demo = Demo(tmp_path, "--seconds", "300", "--json", str(tmp_path / "summary.json"))
+def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, start, warm):
+    demo = start("--seconds", "300", "--json", str(tmp_path / "summary.json"))
     demo.wait_for("facing error")
     assert demo.end(signal.SIGINT) == 0, demo.said()
     assert "summary" in demo.said()
@@ -60,16 +72,16 @@ def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, warm):
 
 
 @pytest.mark.slow
-def test_sigterm_before_the_first_pose_ends_quietly(tmp_path, warm):
-    demo = Demo(tmp_path)
+def test_sigterm_before_the_first_pose_ends_quietly(start, warm):
+    demo = start()
     demo.wait_for("2/3 graph")
     time.sleep(0.5)
     assert demo.end(signal.SIGTERM) in (0, 130), demo.said()
     assert "Traceback" not in demo.said()
 
 
-def test_a_session_that_is_not_there_is_a_sentence(tmp_path):
-    demo = Demo(tmp_path, "--session", str(tmp_path / "none"))
+def test_a_session_that_is_not_there_is_a_sentence(tmp_path, start):
+    demo = start("--session", str(tmp_path / "none"))
     demo.process.wait(60)
     assert demo.process.returncode == 2
     assert "does not exist. Make one" in demo.said()
