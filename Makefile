@@ -16,8 +16,6 @@ export OMP_NUM_THREADS ?= 1
 
 TESTS ?= test
 PYTEST = $(PY) -m pytest
-# A test that stood still (pyproject's `timeout`) gets one more try, and the summary says so; no other failure does.
-STOOD_STILL = --reruns 1 --only-rerun 'from pytest-timeout'
 
 .PHONY: help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
 
@@ -41,7 +39,7 @@ demo:
 
 test:
 	$(SETUP) --extras viewer,openxr,steamvr,test,lint
-	$(PYTEST) -m "not slow_packaging" $(STOOD_STILL) $(PYTEST_ARGS) $(TESTS)
+	$(PYTEST) -m "not slow_packaging" $(PYTEST_ARGS) $(TESTS)
 
 test-packaging:
 	$(SETUP) --extras viewer,openxr,steamvr,test,lint

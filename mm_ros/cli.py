@@ -162,13 +162,8 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if "MM_ROS_PARENT" in os.environ:
-        from mm_ros.ros.process import end_with_parent
-
-        end_with_parent()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        ending.remember(signal.SIGINT)
     try:
+        _prepare_end()
         return _flushed(arguments)
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
@@ -188,6 +183,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"mm_ros: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
+
+
+def _prepare_end() -> None:
+    """Ctrl-C, and the end of a parent that asked for it, end this process from now on."""
+    ending.forget()
+    if "MM_ROS_PARENT" in os.environ:
+        from mm_ros.ros.process import end_with_parent
+
+        end_with_parent()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        ending.remember(signal.SIGINT)
 
 
 def _flushed(arguments: Sequence[str]) -> int:

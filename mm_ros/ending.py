@@ -23,8 +23,7 @@ def forget() -> None:
 
 
 def remember(*numbers: signal.Signals) -> None:
-    """From now on these signals raise KeyboardInterrupt, and `asked` tells of them."""
-    forget()
+    """From now on these signals raise KeyboardInterrupt, and `asked` is true after one, also after an earlier one."""
     for number in numbers:
         signal.signal(number, _raise)
 

@@ -12,22 +12,31 @@ from typing import Any
 
 from mm_ros.core.errors import MmRosError
 
+KEPT = 256  # messages: 2 s at 120 Hz
+LIVE = 5  # messages
+
 
 @dataclass(frozen=True)
 class Qos:
-    """Publisher's side; a subscriber asks the same unless `subscriber_reliable` says otherwise."""
+    """What a topic's publisher offers, and what a subscription inside the live chain asks for.
+
+    A publisher keeps `depth` messages, so that a reliable listener that stalls for 2 s loses nothing. A subscription of
+    the chain keeps `live_depth`: after a stall the newest samples are processed, and the older ones are dropped.
+    """
 
     reliable: bool = True
     latched: bool = False  # transient local
-    depth: int = 5
-    subscriber_reliable: bool | None = None
+    depth: int = KEPT
+    live_depth: int = LIVE
+    live_reliable: bool | None = None  # None: as the publisher
 
 
 STREAM = Qos()
-TRACKERS = Qos(subscriber_reliable=False)
-LATCHED = Qos(latched=True, depth=1)
-TF = Qos(depth=100)
-SENSOR = Qos(reliable=False)
+TRACKERS = Qos(live_reliable=False)
+LATCHED = Qos(latched=True, depth=1, live_depth=1)
+TF = Qos(live_depth=100)
+SENSOR = Qos(reliable=False, depth=LIVE)
+CLOCK = Qos(live_reliable=False)
 
 
 @dataclass(frozen=True)
@@ -57,18 +66,18 @@ TOPICS: dict[str, Topic] = {
         Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar"),
         Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "revolute joints of a URDF given by the user"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF: the avatar's capsules, or the user's robot", "when it changes"),
-        Topic("markers", "visualization_msgs/msg/MarkerArray", STREAM, "what RViz shows", "30 Hz"),
+        Topic("markers", "visualization_msgs/msg/MarkerArray", Qos(depth=64), "what RViz shows", "30 Hz"),
         Topic("image", "sensor_msgs/msg/Image", SENSOR, "a camera's pictures, for `pose_estimator`", "camera's rate"),
         Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "webcam pose estimate", "camera's rate"),
         Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "device's rate"),
         Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "device's rate"),
-        Topic("path", "nav_msgs/msg/Path", Qos(depth=1), "key points for `control:=path`", "when it changes"),
+        Topic("path", "nav_msgs/msg/Path", Qos(depth=1, live_depth=1), "key points for `control:=path`", "when it changes"),
         Topic("head_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "headset of another bridge", "device's rate"),
         Topic("left_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "left controller of another bridge", "device's rate"),
         Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller of another bridge", "device's rate"),
         Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "map → <avatar>/root → joints; trackers"),
         Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node", "1 Hz"),
-        Topic("/clock", "rosgraph_msgs/msg/Clock", SENSOR, "simulated time of a replay", "replay only"),
+        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "replay only"),
     )
 }  # fmt: skip
 

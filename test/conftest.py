@@ -5,6 +5,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from leftover_processes import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 (hooks)
 
 # Before rclpy: what tests publish stays on this machine, and apart from whatever else runs there.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
+from processes import end
 from rclpy.executors import SingleThreadedExecutor
 from ros_calls import answer_of
 from std_srvs.srv import Trigger
@@ -24,7 +25,7 @@ from mm_ros.core.procedural import make_clips
 from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
 from mm_ros.core.types import LOST, Calibration, TrackerFrame
 from mm_ros.ros.conversions import calibration_to_ros, stamp_from_ros, trackers_to_ros
-from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
 
 CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
 START_S = 150.0
@@ -43,6 +44,12 @@ class NodeProcess:
         self.name, self.log = name, log
         self._command = node_command(name, avatar, **parameters)
         self.start()
+
+    def __enter__(self) -> NodeProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self.process)
 
     def start(self) -> None:
         with self.log.open("ab") as handle:
@@ -86,7 +93,7 @@ class Client:
         for topic in topics:
             t = graph.TOPICS[topic]
             self.node.create_subscription(
-                message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), subscription_qos(t.qos)
+                message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), listener_qos(t.qos)
             )
         self._last_ns = self.newest_pose_ns = 0
         self.trackers = self.publisher("trackers")
@@ -164,16 +171,20 @@ class World:
         self.client = Client(avatar, topics)
         self.client.calibrate(self.calibration)
         subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)  # not four times at once
-        self.nodes = {
-            name: NodeProcess(name, avatar, folder / f"{name}.log", **parameters.get(name, {})) for name in CHAIN
-        }
-        for process in self.nodes.values():
-            process.wait_ready()
-        heard = self.client.spin_until(self._connected, 20.0)
-        ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
-        assert not ended, ended
-        assert heard, "the nodes did not find each other"
-        self.client.spin(0.5)  # latched messages on their way
+        self.nodes: dict[str, NodeProcess] = {}
+        try:
+            for name in CHAIN:
+                self.nodes[name] = NodeProcess(name, avatar, folder / f"{name}.log", **parameters.get(name, {}))
+            for process in self.nodes.values():
+                process.wait_ready()
+            heard = self.client.spin_until(self._connected, 60.0)
+            ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
+            assert not ended, ended
+            assert heard, "the nodes did not find each other"
+            self.client.spin(0.5)  # latched messages on their way
+        except BaseException:
+            end(*(n.process for n in self.nodes.values()))
+            raise
 
     def _connected(self) -> bool:
         return self.client.trackers.get_subscription_count() >= 3 and (
@@ -237,9 +248,12 @@ class World:
         return [m for m in self.client.received["pose"] if not m.stale]
 
     def close(self) -> dict[str, int]:
-        codes = {name: process.stop() for name, process in self.nodes.items()}
-        self.client.close()
-        return codes
+        """Exit code of each node, ended by Ctrl-C."""
+        try:
+            return {name: process.stop() for name, process in self.nodes.items()}
+        finally:
+            end(*(n.process for n in self.nodes.values()))
+            self.client.close()
 
 
 def walking_clip() -> Clip:

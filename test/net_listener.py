@@ -8,7 +8,7 @@ import rclpy
 
 from mm_ros import graph
 from mm_ros.ros.conversions import avatar_pose_from_ros
-from mm_ros.ros.qos import message_class, subscription_qos
+from mm_ros.ros.qos import listener_qos, message_class
 
 
 def tell(msg):
@@ -20,5 +20,5 @@ def tell(msg):
 rclpy.init()
 node = rclpy.create_node("listener", namespace=sys.argv[1])
 topic = graph.TOPICS["pose"]
-node.create_subscription(message_class(topic.type), topic.name, tell, subscription_qos(topic.qos))
+node.create_subscription(message_class(topic.type), topic.name, tell, listener_qos(topic.qos))
 rclpy.spin(node)

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from processes import running
 
 from mm_ros import cache
 
@@ -104,11 +106,10 @@ def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
         "    print('in', time.monotonic(), flush=True); time.sleep(0.3); print('out', time.monotonic(), flush=True)"
     )
     environment = {**os.environ, "MM_ROS_CACHE": str(tmp_path)}
-    running = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
-        for _ in range(3)
-    ]
-    spans = sorted([float(line.split()[1]) for line in p.communicate()[0].splitlines()] for p in running)
+    command, options = [sys.executable, "-c", code], {"stdout": subprocess.PIPE, "text": True, "env": environment}
+    with ExitStack() as stack:
+        started = [stack.enter_context(running(command, **options)) for _ in range(3)]
+        spans = sorted([float(line.split()[1]) for line in p.communicate()[0].splitlines()] for p in started)
     for (_, out), (into, _) in itertools.pairwise(spans):
         assert out <= into
 
@@ -116,11 +117,10 @@ def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     code = "import time; from mm_ros.cache import locked\nwith locked('x'):\n print('in', flush=True); time.sleep(60)"
     environment = {**os.environ, "MM_ROS_CACHE": str(tmp_path)}
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    holder.kill()
-    holder.wait()
+    with running([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        holder.kill()
     start = time.monotonic()
     done = python("from mm_ros.cache import locked\nwith locked('x'): print('in')", MM_ROS_CACHE=str(tmp_path))
     assert done.stdout.strip() == "in"

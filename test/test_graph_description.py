@@ -1,6 +1,7 @@
 """The graph is described once: YAML, docs, RViz file, launch arguments and QoS agree with mm_ros/graph.py."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ from mm_ros.core.errors import MmRosError
 
 rclpy = pytest.importorskip("rclpy", reason="rclpy is not installed")
 
+from processes import wait_until
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSCompatibility, qos_check_compatible
 
 from mm_ros.ros import describe
-from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+from mm_ros.ros.qos import listener_qos, message_class, publisher_qos, subscription_qos
 from mm_ros.share import share_folder
 
 TOP = Path(__file__).resolve().parents[1]
@@ -37,11 +40,42 @@ def test_every_topic_has_a_message_class():
 
 
 @pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
-def test_publisher_and_subscriber_of_a_topic_are_compatible(topic):
-    assert (
-        qos_check_compatible(publisher_qos(topic.qos), subscription_qos(topic.qos))[0].value
-        == QoSCompatibility.OK.value
-    )
+@pytest.mark.parametrize("subscriber", [subscription_qos, listener_qos])
+def test_publisher_and_subscriber_of_a_topic_are_compatible(topic, subscriber):
+    found, _ = qos_check_compatible(publisher_qos(topic.qos), subscriber(topic.qos))
+    assert found.value == QoSCompatibility.OK.value
+
+
+@pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
+def test_a_reliable_stream_keeps_two_seconds_and_the_chain_keeps_few(topic):
+    streams = topic.qos.reliable and topic.rate != "when it changes"
+    assert publisher_qos(topic.qos).depth == listener_qos(topic.qos).depth == (256 if streams else topic.qos.depth)
+    assert subscription_qos(topic.qos).depth <= (100 if topic.name == "/tf" else 5)
+
+
+def test_a_listener_that_stalls_gets_all_and_the_chain_gets_the_newest():
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    try:
+        node = rclpy.create_node("stalls", context=context)
+        kind, qos = message_class(graph.TOPICS["pose"].type), graph.TOPICS["pose"].qos
+        got = {"chain": [], "listener": []}
+        for name, profile in (("chain", subscription_qos(qos)), ("listener", listener_qos(qos))):
+            node.create_subscription(kind, "pose", lambda m, name=name: got[name].append(m.header.stamp.sec), profile)
+        publisher = node.create_publisher(kind, "pose", publisher_qos(qos))
+        wait_until(lambda: publisher.get_subscription_count() == 2, 30.0)
+        message = kind()
+        for message.header.stamp.sec in range(200):  # more than two seconds, and not one of them taken
+            publisher.publish(message)
+        assert publisher.wait_for_all_acked()
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        until = time.monotonic() + 30.0
+        while any(stamps[-1:] != [199] for stamps in got.values()) and time.monotonic() < until:
+            executor.spin_once(0.1)
+        assert got == {"listener": list(range(200)), "chain": list(range(195, 200))}
+    finally:
+        rclpy.shutdown(context=context)
 
 
 @pytest.mark.parametrize("control", ["vr", "joystick", "path"])

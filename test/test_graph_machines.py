@@ -15,6 +15,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from net_link import Link, missing_rights
+from processes import end
 
 from mm_ros.io.default_database import default_database_path
 
@@ -74,13 +75,7 @@ class Machines:
         raise AssertionError(f"{len(self.poses(since))} poses came within {seconds} s:\n{self.logs.read_text()}")
 
     def close(self):
-        for process in self._started:
-            process.terminate()
-        for process in self._started:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        end(*self._started)
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +83,11 @@ def machines(link, tmp_path_factory):
     default_database_path()
     subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
     made = Machines(link, tmp_path_factory.mktemp("machines"))
-    made.wait_for(fresh(30), START_S)
-    yield made
-    made.close()
+    try:
+        made.wait_for(fresh(30), START_S)
+        yield made
+    finally:
+        made.close()
 
 
 def fresh(count):

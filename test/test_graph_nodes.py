@@ -313,15 +313,14 @@ def test_each_node_of_the_chain_reports_its_health(world):
 
 @pytest.mark.parametrize("name", ["tracker_bridge", "joystick_control", "path_control", "visualizer"])
 def test_a_node_starts_alone_and_ends_cleanly(name, tmp_path):
-    process = NodeProcess(name, "alone", tmp_path / "log")
-    process.wait_ready()
-    assert process.stop() == 0, process.said()
+    with NodeProcess(name, "alone", tmp_path / "log") as process:
+        process.wait_ready()
+        assert process.stop() == 0, process.said()
 
 
 def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
-    process = NodeProcess("joystick_control", "stick", tmp_path / "log")
     client = Client("stick", ("trajectory", "/diagnostics"))
-    try:
+    with NodeProcess("joystick_control", "stick", tmp_path / "log") as process:
         process.wait_ready()
         commands, sticks = client.publisher("cmd_vel"), client.publisher("joy")
         for _ in range(200):
@@ -340,14 +339,12 @@ def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
         last = client.received["trajectory"][-1]
         assert np.isfinite([*last.position, *last.velocity]).all()
         assert process.stop() == 0, process.said()
-    finally:
-        process.kill()
-        client.close()
+    client.close()
 
 
 def test_a_node_with_a_wrong_start_value_says_so_and_ends(tmp_path):
-    process = NodeProcess("motion_matcher", "wrong", tmp_path / "log", database="/nowhere/x.mmdb")
-    assert process.process.wait(60) == 2
+    with NodeProcess("motion_matcher", "wrong", tmp_path / "log", database="/nowhere/x.mmdb") as process:
+        assert process.process.wait(60) == 2
     assert "/nowhere/x.mmdb" in process.said()
     assert "Traceback" not in process.said()
 

@@ -67,8 +67,8 @@ def test_a_urdf_that_is_no_human_is_refused(tmp_path):
 
 def test_the_node_publishes_joint_states(urdf, tmp_path):
     rclpy.init()
-    process = NodeProcess("pose_postprocessor", "robot", tmp_path / "log", urdf=urdf)
     client = Client("robot", ("joint_states", "robot_description", "/tf"))
+    process = NodeProcess("pose_postprocessor", "robot", tmp_path / "log", urdf=urdf)
     try:
         skeleton = default_skeleton()
         skeletons, poses = client.publisher("skeleton"), client.publisher("matched_pose")

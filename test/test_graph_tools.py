@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import running
 
 from mm_ros import graph
 
@@ -28,31 +29,29 @@ START_S = 240.0
 @pytest.fixture(scope="module", autouse=True)
 def up(tmp_path_factory):
     log = tmp_path_factory.mktemp("tools") / "log"
-    with log.open("wb") as handle:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mm_ros", "up", "--avatar", "tools", "--visualizer"],
-            env=ENVIRONMENT, cwd=CHECKOUT, stdout=handle, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    until = time.monotonic() + START_S
-    while log.read_text().count("]: ready") < 6:
-        assert process.poll() is None and time.monotonic() < until, log.read_text()
-        time.sleep(0.2)
-    yield
-    process.send_signal(signal.SIGINT)
-    process.wait(20)
+    command = [sys.executable, "-m", "mm_ros", "up", "--avatar", "tools", "--visualizer"]
+    with (
+        log.open("wb") as handle,
+        running(command, env=ENVIRONMENT, cwd=CHECKOUT, stdout=handle, stderr=subprocess.STDOUT) as process,
+    ):
+        until = time.monotonic() + START_S
+        while log.read_text().count("]: ready") < 6:
+            assert process.poll() is None and time.monotonic() < until, log.read_text()
+            time.sleep(0.2)
+        yield
+    ros2("daemon", "stop")  # `ros2` starts it, and it would outlive the tests
 
 
 def ros2(*words: str, seconds: float = 60.0) -> str:
     """All that it said; commands that never end are ended after `seconds`, by Ctrl-C."""
     assert ROS2 is not None
-    process = subprocess.Popen(
-        [ROS2, *words], env=ENVIRONMENT, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        return process.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        return process.communicate(timeout=20)[0]
+    options = {"env": ENVIRONMENT, "cwd": CHECKOUT, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with running([ROS2, *words], text=True, **options) as process:
+        try:
+            return process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            return process.communicate(timeout=20)[0]
 
 
 def started_topics() -> list[graph.Topic]:

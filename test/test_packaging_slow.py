@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import end
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = ("build_support", "config", "launch", "mm_ros", "msg", "rviz")
@@ -164,9 +165,7 @@ def test_messages_go_from_one_process_to_another(installed: Installed) -> None:
     try:
         out, _ = listener.communicate(timeout=90)
     finally:
-        listener.kill()
-        talker.kill()
-        talker.wait()
+        end(listener, talker)
     assert "7 ['head', 'left_hand'] mm_ros/msg/TrackerArray" in out
 
 

@@ -269,7 +269,7 @@ def test_an_image_over_dds_becomes_landmarks(portrait, tmp_path):
 
     _, image, found = portrait
     rclpy.init()
-    process, client = NodeProcess("pose_estimator", "seen", tmp_path / "log"), Client("seen", ("landmarks",))
+    client, process = Client("seen", ("landmarks",)), NodeProcess("pose_estimator", "seen", tmp_path / "log")
     try:
         process.wait_ready()
         sender = client.publisher("image")
@@ -297,7 +297,7 @@ def test_the_node_without_networks_says_how_to_get_them(tmp_path, monkeypatch):
     from graph_harness import NodeProcess
 
     monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path))
-    process = NodeProcess("pose_estimator", "blind", tmp_path / "log")
-    assert process.process.wait(60) == 2
+    with NodeProcess("pose_estimator", "blind", tmp_path / "log") as process:
+        assert process.process.wait(60) == 2
     assert "mm_ros pose-setup" in process.said()
     assert "Traceback" not in process.said()

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
+from processes import alive, children, running, wait_until
 from rclpy.serialization import deserialize_message
 from tf2_msgs.msg import TFMessage
 
@@ -31,47 +32,41 @@ sys.exit(run_each([stay, {second}]))
 """
 
 
-def started(second):
-    process = subprocess.Popen([sys.executable, "-c", EACH.format(second=second)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "here\n"
-    return process
+@contextmanager
+def started(code):
+    """A process that has said that its first child is there."""
+    with running([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "here\n"
+        yield process
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(p) for p in file.read().split()]
-
-
-def gone(pids):
-    until = time.monotonic() + 10
-    while time.monotonic() < until and any(os.path.exists(f"/proc/{p}") for p in pids):
-        time.sleep(0.05)
-    return not any(os.path.exists(f"/proc/{p}") for p in pids)
+def wait_until_gone(pids):
+    wait_until(lambda: not any(map(alive, pids)), 30.0, f"the end of {pids}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_those_who_were_forked_end_with_their_parent(number):
-    process = started("stay")
-    assert process.stdout.readline() == "here\n"
-    forked = children(process.pid)
-    process.send_signal(number)
-    assert process.wait(10) == (-9 if number == signal.SIGKILL else 0)
-    assert len(forked) == 2
-    assert gone(forked)
+    with started(EACH.format(second="stay")) as process:
+        assert process.stdout.readline() == "here\n"
+        forked = children(process.pid)
+        process.send_signal(number)
+        assert process.wait(60) == (-9 if number == signal.SIGKILL else 0)
+        assert len(forked) == 2
+        wait_until_gone(forked)
 
 
 def test_one_that_is_killed_comes_back():
-    process = started("stay")
-    assert process.stdout.readline() == "here\n"
-    os.kill(children(process.pid)[0], signal.SIGKILL)
-    assert process.stdout.readline() == "here\n"
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 0
+    with started(EACH.format(second="stay")) as process:
+        assert process.stdout.readline() == "here\n"
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def test_one_that_ends_by_itself_ends_all_with_its_code():
-    process = started("lambda: 2")
-    assert process.wait(10) == 2
+    with started(EACH.format(second="lambda: 2")) as process:
+        assert process.wait(60) == 2
 
 
 def test_one_that_does_not_hear_is_killed():
@@ -83,12 +78,11 @@ def deaf():
     signal.signal(signal.SIGINT, signal.SIG_IGN); os.write(1, b"here\\n"); time.sleep(60); return 0
 sys.exit(process.run_each([deaf]))
 """
-    parent = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout.readline() == "here\n"
-    forked = children(parent.pid)
-    parent.send_signal(signal.SIGTERM)
-    assert parent.wait(20) == 0
-    assert gone(forked)
+    with started(deaf) as process:
+        forked = children(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        wait_until_gone(forked)
 
 
 def test_users_side_by_side_differ_in_name_seed_and_room():

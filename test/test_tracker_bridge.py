@@ -32,7 +32,7 @@ from mm_ros.ros.conversions import (
     stamp_from_ros,
     trackers_from_ros,
 )
-from mm_ros.ros.qos import message_class, subscription_qos
+from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.trackers.synthetic import user_clip
 
 
@@ -48,7 +48,7 @@ class Bench:
         self.heard = {name: [] for name in ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf")}
         for name, heard in self.heard.items():
             t = graph.TOPICS[name]
-            self.node.create_subscription(message_class(t.type), t.name, heard.append, subscription_qos(t.qos))
+            self.node.create_subscription(message_class(t.type), t.name, heard.append, listener_qos(t.qos))
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.bridge)
         self.executor.add_node(self.node)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from bvh_dialects import DIALECTS, walks
+from processes import alive, children, running, wait_until
 
 from mm_ros.cli import main
 from mm_ros.io.bvh import write_bvh
@@ -227,25 +228,17 @@ def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):
         (walk.parent / f"w{i}.bvh").write_bytes(walk.read_bytes().replace(b"\n0.", b"\n%d." % i, 1))
     heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # where tests run behind
     command = [sys.executable, "-c", heard + "from mm_ros.cli import main; sys.exit(main())"]
-    running = subprocess.Popen(
-        [*command, "import", walk.parent, "-o", walk.with_name("a.mmdb"), "--jobs", "2"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    while len(children := children_of(running.pid)) < 2:
-        assert running.poll() is None, running.communicate()[0]
-        time.sleep(0.01)
-    os.killpg(running.pid, signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
-    assert running.returncode == 130 and "Traceback" not in said, said
+    command += ["import", walk.parent, "-o", walk.with_name("a.mmdb"), "--jobs", "2"]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    with running(command, **options) as process:
+        while len(helpers := children(process.pid)) < 2:
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in said, said
     assert not walk.with_name("a.mmdb").exists()
-    end = time.monotonic() + 20
-    while any(Path(f"/proc/{c}").exists() for c in children):
-        assert time.monotonic() < end, children
-        time.sleep(0.05)
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split()]
+    wait_until(lambda: not any(map(alive, helpers)), 30.0, "the end of the helpers")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The page with the real graph behind it, in a real headless Chromium: what a hand does there reaches the nodes."""
 
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import rclpy
 from chromium import CHROMIUM, Browser, free_port
 from graph_harness import Client
 from PIL import Image
+from processes import end
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
 
@@ -51,9 +51,13 @@ class Page:
             subprocess.Popen([sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log) for w in words
         ]
         self.client = Client(AVATAR, ("pose", "trackers"))
-        assert self.client.spin_until(lambda: self.client.received["pose"], 150.0), "no pose came"
         self.outside: list[str] = []
-        self.page = self.open()
+        try:
+            assert self.client.spin_until(lambda: self.client.received["pose"], 150.0), "no pose came"
+            self.page = self.open()
+        except BaseException:
+            self.close()
+            raise
 
     def open(self):
         page = self._browser.new_page()
@@ -97,11 +101,9 @@ class Page:
 
     def close(self):
         self.client.close()
-        for process in reversed(self._running):
-            process.send_signal(signal.SIGINT)
-        codes = [process.wait(20) for process in self._running]
+        end(*reversed(self._running))
         self._log.close()
-        return codes
+        return [process.returncode for process in self._running]
 
 
 def beside(page, label, selector):

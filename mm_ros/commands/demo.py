@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +107,19 @@ def free_port(wanted: int) -> int:
 
 
 class Processes:
-    """The verbs that the demo starts; all end with it, however it ends."""
+    """The verbs that the demo starts. They end with it, also when its terminal is closed or it is killed."""
 
     def __init__(self) -> None:
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def start(self, *words: str) -> None:
+        from mm_ros.ros.process import end_with_parent
+
         command = [sys.executable, "-m", "mm_ros", *words]
-        self._running.append((words[0], subprocess.Popen(command, start_new_session=True)))
+        # Between fork and exec, because a process that still imports must end with us too.
+        ends = partial(end_with_parent, os.getpid())
+        started = subprocess.Popen(command, start_new_session=True, preexec_fn=ends)  # noqa: PLW1509 (no other thread)
+        self._running.append((words[0], started))
 
     def check(self) -> str:
         """Name of a process that has ended, or nothing."""

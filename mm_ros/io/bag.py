@@ -14,6 +14,7 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StorageP
 from rosbags.serde import SerdeError
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.graph import KEPT
 from mm_ros.io.bag_paths import STORED, storage_files
 from mm_ros.io.bag_recover import recover
 from mm_ros.io.bag_types import todays, typestore, version_of
@@ -159,7 +160,7 @@ def _qos(latched: bool, reliable: bool) -> Qos:
     """What `ros2 bag play` will offer. Latched, or a player that starts late gets no calibration."""
     return Qos(
         QosHistory.KEEP_LAST,
-        1 if latched else 5,
+        1 if latched else KEPT,
         QosReliability.RELIABLE if reliable else QosReliability.BEST_EFFORT,
         QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
         _FOREVER,

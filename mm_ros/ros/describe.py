@@ -68,7 +68,7 @@ def topics_table() -> str:
             *(["latched"] if q.latched else []),
             f"depth {q.depth}",
         ]
-        if q.subscriber_reliable is False:
+        if q.live_reliable is False:
             words.append("subscribed best effort")
         rows.append(f"| `{t.name}` | {t.type} | {', '.join(words)} | {t.rate} | {t.meaning} |")
     return "\n".join(["| topic | type | QoS | rate | what it is |", "|---|---|---|---|---|", *rows])

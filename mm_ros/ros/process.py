@@ -15,6 +15,7 @@ from mm_ros import ending
 
 PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; the launch files set it to their own
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be loaded
 TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
 POLITE_S = 8.0
 RETURN_S = 1.0
@@ -28,21 +29,23 @@ def settle() -> None:
 
 
 def end_with_parent(parent: int = 0) -> None:
-    """`ros2 launch` that is killed or gets SIGTERM leaves its processes alone; then they end by SIGINT themselves.
+    """End by SIGTERM when the parent ends; `ros2 launch` leaves its processes alone when it gets SIGTERM or is killed.
+
+    Not by SIGINT, which a shell's background processes ignore and which an import that is under way may swallow.
 
     `parent`: its process id; without one, what the environment says. Linux only.
     """
     expected = parent or int(os.environ.get(PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
         return  # started by somebody else, who may outlive the launch or not
-    _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGINT)
+    _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != expected:  # it ended just before
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _libc_call(name: str, *arguments: int) -> None:
     """Where there is no such function (another libc, another system) nothing is done."""
-    function = getattr(ctypes.CDLL(None), name, None)
+    function = getattr(_LIBC, name, None)
     if function is not None and sys.platform == "linux":
         function(*arguments)
 

@@ -10,18 +10,25 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProf
 from mm_ros.graph import Qos
 
 
-def publisher_qos(qos: Qos) -> QoSProfile:
-    return _profile(qos, qos.reliable)
+def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
+    """`depth`: messages to keep, when more than the topic's own."""
+    return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    return _profile(qos, qos.reliable if qos.subscriber_reliable is None else qos.subscriber_reliable)
+    """For nodes of the live chain: shallow, so that the newest sample wins after a stall."""
+    return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 
 
-def _profile(qos: Qos, reliable: bool) -> QoSProfile:
+def listener_qos(qos: Qos, depth: int = 0) -> QoSProfile:
+    """For listeners that need each message: as reliable as the publisher, and as deep."""
+    return publisher_qos(qos, depth)
+
+
+def _profile(qos: Qos, reliable: bool, depth: int) -> QoSProfile:
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
-        depth=qos.depth,
+        depth=depth,
         liveliness=LivelinessPolicy.AUTOMATIC,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if qos.latched else DurabilityPolicy.VOLATILE,

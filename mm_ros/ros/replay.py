@@ -6,8 +6,10 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -16,12 +18,14 @@ from std_srvs.srv import SetBool
 
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
-from mm_ros.io.bag import Bag
+from mm_ros.io.bag import Bag, BagMessage
 from mm_ros.io.player import Due, Player, Rewriter
 from mm_ros.io.session import LATCHED, choose_avatar, input_topics
 from mm_ros.ros.qos import message_class, publisher_qos
 
 CLOCK_PERIOD_S = 0.01
+KEPT_S = 2.0  # so long may a reliable listener stall without a loss, at any rate
+ACKNOWLEDGED_S = 5.0  # how long the end waits at most for listeners that have not confirmed the last messages
 SETTLE_S, QUIET_S = 2.0, 0.3  # how long to wait at most for no more listeners to be found; and how long that must be so
 
 
@@ -51,11 +55,14 @@ class Replay(Node):
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._stop = threading.Event()
+        self._last_tick = (-1, 0)  # run and time of the last /clock
         self.errors_s: list[float] = []
         self._anchored = (-1, 0.0)
         self._anchor_ns = 0
         self._publishers_of = {
-            topic: self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+            topic: self.create_publisher(
+                message_class(t.type), t.name, publisher_qos(t.qos, most_within(KEPT_S * rate, stream, topic))
+            )
             for topic, t in ((topic, graph.TOPICS[name]) for topic, name in self._names.items())
         }
         t = graph.TOPICS["/clock"]
@@ -115,7 +122,9 @@ class Replay(Node):
         next_tick = time.monotonic()
         while not self._stop.is_set():
             if self._clock_publisher is not None and time.monotonic() >= next_tick:
-                self._tick()
+                with self._lock:
+                    run, now_ns = self.player.run, self.player.position_ns(time.monotonic())
+                self._tick(run, now_ns)
                 next_tick = max(next_tick + CLOCK_PERIOD_S, time.monotonic())
             with self._lock:
                 due = self.player.take(time.monotonic())
@@ -124,6 +133,7 @@ class Replay(Node):
             if due is not None:
                 self._publish(due)
             elif ended:
+                self._wait_until_acknowledged()
                 return
             else:
                 longest = max(0.0, next_tick - time.monotonic()) if self._clock_publisher is not None else 0.5
@@ -141,7 +151,7 @@ class Replay(Node):
 
     def _publish(self, due: Due) -> None:
         if self._clock_publisher is not None:
-            self._tick(due.message.logged_ns)
+            self._tick(due.run, due.message.logged_ns)
             present = None
         else:
             present = (due.from_ns, self._now_at(due))
@@ -156,10 +166,26 @@ class Replay(Node):
             self._anchor_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.origin) * 1e9)
         return self._anchor_ns
 
-    def _tick(self, at_ns: int | None = None) -> None:
+    def _tick(self, run: int, at_ns: int) -> None:
+        """Publish /clock: within a run never a time before the last one, although a message may be sent late."""
         assert self._clock_publisher is not None
-        ns = self.player.position_ns(time.monotonic()) if at_ns is None else at_ns
+        last_run, last_ns = self._last_tick
+        ns = max(at_ns, last_ns) if run == last_run else at_ns
+        self._last_tick = (run, ns)
         self._clock_publisher.publish(Clock(clock=Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)))
+
+    def _wait_until_acknowledged(self) -> None:
+        """A process that ends takes the messages with it that reliable listeners have not received yet."""
+        until = time.monotonic() + ACKNOWLEDGED_S
+        for publisher in self._publishers_of.values():
+            publisher.wait_for_all_acked(Duration(seconds=max(0.0, until - time.monotonic())))
+
+
+def most_within(seconds: float, messages: list[BagMessage], topic: str) -> int:
+    """The largest number of messages of a topic that were logged within so long."""
+    logged_ns = np.array([m.logged_ns for m in messages if m.topic == topic], np.int64)
+    after = np.searchsorted(logged_ns, logged_ns + round(seconds * 1e9), side="right")
+    return int((after - np.arange(len(logged_ns))).max(initial=0))
 
 
 def spin_in_background(node: Node) -> tuple[SingleThreadedExecutor, threading.Thread]:

@@ -18,6 +18,7 @@ if not os.environ.get("MM_ROS_IN_MONADO"):
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from mm_ros.msg import TrackerArray
+from processes import end
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from std_srvs.srv import Trigger
@@ -137,10 +138,10 @@ class Graph:
         return True
 
     def close(self):
-        self.process.send_signal(signal.SIGINT)
+        end(self.process)
         self.node.destroy_node()
         rclpy.shutdown()
-        assert self.process.wait(20) == 0
+        assert self.process.returncode == 0
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +155,13 @@ def service(tmp_path_factory):
 def graph(service, tmp_path_factory):
     """Started while there is no service yet: it waits."""
     made = Graph(tmp_path_factory.mktemp("graph"))
-    made.until(lambda: any("not running" in c for c in made.complaints), 60)
-    service.start()
-    made.until(lambda: made.frames, 30)
-    yield made
-    made.close()
+    try:
+        made.until(lambda: any("not running" in c for c in made.complaints), 60)
+        service.start()
+        made.until(lambda: made.frames, 30)
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture

@@ -1,0 +1,78 @@
+"""A pytest plugin: a run that leaves a process behind fails, says which test started it, and ends it.
+
+Each process that a test starts inherits a mark in its environment, and with it the name of the test
+(PYTEST_CURRENT_TEST). At the end of the run /proc is searched for the mark and for children of this process, so that
+processes whose parent is gone are found too. Linux only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import alive, state_and_parent
+
+MARK = "TEST_RUN"  # no MM_ROS_ before it: tests of the cache take such names out of the environment
+PATIENCE_S = 10.0  # for processes that have been told to end
+_ALLOWED = ("multiprocessing.resource_tracker", "multiprocessing/resource_tracker")  # ends with this process
+
+_mark = f"{os.getpid()}-{time.time_ns()}"
+os.environ[MARK] = _mark
+_found: list[str] = []
+
+
+@pytest.hookimpl(trylast=True)  # fixtures of an interrupted run end in pytest's own hook
+def pytest_sessionfinish(session: Any) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while (left := leftover()) and time.monotonic() < until:
+        time.sleep(0.1)
+    _found.extend(f"{pid}: {_command(pid)} (started in {_test(pid)})" for pid in left)
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    if left and session.exitstatus == 0:
+        session.exitstatus = 1
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if _found:
+        terminalreporter.section("processes left behind", red=True, bold=True)
+        for line in _found:
+            terminalreporter.line(line)
+
+
+def leftover() -> list[int]:
+    """Ids of running processes that this one, or a descendant of it, has started."""
+    parents = {int(p.name): state_and_parent(int(p.name))[1] for p in Path("/proc").glob("[0-9]*")}
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    marked = {pid for pid in parents if _environment(pid).get(MARK) == _mark}
+    return sorted(
+        pid for pid in (mine | marked) - {os.getpid()} if alive(pid) and not any(a in _command(pid) for a in _ALLOWED)
+    )
+
+
+def _environment(pid: int) -> dict[str, str]:
+    try:
+        lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _test(pid: int) -> str:
+    return _environment(pid).get("PYTEST_CURRENT_TEST", "no test")
