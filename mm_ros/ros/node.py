@@ -23,7 +23,7 @@ from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
-from mm_ros.ros.parameters import LiveSettings
+from mm_ros.ros.parameters import LiveSettings, checked_frame
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
@@ -31,6 +31,18 @@ S = TypeVar("S", bound=Settings)
 
 GUESS_AFTER_NS = 1_000_000_000
 GIL_SWITCH_S = 0.0002  # sources make what comes next in a thread: Python's 5 ms would be waited for at each sample
+
+
+class WorldPublisher:
+    """Names the world frame in the header of each message. Conversions leave it at `map`, the name by default."""
+
+    def __init__(self, publisher: Publisher, frame: str) -> None:
+        self._publisher, self._frame = publisher, frame
+        self.get_subscription_count = publisher.get_subscription_count
+
+    def publish(self, msg: Any) -> None:
+        msg.header.frame_id = self._frame
+        self._publisher.publish(msg)
 
 
 class AvatarNode(Node):
@@ -41,7 +53,9 @@ class AvatarNode(Node):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(self.NAME, **kwargs)
         self.described = graph.node(self.NAME)
-        self._live = LiveSettings(self, self.described.settings_types(), self._settings_changed)
+        types = (*self.described.settings_types(), graph.FrameSettings)
+        self._live = LiveSettings(self, types, self._settings_changed)
+        self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
         self.streams: list[Stream] = []  # what `listen` made, for the executor
         self._accepting = False
         self._calibrated = False
@@ -66,9 +80,10 @@ class AvatarNode(Node):
                 return s
         raise KeyError(kind)
 
-    def publisher(self, topic: str) -> Publisher:
+    def publisher(self, topic: str) -> Publisher | WorldPublisher:
         t = graph.TOPICS[topic]
-        return self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+        made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+        return WorldPublisher(made, self.world_frame) if t.in_world else made
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
         """What a callback refuses (MmRosError) is counted, logged now and then, and otherwise ignored.

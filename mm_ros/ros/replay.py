@@ -37,6 +37,7 @@ class Replay(Node):
         loop: bool = False,
         clock: bool = False,
         source_avatar: str = "",
+        world_frame: str = "",
         **kwargs: Any,
     ) -> None:
         inside = choose_avatar(bag, source_avatar)
@@ -46,7 +47,7 @@ class Replay(Node):
         self._latched = [m for m in messages if self._names[m.topic] in LATCHED]
         stream = [m for m in messages if self._names[m.topic] not in LATCHED]
         self.player = Player(stream, rate, start_s, loop)
-        self._rewriter = Rewriter(stream, rate)
+        self._rewriter = Rewriter(stream, rate, world_frame)
         self._own_clock = clock
         self._lock = threading.Lock()
         self._changed = threading.Event()
@@ -137,7 +138,7 @@ class Replay(Node):
     def _tell_latched(self) -> None:
         latest = {m.topic: m for m in self._latched}
         for topic, message in latest.items():
-            self._publishers_of[topic].publish(message.data)
+            self._publishers_of[topic].publish(self._rewriter.rewritten(message, 0, None))
 
     def _publish(self, due: Due) -> None:
         if self._clock_publisher is not None:
