@@ -42,7 +42,7 @@ FACING_M, FAN_STEPS = 0.7, 12
 VELOCITY_S = 0.2  # an arrow is the way of so many seconds
 TEXT_M = 0.09
 # A locked foot: an ellipsoid around heel and toes, in shares of the toes' distance ahead of the ankle.
-FOOT_SIZE, FOOT_MIDDLE = np.array([2.35, 0.95, 0.85]), np.array([0.5, 0.0, 0.0])
+FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
 
 def _marker(name: str, index: int, kind: int, color: Color, size: Sequence[float]) -> Marker:
