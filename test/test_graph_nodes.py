@@ -18,6 +18,7 @@ from sensor_msgs.msg import Joy
 from mm_ros import graph
 from mm_ros.core.avatar import Avatar
 from mm_ros.core.orientation import OrientationSettings
+from mm_ros.core.types import LOST
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
 from mm_ros.io.onnx_model import load_facing_model
@@ -143,6 +144,30 @@ def test_each_node_of_the_chain_reports_its_health(world):
     assert set(names) >= set(world.nodes)
     keys = {v.key for v in names["motion_matcher"].values}
     assert {"rate_hz", "latency_p99_ms", "dropped", "refused", "search_ms", "height_band"} <= keys
+
+
+def test_stamps_of_a_recording_are_named_as_such_and_not_taken_for_latency(world):
+    """As `ros2 bag play` sends them in wall time."""
+    world.forget()
+    ago_ns = 1_504_946_000_000
+
+    def reported() -> list:
+        statuses = [s for m in world.client.received["/diagnostics"] for s in m.status]
+        return [s for s in statuses if s.name.endswith("orientation_predictor") and "recording" in s.message]
+
+    try:
+        for frame in world.frames(0.0, 10.0):
+            frame.stamp_ns = world.client.now_ns() - ago_ns
+            frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
+            world.client.send(frame)
+            if world.client.spin_until(lambda: bool(reported()), 1 / 60):
+                break
+        status = reported()[0]
+        assert "1505 s old" in status.message
+        latency = {v.key: v.value for v in status.values}["latency_p99_ms"]
+        assert latency == "unknown" or float(latency) < 10_000
+    finally:
+        world.reset_all()
 
 
 @pytest.mark.parametrize("name", ["tracker_bridge", "joystick_control", "path_control", "visualizer"])
