@@ -171,7 +171,8 @@ def test_in_the_present_with_loop(walk, ear):
 
 
 def test_clock_and_pause(walk, ear):
-    player = start("replay", walk, "--avatar", "anna", "--wait-for", 1, "--clock", "--loop")
+    how = ("--clock", "--loop", "--world-frame", "odom")
+    player = start("replay", walk, "--avatar", "anna", "--wait-for", 1, *how)
     try:
         ear.until(lambda: len(ear.heard["trackers"]) > 30)
         client = ear.node.create_client(SetBool, "replay/pause")
@@ -188,6 +189,18 @@ def test_clock_and_pause(walk, ear):
         stop(player)
     first = read_session(walk).frames[0].stamp_ns
     assert ear.frames()[0].stamp_ns - first < 2 * 10**9  # its own stamps
+    assert {m.header.frame_id for name in ("trackers", "calibration") for m in ear.heard[name]} == {"odom"}
+
+
+def test_ctrl_c_ends_a_replay_that_waits_for_a_graph(walk, ear):
+    player = start("replay", walk, "--avatar", "unheard", "--wait-for", 1)
+    try:
+        ear.until(lambda: ("replay", "/unheard") in ear.node.get_node_names_and_namespaces())
+        player.send_signal(signal.SIGINT)
+        assert player.wait(30) == 0
+    finally:
+        player.kill()
+        player.communicate()
 
 
 def test_nothing_to_record_is_said(tmp_path):

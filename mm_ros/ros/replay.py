@@ -89,7 +89,7 @@ class Replay(Node):
         """Until so many listen to the trackers: a graph that still loads would miss the first ones."""
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
-        while publisher.get_subscription_count() < subscribers:
+        while publisher.get_subscription_count() < subscribers and not self._stop.is_set():
             if time.monotonic() > end:
                 raise MmRosError(
                     f"after {seconds:g} s {publisher.get_subscription_count()} listen to "
