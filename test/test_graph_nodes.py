@@ -177,6 +177,13 @@ def test_a_node_starts_alone_and_ends_cleanly(name, tmp_path):
     assert process.stop() == 0, process.said()
 
 
+def test_a_node_whose_time_stands_still_ends_on_ctrl_c(tmp_path):
+    """As behind a replay that has ended: no timer wakes it."""
+    process = NodeProcess("path_control", "still", tmp_path / "log", use_sim_time=True)
+    process.wait_ready()
+    assert process.stop() == 0, process.said()
+
+
 def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
     process = NodeProcess("joystick_control", "stick", tmp_path / "log")
     client = Client("stick", ("trajectory", "/diagnostics"))

@@ -5,7 +5,6 @@ A marker that is not sent again vanishes after LIFETIME_S, also when the visuali
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ TEXT_M = 0.09
 FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
 
-def _marker(name: str, index: int, kind: int, color: Color, size: Sequence[float]) -> Marker:
+def _marker(name: str, index: int, kind: int, color: Color, size: Any) -> Marker:
     out = Marker(ns=name, id=index, type=kind, action=Marker.ADD)
     out.pose.orientation.w = 1.0
     out.color = ColorRGBA(r=color[0], g=color[1], b=color[2], a=color[3])

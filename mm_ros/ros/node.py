@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -30,6 +31,7 @@ from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 S = TypeVar("S", bound=Settings)
 
 GUESS_AFTER_NS = 1_000_000_000
+WAKE_S = 0.5  # Ctrl-C is noticed after this at the latest
 GIL_SWITCH_S = 0.0002  # sources make what comes next in a thread: Python's 5 ms would be waited for at each sample
 
 
@@ -191,6 +193,8 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         for make in makers:
             nodes.append(make())
             executor.add_node(nodes[-1])
+        # Simulated time may stand still, and a signal is noticed only when the executor's wait ends.
+        nodes[0].create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
         settle()
         executor.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
