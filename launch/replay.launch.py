@@ -15,6 +15,7 @@ def start(context):
     given = {
         a.name: context.launch_configurations[a.name] for a in launching.ARGUMENTS if a.name not in FIXED
     }
+    given["world_frame"] = launching.world_frame_of(given)
     session = context.launch_configurations["session"]
     if not session:
         raise MmRosError(
@@ -22,6 +23,7 @@ def start(context):
         )
     command = [sys.executable, "-m", "mm_ros", "replay", session, "--clock", "--avatar", given["avatar"]]
     command += ["--speed", context.launch_configurations["rate"]]
+    command += [f"--world-frame={given['world_frame']}"] if given["world_frame"] else []
     command += ["--wait-for", "3"]  # orientation_predictor, trajectory_predictor, pose_postprocessor
     command += ["--loop"] if context.launch_configurations["loop"] == "true" else []
     player = ExecuteProcess(cmd=command, output="screen", name="mm_ros_replay")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.settings import Settings, setting
 
 KEPT = 256  # messages: 2 s at 120 Hz
 LIVE = 5  # messages
@@ -32,6 +33,7 @@ class Qos:
 
 
 STREAM = Qos()
+DRAWN = Qos(depth=64)  # 2 s at 30 Hz
 TRACKERS = Qos(live_reliable=False)
 LATCHED = Qos(latched=True, depth=1, live_depth=1)
 TF = Qos(live_depth=100)
@@ -48,6 +50,11 @@ class Topic:
     qos: Qos
     meaning: str
     rate: str = "trackers' rate"
+
+    @property
+    def in_world(self) -> bool:
+        """Its header names the world frame; landmarks are in the camera's."""
+        return self.type.startswith("mm_ros/msg/") and self.name != "landmarks"
 
 
 TOPICS: dict[str, Topic] = {
@@ -66,7 +73,10 @@ TOPICS: dict[str, Topic] = {
         Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar"),
         Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "revolute joints of a URDF given by the user"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF: the avatar's capsules, or the user's robot", "when it changes"),
-        Topic("markers", "visualization_msgs/msg/MarkerArray", Qos(depth=64), "what RViz shows", "30 Hz"),
+        Topic("markers", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: feet, trackers, facing, trajectories, path", "30 Hz"),
+        Topic("markers/match", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: clip and cost, features, matched pose, candidates", "30 Hz, when subscribed"),
+        Topic("markers/motion", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: the avatar's joints and velocity", "30 Hz, when subscribed"),
+        Topic("markers/truth", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: the body of a synthetic or mocap user", "30 Hz, when subscribed"),
         Topic("image", "sensor_msgs/msg/Image", SENSOR, "a camera's pictures, for `pose_estimator`", "camera's rate"),
         Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "webcam pose estimate", "camera's rate"),
         Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "device's rate"),
@@ -83,8 +93,17 @@ TOPICS: dict[str, Topic] = {
 
 
 @dataclass(frozen=True)
+class FrameSettings(Settings):
+    """Parameters of every node."""
+
+    world_frame: str = setting(
+        "map", "name of the room's frame: parent of <avatar>/root on TF, and in the header of each message", live=False
+    )
+
+
+@dataclass(frozen=True)
 class Node:
-    """`settings`: "module:Class" of each settings dataclass whose fields are the node's parameters."""
+    """`settings`: "module:Class" of each settings dataclass whose fields are the node's own parameters."""
 
     name: str
     inputs: tuple[str, ...]
@@ -177,8 +196,8 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "visualizer",
-        ("pose", "matched_pose", "trackers", "trajectory", "match", "skeleton"),
-        ("markers",),
+        ("pose", "matched_pose", "truth", "trackers", "body_orientation", "trajectory", "match", "path"),
+        ("markers", "markers/match", "markers/motion", "markers/truth"),
         ("mm_ros.nodes.visualizer:VisualizerSettings",),
         "markers for RViz",
         optional=True,

@@ -24,7 +24,7 @@ from mm_ros.core.avatar import Avatar
 from mm_ros.core.features import FeatureLayout, default_layout
 from mm_ros.core.orientation import OrientationSettings
 from mm_ros.core.procedural import make_clips
-from mm_ros.core.types import Match
+from mm_ros.core.types import LOST, Match
 from mm_ros.io.build import build_database
 from mm_ros.io.database import read_database, write_database
 from mm_ros.io.default_database import default_database_path
@@ -311,11 +311,42 @@ def test_each_node_of_the_chain_reports_its_health(world):
     assert {"rate_hz", "latency_p99_ms", "dropped", "refused", "search_ms", "height_band"} <= keys
 
 
+def test_stamps_of_a_recording_are_named_as_such_and_not_taken_for_latency(world):
+    """As `ros2 bag play` sends them in wall time."""
+    world.forget()
+    ago_ns = 1_504_946_000_000
+
+    def reported() -> list:
+        statuses = [s for m in world.client.received["/diagnostics"] for s in m.status]
+        return [s for s in statuses if s.name.endswith("orientation_predictor") and "recording" in s.message]
+
+    try:
+        for frame in world.frames(0.0, 10.0):
+            frame.stamp_ns = world.client.now_ns() - ago_ns
+            frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
+            world.client.send(frame)
+            if world.client.spin_until(lambda: bool(reported()), 1 / 60):
+                break
+        status = reported()[0]
+        assert "1505 s old" in status.message
+        latency = {v.key: v.value for v in status.values}["latency_p99_ms"]
+        assert latency == "unknown" or float(latency) < 10_000
+    finally:
+        world.reset_all()
+
+
 @pytest.mark.parametrize("name", ["tracker_bridge", "joystick_control", "path_control", "visualizer"])
 def test_a_node_starts_alone_and_ends_cleanly(name, tmp_path):
     with NodeProcess(name, "alone", tmp_path / "log") as process:
         process.wait_ready()
         assert process.stop() == 0, process.said()
+
+
+def test_a_node_whose_time_stands_still_ends_on_ctrl_c(tmp_path):
+    """As behind a replay that has ended: no timer wakes it."""
+    process = NodeProcess("path_control", "still", tmp_path / "log", use_sim_time=True)
+    process.wait_ready()
+    assert process.stop() == 0, process.said()
 
 
 def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):

@@ -9,6 +9,8 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
 from graph_harness import Client, NodeProcess
+from rclpy.serialization import deserialize_message
+from tf2_msgs.msg import TFMessage
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.skeleton import default_skeleton
@@ -44,11 +46,23 @@ def urdf(tmp_path):
 def test_the_robot_stands_as_the_avatar_does(urdf):
     robot = UserRobot(str(urdf), "", "anna", "map")
     robot.wear(default_skeleton())
-    state, base = robot.step(rest_pose(default_skeleton(), 5))
+    state, serialized = robot.step(rest_pose(default_skeleton(), 5))
+    base, *links = deserialize_message(serialized, TFMessage).transforms
     assert len(state.name) == len(state.position) == 6
     assert all(abs(a) < 1e-6 for a in state.position)
     assert (base.header.frame_id, base.child_frame_id) == ("map", "anna/robot/pelvis")
     assert base.transform.translation.z > 0.7
+    assert {(t.header.frame_id, t.child_frame_id) for t in links} >= {
+        ("anna/robot/pelvis", "anna/robot/left_thigh"), ("anna/robot/left_shin", "anna/robot/left_foot")
+    }  # fmt: skip
+    assert all(t.transform.rotation.w == pytest.approx(1.0) for t in links)
+
+
+def test_links_are_left_to_robot_state_publisher(urdf):
+    robot = UserRobot(str(urdf), "", "anna", "map", links=False)
+    robot.wear(default_skeleton())
+    frames = deserialize_message(robot.step(rest_pose(default_skeleton(), 5))[1], TFMessage).transforms
+    assert [t.child_frame_id for t in frames] == ["anna/robot/pelvis"]
 
 
 def test_angles_of_the_t_pose_are_read():

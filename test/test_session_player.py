@@ -116,3 +116,15 @@ def test_new_stamps_keep_their_distances():
     assert time_ns(m.header.stamp) == new_ns + 34_500_000  # 69 ms after T0, at double speed
     assert time_ns(m.header.stamp) - time_ns(m.trackers[0].sampled) == 1_000_000
     assert m.trackers[0].twist.linear.x == 2.0  # twice as fast
+
+
+def decoded(data):
+    return typestore().deserialize_cdr(data, KIND)
+
+
+@pytest.mark.parametrize("present", [None, (T0, T0)])
+def test_a_session_of_another_world_frame_gets_its_name_and_keeps_its_numbers(present):
+    kept, renamed = (Rewriter(MESSAGES, 1.0, frame).rewritten(MESSAGES[3], 0, present) for frame in ("", "odom"))
+    assert (decoded(kept).header.frame_id, decoded(renamed).header.frame_id) == ("map", "odom")
+    assert decoded(kept).trackers == decoded(renamed).trackers
+    assert Rewriter(MESSAGES, 1.0).rewritten(MESSAGES[3], 0, None) is MESSAGES[3].data

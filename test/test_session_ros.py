@@ -206,7 +206,8 @@ def test_in_the_present_with_loop(walk, ear):
 
 
 def test_clock_and_pause(walk, ear):
-    with started("replay", walk, "--avatar", "anna", "--wait-for", 1, "--clock", "--loop", "--start", 1.5):
+    how = ("--clock", "--loop", "--start", 1.5, "--world-frame", "odom")
+    with started("replay", walk, "--avatar", "anna", "--wait-for", 1, *how):
         ear.until(lambda: len(ear.heard["trackers"]) > 30)
         client = ear.node.create_client(SetBool, "replay/pause")
         ear.until(client.service_is_ready)
@@ -221,6 +222,14 @@ def test_clock_and_pause(walk, ear):
     assert backward(ear.clock) and all(step < -2_500_000_000 for step in backward(ear.clock))  # loops
     first = read_session(walk).frames[0].stamp_ns
     assert ear.frames()[0].stamp_ns - first < 2 * 10**9  # its own stamps
+    assert {m.header.frame_id for name in ("trackers", "calibration") for m in ear.heard[name]} == {"odom"}
+
+
+def test_ctrl_c_ends_a_replay_that_waits_for_a_graph(walk, ear):
+    with started("replay", walk, "--avatar", "unheard", "--wait-for", 1) as player:
+        ear.until(lambda: ("replay", "/unheard") in ear.node.get_node_names_and_namespaces())
+        player.send_signal(signal.SIGINT)
+        assert player.wait(30) == 0
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])

@@ -55,7 +55,7 @@ def test_every_option_is_a_parameter_of_its_node():
     args = parsed("--trackers", "mocap", "--path", "x", "--seed", "1", "--place", "0,1", "--database", "d",
                   "--urdf", "u", "--urdf-t-pose", "t=1", "--world-frame", "w")  # fmt: skip
     for node in graph.NODES:
-        known = {name for kind in node.settings_types() for name in kind.specs()}
+        known = {name for kind in (*node.settings_types(), graph.FrameSettings) for name in kind.specs()}
         assert {p.name for p in up.overrides(node.name, args)} <= known
 
 

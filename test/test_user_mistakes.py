@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -209,7 +210,11 @@ def test_what_a_killed_recorder_leaves_is_a_session(tmp_path: Path, capsys: pyte
     file = session / "s.mcap"
     file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
     assert main(["info", str(session)]) == 0
-    assert "incomplete" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{file} is missing, incomplete or broken" in said
+    assert re.search(r"readable /\S+/trackers\s+2\d\d messages", said), said
+    file.write_bytes(b"not a bag at all")
+    assert str(file) in refused(capsys, "info", session)
 
 
 @pytest.mark.parametrize("devices", [("--rate", "0"), ("--rate", "-5"), ("--noise", "nan"), ("--seed", "-1")])

@@ -15,12 +15,13 @@ import viser
 from viser import _messages
 
 from mm_ros.core import rotations as rot
-from mm_ros.core.body_shape import bones, room_joints
+from mm_ros.core.body_shape import room_joints
 from mm_ros.core.features import default_layout
 from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.settings import Spec
 from mm_ros.core.skeleton import HEAD, NAMES, PARENTS, default_skeleton
 from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
+from mm_ros.io.body_mesh import flesh_bones
 from mm_ros.viewing import meshes
 from mm_ros.viewing.cameras import HAND_OFF_S, Camera
 from mm_ros.viewing.features import feature_vectors
@@ -37,7 +38,7 @@ def server():
 
 
 def test_a_capsule_is_closed_and_looks_outward():
-    vertices, faces = meshes.capsule(bones(default_skeleton())[0])
+    vertices, faces = meshes.capsule(flesh_bones(default_skeleton())[0])
     assert np.isfinite(vertices).all()
     assert faces.max() < len(vertices)
     middle = vertices.mean(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,7 +146,14 @@ def _session(args: argparse.Namespace) -> dict[str, Any]:
     rows.append(("landmarks", f"{len(session.sightings)} pictures" if session.sightings else "none"))
     if session.damage:
         rows.append(("damage", session.damage))
+        rows += [(f"readable {topic}", f"{count} messages") for topic, count in _readable(args.path).items()]
     return _show(str(args.path), rows)
+
+
+def _readable(path: Path) -> dict[str, int]:
+    from mm_ros.io.bag import Bag
+
+    return dict(Counter(message.topic for message in Bag(path).messages()))
 
 
 def _model(args: argparse.Namespace) -> dict[str, Any]:

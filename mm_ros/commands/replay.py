@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--avatar", type=avatar, default="", help="namespace to play into (default: as recorded)")
     parser.add_argument("--from-avatar", default="", help="whose trackers, when the session holds several")
     add_number(parser, "--wait-for", default=0, help="begin when N listen to the trackers")
+    parser.add_argument(
+        "--world-frame", default="", help="name of the world frame in the headers (default: as recorded); only the name"
+    )
     add_json(parser)
 
 
@@ -53,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
     rclpy.init(args=[])
     try:
-        node = Replay(bag, args.avatar, args.speed, args.start, args.loop, args.clock, args.from_avatar)
+        node = Replay(
+            bag, args.avatar, args.speed, args.start, args.loop, args.clock, args.from_avatar, args.world_frame
+        )
         signal.signal(signal.SIGTERM, lambda *_: node.end())
         signal.signal(signal.SIGINT, lambda *_: node.end())
         executor, thread = spin_in_background(node)

@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_number(parser, "--seed", help="of the synthetic user (default: 0)")
     parser.add_argument(
-        "--world-frame", default="", help="parent of <avatar>/root on TF (default: map)"
+        "--world-frame",
+        default="",
+        help="the room's frame: parent of <avatar>/root on TF, and in every header (default: map)",
     )
     parser.add_argument(
         "--discovery",
@@ -129,15 +131,18 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
     """
     from rclpy.parameter import Parameter
 
+    from mm_ros.ros.parameters import world_frame
+
     given = {
         "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place)},
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
         "motion_matcher": {"database": str(args.database or "")},
+        "visualizer": {"database": str(args.database or "")},
         "pose_postprocessor": {
-            "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose), "world_frame": args.world_frame
+            "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose)
         },
-        "visualizer": {"world_frame": args.world_frame},
     }.get(node, {})  # fmt: skip
+    given = {**given, "world_frame": world_frame(args.world_frame, args.config)}
     said = {name: value for name, value in given.items() if value not in (None, "", [])}
     if args.use_sim_time:
         said["use_sim_time"] = True
@@ -158,6 +163,8 @@ def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
             raise MmRosError(f"-p: expected NODE.NAME=VALUE, came '{pair}'")
         defaults = {k: v for kind in graph.node(who).settings_types() for k, v in kind.defaults().items()}
         refuse_renamed(who, name, text)
+        if name in graph.FrameSettings.specs():
+            raise MmRosError(f"-p: '{name}' is the same for all nodes: use --{name.replace('_', '-')}")
         if name not in defaults:
             raise MmRosError(f"{who} has no parameter '{name}'. Parameters: {', '.join(defaults)}")
         if who == node:

@@ -69,13 +69,20 @@ class Bag:
                 connections = list(reader.connections)
         except Exception as error:
             # rosbags reads what it finds without suspicion; a cut file shows in many kinds of exceptions.
-            self.damage = f"{self.path} is incomplete ({error or type(error).__name__}): read as far as it goes"
+            broken = ", ".join(str(p) for p in self._broken_files())
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".:")
+            self.damage = f"{broken} is missing, incomplete or broken ({reason}): read as far as it goes"
             connections = list({c.topic: c for c, _, _ in recover(self.path)}.values())
             if not connections:
-                raise MmRosError(f"{self.path}: nothing in it can be read ({error})") from error
+                raise MmRosError(f"{broken}: nothing in it can be read ({reason})") from error
         self._versions = {c.topic: version_of(c, str(self.path)) for c in connections}
         self.version = min(self._versions.values(), default=VERSION)
         return {c.topic: c.msgtype for c in connections}
+
+    def _broken_files(self) -> list[Path]:
+        """Storage files that cannot be read by themselves; where all can, it is the folder's metadata."""
+        broken = [p for p in storage_files(self.path) if not _readable(p)]
+        return broken or [self.path / "metadata.yaml"]
 
     def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
         """In order of log time; of a damaged bag in order of the file."""
@@ -96,6 +103,14 @@ class Bag:
             wanted = [c for c in reader.connections if topics is None or c.topic in topics]
             if wanted:
                 yield from reader.messages(wanted)
+
+
+def _readable(file: Path) -> bool:
+    try:
+        with Reader(file):
+            return True
+    except Exception:  # as above
+        return False
 
 
 def refuse_existing(path: Path) -> None:

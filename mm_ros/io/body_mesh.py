@@ -1,7 +1,7 @@
 """The body as one smooth skin: a mesh around the skeleton's T-pose, and how much each vertex follows which joint.
 
-For pictures and the browser; RViz's URDF has the capsules of `core/body_shape.py`. The surface is the smooth union of
-tapered capsules (the flesh), found by surface nets on a grid, so that it fits any skeleton.
+For pictures and the browser. The surface is the smooth union of tapered capsules (the flesh), found by surface nets on
+a grid, so that it fits any skeleton. RViz's URDF has the capsules themselves.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core import rotations as rot
+from mm_ros.core.body_shape import Bone
 from mm_ros.core.skeleton import DEFAULT_TIPS, NAMES, PARENTS, J, Skeleton, default_skeleton
 from mm_ros.core.types import F64
 
@@ -120,8 +121,19 @@ def skin(skeleton: Skeleton) -> Skin:
     return _SKINS[skeleton.hash]
 
 
+def flesh_bones(skeleton: Skeleton) -> tuple[Bone, ...]:
+    """The tapered capsules under the skin, each in its joint's axes."""
+    flesh, rest = _flesh(skeleton, _scale(skeleton)), np.asarray(skeleton.rest_positions(), np.float64)
+    rows = zip(flesh.joints, flesh.start, flesh.end, flesh.radii, strict=True)
+    return tuple(Bone(int(j), start - rest[j], end - rest[j], float(r[0]), float(r[1])) for j, start, end, r in rows)
+
+
+def _scale(skeleton: Skeleton) -> float:
+    return float(skeleton.head_height / default_skeleton().head_height)
+
+
 def _make(skeleton: Skeleton) -> Skin:
-    scale = float(skeleton.head_height / default_skeleton().head_height)
+    scale = _scale(skeleton)
     flesh = _flesh(skeleton, scale)
     cell = CELL_M * scale
     field, corner = _field(flesh, cell)

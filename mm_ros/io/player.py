@@ -120,8 +120,9 @@ class Player:
 class Rewriter:
     """Other stamps and epochs for what is played: a loop is a new epoch, and new stamps where time is the present's."""
 
-    def __init__(self, messages: list[BagMessage], rate: float) -> None:
-        self._rate = rate
+    def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
+        """`frame`: name of the world frame to play into; empty keeps the recorded one. Coordinates stay as they are."""
+        self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)
 
@@ -130,11 +131,13 @@ class Rewriter:
 
         In whole nanoseconds: messages that had the same stamp, trackers and truth, have the same one again.
         """
-        if run == 0 and present is None:
+        if run == 0 and present is None and not self._frame:
             return message.data
         m: Any = message.decode()
         if hasattr(m, "epoch"):
             m.epoch += run * self._epochs
+        if self._frame and hasattr(m, "header") and not message.type.endswith("/Landmarks"):
+            m.header.frame_id = self._frame
         if present is not None and hasattr(m, "header"):
             self._restamp(m, *present)
         return bytes(typestore().serialize_cdr(m, message.type))

@@ -28,7 +28,7 @@ class PathControl(AvatarNode):
         self.start()
 
     def _walk(self, msg: Path) -> None:
-        self._stage.set_path(path_from_ros(msg))
+        self._stage.set_path(path_from_ros(msg, self.world_frame))
 
     def _step(self) -> None:
         wish = self._stage.step(self.get_clock().now().nanoseconds)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from std_msgs.msg import String
-from tf2_msgs.msg import TFMessage
 
 from mm_ros.core.joining import Ring
 from mm_ros.core.postprocess import PostSettings, PostStage
@@ -32,11 +31,13 @@ SKELETONS = 8
 
 @dataclass(frozen=True)
 class TfSettings(Settings):
-    world_frame: str = setting("map", "parent of <avatar>/root on TF", live=False)
     tf_rate: float = setting(0.0, "TF at most this often; 0 is every pose", "Hz", 0.0, 1000.0)
     urdf: str = setting("", "URDF of a humanoid robot: its joints on `joint_states`", live=False)
     urdf_t_pose: str = setting(
         "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'; others are 0", live=False
+    )
+    link_tf: bool = setting(
+        True, "publish the robot's links on TF, below <avatar>/robot/; false: robot_state_publisher does", live=False
     )
 
 
@@ -49,8 +50,10 @@ class PosePostprocessor(AvatarNode):
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
         tf = self.settings(TfSettings)
-        self._frames = PoseTf(self.avatar, tf.world_frame)
-        self._robot = UserRobot(tf.urdf, tf.urdf_t_pose, self.avatar, tf.world_frame) if tf.urdf else None
+        self._frames = PoseTf(self.avatar, self.world_frame)
+        self._robot = (
+            UserRobot(tf.urdf, tf.urdf_t_pose, self.avatar, self.world_frame, tf.link_tf) if tf.urdf else None
+        )
         self._joint_states = self.publisher("joint_states") if self._robot else None
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
@@ -92,9 +95,9 @@ class PosePostprocessor(AvatarNode):
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
         self._tf.publish(self._frames.serialized(pose))
         if self._robot is not None and self._joint_states is not None:
-            state, base = self._robot.step(pose)
+            state, frames = self._robot.step(pose)
             self._joint_states.publish(state)
-            self._tf.publish(TFMessage(transforms=[base]))
+            self._tf.publish(frames)
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Kept until poses come that are of it: a stranger's skeleton must not undress the avatar."""

@@ -80,7 +80,7 @@ class TrackerBridge(AvatarNode):
         self._truth_skeleton = self.publisher("truth_skeleton")
         self._landmarks = self.publisher("landmarks")
         self._tf = self.publisher("/tf")
-        self._frames = TrackerTf(self.avatar)
+        self._frames = TrackerTf(self.avatar, self.world_frame)
         self._room = Room(place_of(s))
         self._paused = False
         self._ticks: Timer | None = None

@@ -5,28 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from mm_ros import graph
-from mm_ros.core.settings import Spec
+from mm_ros.core.settings import Settings, Spec
 
+Types = tuple[type[Settings], ...]
 _HEAD = """# All parameters with their defaults. Made from the settings dataclasses by `python tools/describe.py`.
 # Copy it, change what you want, and start with config:=FILE or `mm_ros up --config FILE`.
 """
 
 
 def parameters_yaml() -> str:
-    blocks = [f"/**/{n.name}:\n  ros__parameters:\n" + "".join(_yaml_lines(n)) for n in graph.NODES]
+    blocks = [f"{name}:\n  ros__parameters:\n" + "".join(_yaml_lines(types)) for name, types in _each("/**/", "/**")]
     return "\n".join([_HEAD, *blocks])
 
 
-def _fields(node: graph.Node) -> list[tuple[str, Any, Spec]]:
+def _each(before: str, all_nodes: str) -> list[tuple[str, Types]]:
+    """What all nodes share, then what each has of its own."""
+    return [(all_nodes, (graph.FrameSettings,)), *((before + n.name, n.settings_types()) for n in graph.NODES)]
+
+
+def _fields(types: Types) -> list[tuple[str, Any, Spec]]:
     out = []
-    for kind in node.settings_types():
+    for kind in types:
         specs, defaults = kind.specs(), kind.defaults()
         out += [(name, defaults[name], specs[name]) for name in specs]
     return out
 
 
-def _yaml_lines(node: graph.Node) -> list[str]:
-    return [f"    {name}: {_yaml(default)}  # {_words(spec)}\n" for name, default, spec in _fields(node)]
+def _yaml_lines(types: Types) -> list[str]:
+    return [f"    {name}: {_yaml(default)}  # {_words(spec)}\n" for name, default, spec in _fields(types)]
 
 
 def _yaml(value: Any) -> str:
@@ -76,14 +82,14 @@ def topics_table() -> str:
 
 def parameters_tables() -> str:
     out = []
-    for n in graph.NODES:
+    for title, types in _each("", "all nodes"):
         rows = [
             f"| `{name}` | `{_yaml(default)}` | {spec.description} | {spec.unit} | {_range(spec).strip(' ()')} | "
             f"{'yes' if spec.live else 'at start'} |"
-            for name, default, spec in _fields(n)
+            for name, default, spec in _fields(types)
         ]
         head = ["| parameter | default | meaning | unit | range | live |", "|---|---|---|---|---|---|"]
-        out.append("\n".join([f"### {n.name}", "", *head, *rows]))
+        out.append("\n".join([f"### {title}", "", *head, *rows]))
     return "\n\n".join(out)
 
 

@@ -64,9 +64,9 @@ def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
     return x, y, turn
 
 
-def path_from_ros(msg: Path) -> NDArray[np.float64]:
+def path_from_ros(msg: Path, frame: str = WORLD) -> NDArray[np.float64]:
     """Key points (N, 2) on the floor."""
-    if msg.header.frame_id not in ("", WORLD):
-        raise MmRosError(f"path: expected frame '{WORLD}', came '{msg.header.frame_id}'")
+    if msg.header.frame_id not in ("", frame):
+        raise MmRosError(f"path: expected frame '{frame}', came '{msg.header.frame_id}'")
     points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
     return finite("path", points)

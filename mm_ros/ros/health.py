@@ -16,6 +16,7 @@ OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
 CALM, CALM_RATE = 0.7, 20.0  # share of a frame after its stamp; at rates below (Hz) there is room enough
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
+OTHER_CLOCK_S = 10.0  # a stamp so far from now says nothing about the latency
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
+    other_clock_s: float | None = None  # age of the newest stamp that is not of this node's time
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings of the last second, told once
@@ -45,7 +47,11 @@ class Health:
         self.done += 1
         self._stamp_ns = stamp_ns
         now_s = (self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9
-        self.latencies_s.append(now_s if late_s is None else late_s)
+        late_s = now_s if late_s is None else late_s
+        if abs(late_s) > OTHER_CLOCK_S:
+            self.other_clock_s = late_s
+        else:
+            self.latencies_s.append(late_s)
 
     def refuse(self, reason: str) -> None:
         self.refused += 1
@@ -83,9 +89,7 @@ class Health:
         p50, p99 = (float(v) for v in np.percentile(late, [50, 99]))
         shown = {
             "rate_hz": f"{self.done / seconds:.1f}",
-            "latency_p50_ms": f"{p50 * 1e3:.2f}",
-            "latency_p99_ms": f"{p99 * 1e3:.2f}",
-            "latency_max_ms": f"{late.max() * 1e3:.2f}",
+            **{f"latency_{name}_ms": self._latency(v) for name, v in (("p50", p50), ("p99", p99), ("max", late.max()))},
             **{k: str(self._total(k)) for k in ("dropped", "unpaired", "refused")},
             **self.values,
         }
@@ -98,6 +102,9 @@ class Health:
             values=[KeyValue(key=k, value=v) for k, v in shown.items()],
         )
 
+    def _latency(self, seconds: float) -> str:
+        return f"{seconds * 1e3:.2f}" if self.latencies_s or self.other_clock_s is None else "unknown"
+
     def _level(self, p99_s: float) -> tuple[bytes, str]:
         if not self.ready:
             return WARN, "starting: models and kernels are being loaded"
@@ -109,6 +116,11 @@ class Health:
         warnings = [*self.warnings.values(), *self.passing.values()]
         if self.done == 0 and self.expects_input:
             warnings.append("no input")
+        if self.other_clock_s is not None:
+            warnings.append(
+                f"stamps are from a recording, {self.other_clock_s:.0f} s old: `mm_ros replay` gives stamps of now, "
+                "`ros2 bag play --clock` is for nodes with use_sim_time"
+            )
         if p99_s > LATENCY_WARN_S:
             warnings.append(f"latency p99 {p99_s * 1e3:.0f} ms")
         return (WARN, "; ".join(warnings)) if warnings else (OK, "running")
@@ -120,6 +132,7 @@ class Health:
     def _clear(self) -> None:
         self.done = self.dropped = self.unpaired = self.refused = 0
         self.latencies_s.clear()
+        self.other_clock_s = None
         self.errors.clear()
         self.passing.clear()
 

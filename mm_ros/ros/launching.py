@@ -13,7 +13,9 @@ from mm_ros import graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.files import read_yaml
 from mm_ros.renamed import refuse_renamed_in
+from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.process import PARENT
+from mm_ros.ros.rviz import rviz_config
 from mm_ros.ros.several import side_by_side
 from mm_ros.share import share_folder
 from mm_ros.trackers import SOURCES
@@ -28,6 +30,7 @@ class Argument:
 
 
 YES_NO = ("true", "false")
+STATE_PUBLISHER = "robot_state_publisher"
 
 ARGUMENTS: tuple[Argument, ...] = (
     Argument("avatar", "avatar", "namespace and TF prefix of the avatar"),
@@ -50,7 +53,12 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("composed", "false", "all nodes in one process instead of one each", YES_NO),
     Argument("urdf", "", "URDF of a humanoid robot that follows the avatar on joint_states"),
     Argument("urdf_t_pose", "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'"),
-    Argument("world_frame", "", "parent of <avatar>/root on TF; empty: as config says, map"),
+    Argument(
+        "world_frame",
+        "",
+        "the room's frame: parent of <avatar>/root on TF, in every header, RViz's fixed frame; "
+        "empty: as config says, map",
+    ),
     Argument("use_sim_time", "false", "take time from /clock", YES_NO),
     Argument(
         "discovery",
@@ -78,13 +86,15 @@ def declared(without: Collection[str] = ()) -> list[Any]:
 def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
     """One avatar: kernels and database first, then its nodes, then `extra`."""
     check(given)
-    return [*_surroundings(given), *_after(_warm(given["database"]), [*_nodes(given), *_others(given), *extra])]
+    given = _framed(given)
+    others = [*_robot(given), *_others(given, [given["avatar"]])]
+    return [*_surroundings(given), *_after(_warm(given["database"]), [*_nodes(given), *others, *extra])]
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
     """Synthetic users side by side; one viewer and one RViz for all."""
     names = ("path", "record", "urdf", "urdf_t_pose")
-    fixed = {**given, **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
+    fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
     fixed["pose_estimator"] = "false"  # invented users stand before no camera
     each = [
         {**fixed, "avatar": user.avatar, "seed": str(user.seed), "place": user.place}
@@ -96,8 +106,17 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
         nodes = _one_process(together, ["--avatars", str(len(each))])
     else:
         nodes = [n for one in each for n in _processes(one)]
-    others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"})
+    others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"}, [one["avatar"] for one in each])
     return [*_surroundings(given), *_after(_warm(given["database"]), [*nodes, *others])]
+
+
+def _framed(given: dict[str, str]) -> dict[str, str]:
+    """One world frame for all nodes and RViz, also when the file of parameters names it."""
+    return {**given, "world_frame": world_frame_of(given)}
+
+
+def world_frame_of(given: dict[str, str]) -> str:
+    return world_frame(given["world_frame"], _parameters(given)[0])
 
 
 def _surroundings(given: dict[str, str]) -> list[Any]:
@@ -132,7 +151,7 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
     """Launch arguments that are parameters of this node; those that are empty are left to the file of parameters."""
-    out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true"}
+    out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
         if given["seed"]:
@@ -142,12 +161,12 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
     if node == "pose_estimator":
         number = given["camera"].isdigit()  # which launch would hand on as a number
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
-    if node == "motion_matcher":
+    if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
-    if node in ("pose_postprocessor", "visualizer"):
-        out["world_frame"] = given["world_frame"]
     if node == "pose_postprocessor":
         out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
+        if given["urdf"]:
+            out["link_tf"] = not _has_state_publisher()
     return {name: value for name, value in out.items() if value != ""}
 
 
@@ -192,6 +211,8 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     t_pose = given.get("urdf_t_pose")  # in radians, as the parameter; the command's option has degrees
     command += ["-p", f"pose_postprocessor.urdf_t_pose={t_pose}"] if t_pose else []
+    if given.get("urdf") and _has_state_publisher():
+        command += ["-p", "pose_postprocessor.link_tf=false"]
     command += ["--visualizer"] if given["rviz"] == "true" else []
     command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
     command += more
@@ -199,16 +220,26 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
 
 
-def _others(given: dict[str, str]) -> list[Any]:
+def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
+    """`avatars`: those that RViz shows."""
     from launch.actions import ExecuteProcess
     from launch_ros.actions import Node
 
     out: list[Any] = []
+    time = [{"use_sim_time": given["use_sim_time"] == "true"}]
     if given["rviz"] == "true":
-        view = ["-d", str(share_folder() / "rviz" / "avatar.rviz")]
-        out.append(Node(package="rviz2", executable="rviz2", namespace=given["avatar"], arguments=view))
+        view = _write_view(rviz_config(avatars, given["world_frame"] or "map", bool(given["urdf"])))
+        out.append(Node(package="rviz2", executable="rviz2", arguments=["-d", view], parameters=time))
     if given["viewer"] == "true":
-        out.append(Node(package="mm_ros", executable="viewer", namespace=given["avatar"], output="screen"))
+        out.append(
+            Node(
+                package="mm_ros",
+                executable="viewer",
+                namespace=given["avatar"],
+                parameters=[*_parameters(given), *time],
+                output="screen",
+            )
+        )
     if given["record"]:
         command = [
             sys.executable,
@@ -222,6 +253,53 @@ def _others(given: dict[str, str]) -> list[Any]:
         ]
         out.append(ExecuteProcess(cmd=command, output="screen", name="mm_ros_record"))
     return out
+
+
+def _write_view(text: str) -> str:
+    """Beside the logs of this launch, where ROS keeps what belongs to one start."""
+    from launch.logging import launch_config
+
+    path = Path(launch_config.log_dir) / "avatar.rviz"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def _robot(given: dict[str, str]) -> list[Any]:
+    """Moves the links of the user's robot, where it is installed; else `pose_postprocessor` does."""
+    from launch_ros.actions import Node
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    if not given["urdf"] or not _has_state_publisher():
+        return []
+    return [
+        Node(
+            package=STATE_PUBLISHER,
+            executable=STATE_PUBLISHER,
+            namespace=given["avatar"],
+            parameters=[
+                {
+                    "robot_description": ParameterValue(Path(given["urdf"]).read_text("utf-8"), value_type=str),
+                    "frame_prefix": f"{given['avatar']}/robot/",
+                    "use_sim_time": given["use_sim_time"] == "true",
+                }
+            ],
+            # `pose_postprocessor` publishes the same text there.
+            remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
+            output="screen",
+            respawn=True,
+            respawn_delay=1.0,
+        )
+    ]
+
+
+def _has_state_publisher() -> bool:
+    from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+
+    try:
+        get_package_prefix(STATE_PUBLISHER)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _warm(database: str) -> Any:

@@ -1,118 +1,211 @@
-"""Markers of one avatar for RViz. One function a thing; the visualizer puts them together."""
+"""Markers of one avatar for RViz. One function a thing; the visualizer puts them together.
+
+A marker that is not sent again vanishes after LIFETIME_S, also when the visualizer ends: no DELETEALL is needed.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from builtin_interfaces.msg import Time
+from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
+from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
-from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
-from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
+from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
+from mm_ros.core.types import LOST, ROLES, AvatarPose, BodyOrientation, Match, TrackerFrame, Trajectory
 from mm_ros.ros.conversions import WORLD, pose_to_ros, stamp_to_ros
 
-BODY = (0.85, 0.85, 0.9, 1.0)
-MATCHED = (0.5, 0.5, 0.55, 0.4)
-WISHED = (0.1, 0.6, 1.0, 1.0)
-TRACKER = (0.2, 0.9, 0.4, 1.0)
-CONTACT = (1.0, 0.8, 0.1, 1.0)
-LOCKED = (1.0, 0.3, 0.1, 1.0)
-FEATURE = (0.8, 0.3, 1.0, 1.0)
+Color = tuple[float, float, float, float]
+
+JOINTS: Color = (0.95, 0.95, 1.0, 1.0)
+MATCHED: Color = (0.6, 0.6, 0.65, 0.6)
+CANDIDATE: Color = (0.6, 0.45, 0.8, 0.35)
+TRUTH: Color = (0.84, 0.72, 0.5, 0.9)
+DESIRED: Color = (0.12, 0.55, 1.0, 1.0)
+FOUND: Color = (0.95, 0.55, 0.12, 1.0)
+FACING: Color = (0.3, 0.85, 0.9, 1.0)
+TRACKER: Color = (0.2, 0.9, 0.4, 1.0)
+CONTACT: Color = (1.0, 0.8, 0.1, 0.9)
+LOCKED: Color = (1.0, 0.25, 0.05, 1.0)
+VELOCITY: Color = (1.0, 0.3, 0.8, 1.0)
+PATH: Color = (0.5, 0.8, 0.5, 1.0)
+TEXT: Color = (1.0, 1.0, 1.0, 1.0)
+
+LIFETIME_S = 0.5
+ABOVE_FLOOR_M = 0.012
+FACING_M, FAN_STEPS = 0.7, 12
+VELOCITY_S = 0.2  # an arrow is the way of so many seconds
+TEXT_M = 0.09
+# A locked foot: an ellipsoid around heel and toes, in shares of the toes' distance ahead of the ankle.
+FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
 
-def start_afresh(namespace: str) -> Marker:
-    """Goes first: what an earlier run left in RViz is removed."""
-    return Marker(ns=namespace, action=Marker.DELETEALL)
-
-
-def _marker(name: str, index: int, kind: int, color: tuple[float, ...], size: tuple[float, ...]) -> Marker:
+def _marker(name: str, index: int, kind: int, color: Color, size: Any) -> Marker:
     out = Marker(ns=name, id=index, type=kind, action=Marker.ADD)
     out.pose.orientation.w = 1.0
     out.color = ColorRGBA(r=color[0], g=color[1], b=color[2], a=color[3])
-    out.scale.x, out.scale.y, out.scale.z = size
+    out.scale.x, out.scale.y, out.scale.z = (float(v) for v in size)
     return out
+
+
+def _gone(name: str, index: int) -> Marker:
+    return Marker(ns=name, id=index, action=Marker.DELETE)
 
 
 def _points(p: Any) -> list[Point]:
-    return [Point(x=x, y=y, z=z) for x, y, z in np.asarray(p, np.float64).tolist()]
+    return [Point(x=x, y=y, z=z) for x, y, z in np.asarray(p, np.float64).reshape(-1, 3).tolist()]
 
 
-def skeleton_lines(name: str, pose: AvatarPose, color: tuple[float, ...], width: float) -> Marker:
-    p, _ = room_joints(pose)
-    bones = np.stack([p[PARENTS[2:]], p[2:]], axis=1).reshape(-1, 3)
-    out = _marker(name, 0, Marker.LINE_LIST, color, (width, 0.0, 0.0))
-    out.points = _points(bones)
+def _on_floor(xy: Any) -> Any:
+    xy = np.asarray(xy, np.float64)
+    return np.column_stack([xy[:, :2], np.full(len(xy), ABOVE_FLOOR_M)])
+
+
+def _strip(name: str, index: int, color: Color, points: Any) -> Marker:
+    out = _marker(name, index, Marker.LINE_STRIP, color, (0.02, 0.0, 0.0))
+    out.points = _points(points)
     return out
 
 
-def joint_spheres(name: str, pose: AvatarPose) -> Marker:
-    p, _ = room_joints(pose)
-    out = _marker(name, 0, Marker.SPHERE_LIST, BODY, (0.07, 0.07, 0.07))
-    out.points = _points(p[1:])
+def _lines(name: str, index: int, color: Color, pairs: Any, width: float) -> Marker:
+    """`pairs` (N, 2, 3)."""
+    out = _marker(name, index, Marker.LINE_LIST, color, (width, 0.0, 0.0))
+    out.points = _points(pairs)
     return out
 
 
-def contacts(name: str, pose: AvatarPose) -> list[Marker]:
+def _arrow(name: str, index: int, color: Color, start: Any, end: Any) -> Marker:
+    out = _marker(name, index, Marker.ARROW, color, (0.018, 0.045, 0.06))
+    out.points = _points([start, end])
+    return out
+
+
+def bones(name: str, index: int, pose: AvatarPose, color: Color, width: float) -> Marker:
+    """A line from each joint to its parent, from the hips on."""
     p, _ = room_joints(pose)
+    return _lines(name, index, color, np.stack([p[PARENTS[2:]], p[2:]], axis=1), width)
+
+
+def skeleton(name: str, pose: AvatarPose) -> list[Marker]:
+    p, _ = room_joints(pose)
+    joints = _marker(name, 1, Marker.SPHERE_LIST, JOINTS, (0.05, 0.05, 0.05))
+    joints.points = _points(p[1:])
+    return [bones(name, 0, pose, JOINTS, 0.02), joints]
+
+
+def truth(name: str, pose: AvatarPose) -> list[Marker]:
+    """Of thick lines, with a head."""
+    p, q = room_joints(pose)
+    head = _marker(name, 1, Marker.SPHERE, TRUTH, (0.2, 0.16, 0.24))
+    head.pose = pose_to_ros(np.concatenate([p[HEAD] + rot.rotate(q[HEAD], np.array([0.02, 0.0, 0.09])), q[HEAD]]))
+    return [bones(name, 0, pose, TRUTH, 0.06), head]
+
+
+def feet(name: str, pose: AvatarPose) -> list[Marker]:
+    """A locked foot is covered by an ellipsoid of its size; one that only touches the floor has a mark under it."""
+    p, q = room_joints(pose)
     out = []
     for side, (foot, toes) in enumerate(((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))):
-        if not pose.contacts[side] and not pose.locked[side]:
-            gone = _marker(name, side, Marker.CYLINDER, CONTACT, (0.1, 0.1, 0.01))
-            gone.action = Marker.DELETE
-            out.append(gone)
-            continue
-        m = _marker(name, side, Marker.CYLINDER, LOCKED if pose.locked[side] else CONTACT, (0.16, 0.16, 0.01))
-        middle = (p[foot] + p[toes]) / 2
-        m.pose.position.x, m.pose.position.y = float(middle[0]), float(middle[1])
-        out.append(m)
+        ahead = np.asarray(pose.positions[toes], np.float64)
+        reach = float(np.hypot(ahead[0], ahead[1]))
+        middle = p[foot] + rot.rotate(q[foot], reach * FOOT_MIDDLE + (0.0, 0.0, 0.75 * ahead[2]))
+        if pose.locked[side]:
+            shell = _marker(name, side, Marker.SPHERE, LOCKED, reach * FOOT_SIZE)
+            shell.pose = pose_to_ros(np.concatenate([middle, q[foot]]))
+            out += [shell, _gone(name, 2 + side)]
+        elif pose.contacts[side]:
+            mark = _marker(name, 2 + side, Marker.CYLINDER, CONTACT, (*(1.1 * reach * FOOT_SIZE[:2]), 0.008))
+            way = p[toes] - p[foot]
+            turn = rot.from_yaw(float(np.arctan2(way[1], way[0])))
+            mark.pose = pose_to_ros(np.concatenate([middle[:2], [0.004], turn]))
+            out += [mark, _gone(name, side)]
+        else:
+            out += [_gone(name, side), _gone(name, 2 + side)]
     return out
 
 
 def trackers(name: str, frame: TrackerFrame) -> list[Marker]:
     out = []
     for r in range(len(ROLES)):
-        size = (0.08, 0.18, 0.1) if r == 0 else (0.1, 0.04, 0.04)
-        m = _marker(name, r, Marker.CUBE, TRACKER, size)
         if frame.state[r] == LOST:
-            m.action = Marker.DELETE
-        else:
-            m.pose = pose_to_ros(np.concatenate([frame.positions[r], frame.rotations[r]]))
+            out.append(_gone(name, r))
+            continue
+        m = _marker(name, r, Marker.CUBE, TRACKER, (0.08, 0.18, 0.1) if r == 0 else (0.1, 0.04, 0.04))
+        m.pose = pose_to_ros(np.concatenate([frame.positions[r], frame.rotations[r]]))
         out.append(m)
     return out
 
 
-def trajectory(name: str, wish: Trajectory) -> list[Marker]:
-    """A line over the future places and an arrow for each facing."""
+def facing(name: str, predicted: BodyOrientation, root: Any) -> list[Marker]:
+    """An arrow on the floor, and a fan of one standard deviation to each side."""
+    start = np.array([root[0], root[1], ABOVE_FLOOR_M])
+    sigma = min(float(predicted.sigma), np.pi)
+    angles = predicted.yaw + np.linspace(-sigma, sigma, FAN_STEPS + 1)
+    rim = start + FACING_M * np.stack([np.cos(angles), np.sin(angles), np.zeros_like(angles)], -1)
+    fan = _marker(name, 1, Marker.TRIANGLE_LIST, (*FACING[:3], 0.35), (1.0, 1.0, 1.0))
+    fan.points = _points(np.stack([np.broadcast_to(start, rim[1:].shape), rim[:-1], rim[1:]], axis=1))
+    ahead = np.array([np.cos(predicted.yaw), np.sin(predicted.yaw), 0.0])
+    return [_arrow(name, 0, FACING, start, start + FACING_M * ahead), fan]
+
+
+def desired(name: str, wish: Trajectory) -> list[Marker]:
     xy = np.vstack([np.asarray(wish.position, np.float32)[None], wish.positions])
-    line = _marker(name, 0, Marker.LINE_STRIP, WISHED, (0.02, 0.0, 0.0))
-    line.points = _points(np.column_stack([xy, np.full(len(xy), 0.01)]))
-    out = [line]
-    for i, (p, d) in enumerate(zip(wish.positions, wish.directions, strict=True), start=1):
-        out.append(_arrow(name, i, WISHED, [*p, 0.01], [*d, 0.0], 0.25))
-    return out
+    return _trajectory(name, DESIRED, xy, np.vstack([np.zeros(2), wish.directions]))
 
 
-def _arrow(name: str, index: int, color: tuple[float, ...], at: Any, direction: Any, length: float) -> Marker:
-    m = _marker(name, index, Marker.ARROW, color, (0.02, 0.04, 0.05))
-    tip = np.asarray(at, float) + length * np.asarray(direction, float)
-    m.points = _points([at, tip])
-    return m
+def found(name: str, places: Any, directions: Any) -> list[Marker]:
+    """Where the motion goes that the last search found; rows in the room, now first."""
+    return _trajectory(name, FOUND, places, directions)
 
 
-def feature_vectors(name: str, pose: AvatarPose) -> list[Marker]:
-    """Positions of the feet from the root, and velocities of feet and hips: the pose part of the query."""
+def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[Marker]:
+    """A line over the future places and an arrow for each facing but the first."""
+    line = _on_floor(places)
+    tips = line + 0.25 * np.column_stack([np.asarray(directions, np.float64)[:, :2], np.zeros(len(line))])
+    arrows = [_arrow(name, i, color, line[i], tips[i]) for i in range(1, len(line))]
+    return [_strip(name, 0, color, line), *arrows]
+
+
+def path(name: str, points: Any) -> list[Marker]:
+    return [_strip(name, 0, PATH, _on_floor(points))]
+
+
+def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:
+    """Lines to the places of joints, and an arrow for each velocity; both (N, 2, 3)."""
+    arrows = [_arrow(name, first + 1 + i, color, start, end) for i, (start, end) in enumerate(velocities)]
+    return [_lines(name, first, color, places, 0.01), *arrows]
+
+
+def velocity(name: str, pose: AvatarPose) -> list[Marker]:
+    start = np.asarray(pose.root[:3], np.float64) + np.array([0.0, 0.0, 1.0])
+    way = rot.rotate(np.asarray(pose.root[3:], np.float64), np.asarray(pose.velocities[0], np.float64))
+    text = _text(name, 1, f"{np.linalg.norm(way[:2]):.2f} m/s", start + np.array([0.0, 0.0, 0.15]))
+    return [_arrow(name, 0, VELOCITY, start, start + VELOCITY_S * way), text]
+
+
+def match_text(name: str, match: Match, searched: Match | None, pose: AvatarPose) -> list[Marker]:
+    """Above the head."""
     p, _ = room_joints(pose)
-    line = _marker(name, 0, Marker.LINE_LIST, FEATURE, (0.01, 0.0, 0.0))
-    line.points = _points([p[0], p[LEFT_FOOT], p[0], p[RIGHT_FOOT]])
-    return [line]
+    lines = [f"{match.clip or match.engine}  {match.time:.2f} s  frame {match.frame}"]
+    if searched is not None:
+        lines.append(f"cost {searched.cost:.2f}  playing on {searched.continue_cost:.2f}  ({searched.reason})")
+    return [_text(name, 0, "\n".join(lines), p[HEAD] + (0.0, 0.0, 0.4))]
+
+
+def _text(name: str, index: int, text: str, at: Any) -> Marker:
+    out = _marker(name, index, Marker.TEXT_VIEW_FACING, TEXT, (0.0, 0.0, TEXT_M))
+    out.text = text
+    out.pose.position = _points([at])[0]
+    return out
 
 
 def array(markers: list[Marker], stamp_ns: int, frame: str = WORLD) -> MarkerArray:
     stamp: Time = stamp_to_ros(stamp_ns)
+    lifetime = Duration(sec=int(LIFETIME_S), nanosec=int(LIFETIME_S % 1 * 1e9))
     for m in markers:
-        m.header.frame_id, m.header.stamp = frame, stamp
+        m.header.frame_id, m.header.stamp, m.lifetime = frame, stamp, lifetime
     return MarkerArray(markers=markers)

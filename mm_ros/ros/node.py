@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -23,14 +24,27 @@ from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
-from mm_ros.ros.parameters import LiveSettings
+from mm_ros.ros.parameters import LiveSettings, checked_frame
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
 S = TypeVar("S", bound=Settings)
 
 GUESS_AFTER_NS = 1_000_000_000
+WAKE_S = 0.5  # Ctrl-C is noticed after this at the latest
 GIL_SWITCH_S = 0.0002  # sources make what comes next in a thread: Python's 5 ms would be waited for at each sample
+
+
+class WorldPublisher:
+    """Names the world frame in the header of each message. Conversions leave it at `map`, the name by default."""
+
+    def __init__(self, publisher: Publisher, frame: str) -> None:
+        self._publisher, self._frame = publisher, frame
+        self.get_subscription_count = publisher.get_subscription_count
+
+    def publish(self, msg: Any) -> None:
+        msg.header.frame_id = self._frame
+        self._publisher.publish(msg)
 
 
 class AvatarNode(Node):
@@ -41,7 +55,9 @@ class AvatarNode(Node):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(self.NAME, **kwargs)
         self.described = graph.node(self.NAME)
-        self._live = LiveSettings(self, self.described.settings_types(), self._settings_changed)
+        types = (*self.described.settings_types(), graph.FrameSettings)
+        self._live = LiveSettings(self, types, self._settings_changed)
+        self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
         self.streams: list[Stream] = []  # what `listen` made, for the executor
         self._accepting = False
         self._calibrated = False
@@ -66,9 +82,10 @@ class AvatarNode(Node):
                 return s
         raise KeyError(kind)
 
-    def publisher(self, topic: str) -> Publisher:
+    def publisher(self, topic: str) -> Publisher | WorldPublisher:
         t = graph.TOPICS[topic]
-        return self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+        made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+        return WorldPublisher(made, self.world_frame) if t.in_world else made
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
         """What a callback refuses (MmRosError) is counted, logged now and then, and otherwise ignored.
@@ -186,6 +203,8 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         for make in makers:
             nodes.append(make())
             executor.add_node(nodes[-1])
+        # Simulated time may stand still, and a signal is noticed only when the executor's wait ends.
+        nodes[0].create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
         settle()
         executor.spin()
     except (KeyboardInterrupt, ExternalShutdownException):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import yaml
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
@@ -17,6 +19,35 @@ from mm_ros.core.settings import Settings, Spec
 from mm_ros.renamed import refuse_renamed
 
 _HUGE = 1e9
+
+
+def world_frame(given: str, config: str) -> str:
+    """The one frame for all nodes: the option, else the one that the file of parameters names; "" when neither does."""
+    if given:
+        return checked_frame(given)
+    try:
+        tree = yaml.safe_load(Path(config).read_text(encoding="utf-8")) if config else {}
+    except (OSError, yaml.YAMLError, UnicodeDecodeError):
+        return ""  # rcl reports what is wrong with the file
+    named = set(_values("world_frame", tree))
+    if len(named) > 1:
+        raise MmRosError(f"{config}: nodes have different world frames: {', '.join(sorted(named))}. Name one.")
+    return checked_frame(named.pop()) if named else ""
+
+
+def _values(name: str, tree: Any) -> list[str]:
+    """Each value that some node's parameters give to `name`."""
+    if not isinstance(tree, dict):
+        return []
+    own = tree.get("ros__parameters")
+    found = [str(own[name])] if isinstance(own, dict) and name in own else []
+    return found + [v for key, branch in tree.items() if key != "ros__parameters" for v in _values(name, branch)]
+
+
+def checked_frame(name: str) -> str:
+    if not name or name.startswith("/") or any(c.isspace() for c in name):
+        raise MmRosError(f"world_frame: expected the name of a TF frame, as map or odom, came '{name}'")
+    return name
 
 
 def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:

@@ -41,6 +41,7 @@ class Replay(Node):
         loop: bool = False,
         clock: bool = False,
         source_avatar: str = "",
+        world_frame: str = "",
         **kwargs: Any,
     ) -> None:
         inside = choose_avatar(bag, source_avatar)
@@ -50,7 +51,7 @@ class Replay(Node):
         self._latched = [m for m in messages if self._names[m.topic] in LATCHED]
         stream = [m for m in messages if self._names[m.topic] not in LATCHED]
         self.player = Player(stream, rate, start_s, loop)
-        self._rewriter = Rewriter(stream, rate)
+        self._rewriter = Rewriter(stream, rate, world_frame)
         self._own_clock = clock
         self._lock = threading.Lock()
         self._changed = threading.Event()
@@ -95,7 +96,7 @@ class Replay(Node):
         """Until so many listen to the trackers: a graph that still loads would miss the first ones."""
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
-        while publisher.get_subscription_count() < subscribers:
+        while publisher.get_subscription_count() < subscribers and not self._stop.is_set():
             if time.monotonic() > end:
                 raise MmRosError(
                     f"after {seconds:g} s {publisher.get_subscription_count()} listen to "
@@ -147,7 +148,7 @@ class Replay(Node):
     def _tell_latched(self) -> None:
         latest = {m.topic: m for m in self._latched}
         for topic, message in latest.items():
-            self._publishers_of[topic].publish(message.data)
+            self._publishers_of[topic].publish(self._rewriter.rewritten(message, 0, None))
 
     def _publish(self, due: Due) -> None:
         if self._clock_publisher is not None:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
+from mm_ros.core import rotations as rot
+from mm_ros.core.revolute import MOVING, Robot
 from mm_ros.core.skeleton import NAMES, PARENTS
 from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame
 from mm_ros.ros.conversions import WORLD, stamp_to_ros, w_last
@@ -26,16 +28,30 @@ def _fill(t: TransformStamped, stamp: object, p: list[float], q: list[float]) ->
     rotation.w, rotation.x, rotation.y, rotation.z = q
 
 
+class SerializedTf:
+    """A TFMessage whose frames stay the same, as it goes over the wire: rclpy takes twenty times as long to turn the
+    objects into it."""
+
+    def __init__(self, transforms: list[TransformStamped]) -> None:
+        self._bytes = np.frombuffer(bytearray(serialize_message(TFMessage(transforms=transforms))), np.uint8)
+        stamps, numbers = _places(transforms)
+        self._stamps = stamps[:, None] + np.arange(8)
+        self._numbers = numbers[:, None] + np.arange(7 * 8)
+
+    def filled(self, stamp_ns: int, positions: NDArray[np.float64], rotations: NDArray[np.float64]) -> bytes:
+        """One row a transform; quaternions w first."""
+        stamp = np.array([stamp_ns // 1_000_000_000, stamp_ns % 1_000_000_000], "<u4")
+        self._bytes[self._stamps] = stamp.view(np.uint8)
+        self._bytes[self._numbers] = np.concatenate([positions, w_last(rotations)], axis=1).view(np.uint8)
+        return self._bytes.tobytes()
+
+
 class PoseTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:]]
         self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, NAMES, strict=True)]
         self._message = TFMessage(transforms=self._transforms)
-
-        self._bytes = np.frombuffer(bytearray(serialize_message(self._message)), np.uint8)
-        stamps, numbers = _places(self._transforms)
-        self._stamps = stamps[:, None] + np.arange(8)
-        self._numbers = numbers[:, None] + np.arange(7 * 8)
+        self._wire = SerializedTf(self._transforms)
 
     def message(self, pose: AvatarPose) -> TFMessage:
         positions, rotations = _numbers(pose)
@@ -45,12 +61,8 @@ class PoseTf:
         return self._message
 
     def serialized(self, pose: AvatarPose) -> bytes:
-        """The same as it goes over the wire: rclpy takes twenty times as long to turn the objects into it."""
-        positions, rotations = _numbers(pose)
-        stamp = np.array([pose.stamp_ns // 1_000_000_000, pose.stamp_ns % 1_000_000_000], "<u4")
-        self._bytes[self._stamps] = stamp.view(np.uint8)
-        self._bytes[self._numbers] = np.concatenate([positions, w_last(rotations)], axis=1).view(np.uint8)
-        return self._bytes.tobytes()
+        """The same as it goes over the wire."""
+        return self._wire.filled(pose.stamp_ns, *_numbers(pose))
 
 
 def _places(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -73,6 +85,25 @@ def _numbers(pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]
     rotations = _unit(pose.rotations.astype(np.float64))
     positions[0], rotations[0] = pose.root[:3], pose.root[3:]
     return positions, rotations
+
+
+class RobotTf:
+    """The user's robot: its base in the world, and each link in its parent where nothing else publishes them."""
+
+    def __init__(self, robot: Robot, prefix: str, world: str, links: bool) -> None:
+        joints = robot.joints if links else ()
+        frames = [_transform(prefix + j.parent, prefix + j.child) for j in joints]
+        self._wire = SerializedTf([_transform(world, prefix + robot.base), *frames])
+        self._moving = [j.name if j.kind in MOVING else "" for j in joints]
+        origins = np.array([j.origin for j in joints]).reshape(-1, 7)
+        self._positions, self._rotations = origins[:, :3], origins[:, 3:]
+        self._axes = np.array([j.axis for j in joints]).reshape(-1, 3)
+
+    def serialized(self, stamp_ns: int, base: NDArray[np.float64], angles: dict[str, float]) -> bytes:
+        half = np.array([angles.get(name, 0.0) for name in self._moving]) / 2
+        turns = np.concatenate([np.cos(half)[:, None], np.sin(half)[:, None] * self._axes], axis=1)
+        rotations = np.concatenate([base[None, 3:], rot.multiply(self._rotations, turns)])
+        return self._wire.filled(stamp_ns, np.concatenate([base[None, :3], self._positions]), _unit(rotations))
 
 
 class TrackerTf:

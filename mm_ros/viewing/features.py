@@ -15,6 +15,9 @@ from mm_ros.core.types import F64
 _NAME = re.compile(r"(?P<what>.+?)(@(?P<time>[\d.eE+-]+)s)?\.(?P<axis>[xyz])$")
 
 
+ABOVE_FLOOR_M = 0.012
+
+
 @dataclass
 class FeatureVectors:
     """In root space, as the layout has them."""
@@ -30,6 +33,18 @@ class FeatureVectors:
         places = np.array([np.zeros(3), *(self.positions[t] for t in times)])
         ways = np.array([(1.0, 0.0, 0.0), *(self.directions.get(t, (0.0, 0.0, 0.0)) for t in times)])
         return root[:3] + rot.rotate(root[3:], places), np.asarray(rot.rotate(root[3:], ways))
+
+    def segments(self, root: F64, room_joints: F64) -> tuple[F64, F64]:
+        """In the room, (N, 2, 3) each: from the root to each joint's place, and a fifth of a second of each velocity.
+
+        A velocity starts at its joint's place, or where the avatar has that joint (`room_joints`).
+        """
+        places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in self.joints.items()}
+        start = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
+        lines = np.array([(start, p) for p in places.values()]).reshape(-1, 2, 3)
+        starts = {joint: places.get(joint, room_joints[NAMES.index(joint)]) for joint in self.velocities}
+        ways = [(starts[j], starts[j] + 0.2 * rot.rotate(root[3:], v)) for j, v in self.velocities.items()]
+        return lines, np.array(ways).reshape(-1, 2, 3)
 
 
 def feature_vectors(names: Sequence[str], values: Sequence[float]) -> FeatureVectors:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
 from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.core.types import HEAD_ROLE, LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
 from mm_ros.io.body_mesh import skin
 from mm_ros.viewing import meshes
-from mm_ros.viewing.features import FeatureVectors
+from mm_ros.viewing.features import ABOVE_FLOOR_M, FeatureVectors
 from mm_ros.viewing.swift import mover
 
 Color = tuple[int, int, int]
@@ -25,7 +24,7 @@ WISHED, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40)
 SEEN = (190, 60, 160)
 QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
-FLOOR_M, ABOVE_FLOOR_M = 60.0, 0.012
+FLOOR_M = 60.0
 TRAIL_PIECES, TRAIL_PIECE, TRAIL_STEP_M = 12, 40, 0.04
 # Of the BlazePose topology: face, shoulders and arms, trunk, legs.
 LANDMARK_LINES = np.array([
@@ -267,15 +266,8 @@ class AvatarScene:
         self._seen[0].points, self._seen[1].points = points, lines
 
     def _draw_features(self, name: str, found: FeatureVectors, color: Color) -> None:
-        """A line from the root to each foot, an arrow for each velocity (a fifth of a second of it)."""
-        root = self.root_pose
-        places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in found.joints.items()}
-        foot = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
-        lines = np.array([(foot, p) for p in places.values()], np.float32).reshape(-1, 2, 3)
-        starts = {joint: places.get(joint, self._joints[NAMES.index(joint)]) for joint in found.velocities}
-        arrows = np.array(
-            [(starts[j], starts[j] + 0.2 * rot.rotate(root[3:], v)) for j, v in found.velocities.items()], np.float32
-        ).reshape(-1, 2, 3)
+        """A line from the root to each foot, an arrow for each velocity."""
+        lines, arrows = (v.astype(np.float32) for v in found.segments(self.root_pose, self._joints))
         known = self._features.get(name)
         if known is None:
             base, scene = f"/{self.name}/features/{name}", self._server.scene

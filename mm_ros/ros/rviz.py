@@ -1,0 +1,127 @@
+"""The file that RViz opens: displays for the avatars that exist, in their namespaces and frames.
+
+The launch files write one for each start; `rviz/avatar.rviz` is the same for the default avatar. Checked against the
+sources of RViz 14: a property is expanded only when its parents are too, `TF Prefix` is joined to a link by a slash, a
+disabled display has no subscription, and a disabled namespace is named under `Namespaces`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from mm_ros import graph
+from mm_ros.ros.several import ROOM_M
+
+_HEAD = "# Made by mm_ros/ros/rviz.py. The launch files write one for the avatars that they start (rviz:=true).\n"
+FARTHEST_M = 30.0
+
+
+@dataclass(frozen=True)
+class MarkerDisplay:
+    """One topic of markers: switched off in RViz, it has no subscriber and the visualizer does no work for it."""
+
+    title: str
+    topic: str
+    shown: bool
+    namespaces: tuple[str, ...]
+
+
+MARKERS: tuple[MarkerDisplay, ...] = (
+    MarkerDisplay(
+        "Markers", "markers", True, ("feet", "trackers", "facing", "trajectory", "matched_trajectory", "path")
+    ),
+    MarkerDisplay("Match", "markers/match", False, ("text", "features", "matched_pose", "candidates")),
+    MarkerDisplay("Motion", "markers/motion", False, ("skeleton", "velocity")),
+    MarkerDisplay("True body", "markers/truth", False, ("truth",)),
+)
+
+
+def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
+    """`robot`: `robot_description` is a URDF of the user's, whose links are frames below `<avatar>/robot/`."""
+    each = [_avatar(name, robot) for name in avatars]
+    displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each))]
+    paths = [""] if len(each) == 1 else [f"/{name}1" for name in avatars]
+    expanded = [p for p in paths if p] + [f"{p}/Markers1{end}" for p in paths for end in ("", "/Namespaces1")]
+    return _HEAD + yaml.safe_dump(_window(displays, expanded, avatars, world_frame), sort_keys=False)
+
+
+def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
+    tools = ("MoveCamera", "Select", "FocusCamera", "Measure")
+    return {
+        "Panels": [
+            {
+                "Class": "rviz_common/Displays", "Help Height": 0, "Name": "Displays", "Tree Height": 500,
+                "Property Tree Widget": {"Expanded": expanded, "Splitter Ratio": 0.5},
+            },
+            {"Class": "rviz_common/Views", "Expanded": ["/Current View1"], "Name": "Views", "Splitter Ratio": 0.5},
+        ],
+        "Visualization Manager": {
+            "Class": "", "Displays": displays, "Enabled": True,
+            "Global Options": {"Background Color": "40; 42; 48", "Fixed Frame": world_frame, "Frame Rate": 30},
+            "Name": "root", "Tools": [{"Class": f"rviz_default_plugins/{t}"} for t in tools], "Value": True,
+            "Views": {"Current": _view(avatars), "Saved": None},
+        },
+        "Window Geometry": {"Height": 900, "Width": 1400, "X": 60, "Y": 60},
+    }  # fmt: skip
+
+
+def _view(avatars: Sequence[str]) -> dict[str, Any]:
+    """An orbit around the first avatar that follows it; several stand side by side and are all in the picture."""
+    width = ROOM_M * (len(avatars) - 1)
+    return {
+        "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + width, FARTHEST_M),
+        "Focal Point": {"X": 0.0, "Y": width / 2, "Z": 0.9}, "Name": "Current View", "Near Clip Distance": 0.01,
+        "Pitch": 0.25, "Target Frame": f"{avatars[0]}/root", "Value": "Orbit (rviz)", "Yaw": 0.8,
+    }  # fmt: skip
+
+
+def _floor() -> dict[str, Any]:
+    return {
+        "Alpha": 0.4, "Cell Size": 0.5, "Class": "rviz_default_plugins/Grid", "Color": "130; 130; 135", "Enabled": True,
+        "Line Style": {"Line Width": 0.03, "Value": "Lines"}, "Name": "Floor", "Normal Cell Count": 0,
+        "Offset": {"X": 0, "Y": 0, "Z": 0}, "Plane": "XY", "Plane Cell Count": 40,
+        "Reference Frame": "<Fixed Frame>", "Value": True,
+    }  # fmt: skip
+
+
+def _group(name: str, displays: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"Class": "rviz_common/Group", "Displays": displays, "Enabled": True, "Name": name}
+
+
+def _avatar(name: str, robot: bool) -> list[dict[str, Any]]:
+    body = {
+        "Alpha": 1, "Class": "rviz_default_plugins/RobotModel", "Collision Enabled": False, "Description File": "",
+        "Description Source": "Topic", "Description Topic": _topic(name, "robot_description"), "Enabled": True,
+        "Mass Properties": {"Inertia": False, "Mass": False}, "Name": "Body",
+        "TF Prefix": f"{name}/robot" if robot else "", "Update Interval": 0, "Value": True, "Visual Enabled": True,
+    }  # fmt: skip
+    return [body, *(_markers(name, m) for m in MARKERS), _frames()]
+
+
+def _markers(name: str, m: MarkerDisplay) -> dict[str, Any]:
+    return {
+        "Class": "rviz_default_plugins/MarkerArray", "Enabled": m.shown, "Name": m.title,
+        "Namespaces": dict.fromkeys(m.namespaces, True), "Topic": _topic(name, m.topic), "Value": m.shown,
+    }  # fmt: skip
+
+
+def _frames() -> dict[str, Any]:
+    """Off at the start: hundreds of frames at full rate slow RViz down (rviz#1727)."""
+    return {
+        "Class": "rviz_default_plugins/TF", "Enabled": False, "Filter (blacklist)": "", "Filter (whitelist)": "",
+        "Frame Timeout": 2, "Frames": {"All Enabled": True}, "Marker Scale": 0.3, "Name": "TF", "Show Arrows": False,
+        "Show Axes": True, "Show Names": False, "Tree": {}, "Update Interval": 0.05, "Value": False,
+    }  # fmt: skip
+
+
+def _topic(avatar: str, name: str) -> dict[str, Any]:
+    qos = graph.TOPICS[name].qos
+    return {
+        "Depth": qos.depth, "Durability Policy": "Transient Local" if qos.latched else "Volatile",
+        "History Policy": "Keep Last", "Reliability Policy": "Reliable" if qos.reliable else "Best Effort",
+        "Value": f"/{avatar}/{name}",
+    }  # fmt: skip
