@@ -37,7 +37,7 @@ venv messages:
 
 demo:
 	$(SETUP) --extras viewer
-	$(PY) -m mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
+	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
 
 test:
 	$(SETUP) --extras viewer,openxr,steamvr,test,lint
@@ -54,7 +54,7 @@ test-openxr:
 
 test-pose:
 	$(SETUP) --extras test_pose
-	$(PY) -m mm_ros pose-setup
+	$(VENV)/bin/mm_ros pose-setup
 	MM_ROS_NO_SKIPS=1 $(PYTEST) $(PYTEST_ARGS) test/test_pose_estimator.py test/test_camera.py
 
 lint:
@@ -73,13 +73,13 @@ colcon:
 
 bench:
 	$(SETUP) --extras viewer,test --optional bench
-	$(PY) -m mm_ros bench all $(BENCH_ARGS)
+	$(VENV)/bin/mm_ros bench all $(BENCH_ARGS)
 
 pictures:
 	$(SETUP) --extras viewer,test
 	$(PY) tools/pictures.py
 
 clean:
-	@if [ -x $(PY) ]; then $(PY) -m mm_ros clean; fi
+	@if [ -x $(VENV)/bin/mm_ros ]; then $(VENV)/bin/mm_ros clean; fi
 	rm -rf $(VENV) .venv-* .colcon build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

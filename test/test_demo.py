@@ -8,11 +8,13 @@ import sys
 import time
 
 import pytest
+from hostile_folder import HostileFolder
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from mm_ros import cli
+from mm_ros.own_python import module_command
 
 START_S, END_S = 150.0, 90.0
 
@@ -20,10 +22,11 @@ START_S, END_S = 150.0, 90.0
 class Demo:
     def __init__(self, folder, *words):
         self._log = folder / "log"
-        command = [sys.executable, "-m", "mm_ros", "demo", "--headless", "--output", str(folder / "out"), *words]
+        self.folder = HostileFolder(folder / "downloads")
+        command = module_command("mm_ros", "demo", "--headless", "--output", str(folder / "out"), *words)
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": "83"}
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=self.folder.path)
 
     def said(self):
         return self._log.read_text(errors="replace")
@@ -57,6 +60,7 @@ def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, warm):
     assert "Traceback" not in demo.said()
     assert json.loads((tmp_path / "summary.json").read_text())["poses"] > 0
     assert (tmp_path / "out.png").stat().st_size > 1000
+    assert demo.folder.imported() == []  # nor did the graph that it started
 
 
 @pytest.mark.slow

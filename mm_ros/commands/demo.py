@@ -17,6 +17,7 @@ from mm_ros import ending
 from mm_ros.commands.arguments import port, seconds
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.own_python import module_command
 
 HELP = "a synthetic user walks; the avatar follows, in the browser"
 
@@ -112,7 +113,7 @@ class Processes:
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def start(self, *words: str) -> None:
-        command = [sys.executable, "-m", "mm_ros", *words]
+        command = module_command("mm_ros", *words)
         self._running.append((words[0], subprocess.Popen(command, start_new_session=True)))
 
     def check(self) -> str:

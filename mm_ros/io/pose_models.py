@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from mm_ros.cache import locked, writable_root
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import F32
+from mm_ros.own_python import module_command
 
 # The last wheel that carries the models. Only files are taken out of it, so any Python's and any machine's will do.
 WHEEL = "mediapipe==0.10.21"
@@ -52,7 +52,7 @@ def fetch_models(wheel: Path | None = None) -> Path:
 
 
 def download(folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "-q", *DOWNLOAD, "-d", str(folder), WHEEL]
+    command = module_command("pip", "download", "-q", *DOWNLOAD, "-d", str(folder), WHEEL)
     done = subprocess.run(command, capture_output=True, text=True)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
