@@ -13,7 +13,7 @@ from mm_ros.core.bands import bands_of_frames, bands_to_plain, find_bands, smoot
 from mm_ros.core.cleaning import continuous, mirror, resample, symmetric_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import ContactSettings, central_difference, contacts_of
-from mm_ros.core.database import MotionDatabase
+from mm_ros.core.database import MOST_TAGS, MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.feature_values import Functions, feature_values, normalization
 from mm_ros.core.features import FeatureLayout, default_layout
@@ -25,7 +25,6 @@ from mm_ros.core.skeleton import HEAD, HIPS, Skeleton
 from mm_ros.core.stoop import bent_copies
 
 Array = Any
-MOST_TAGS = 64
 
 
 @dataclass(frozen=True)
