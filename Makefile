@@ -19,7 +19,7 @@ PYTEST = $(PY) -m pytest
 # A test that stood still (pyproject's `timeout`) gets one more try, and the summary says so; no other failure does.
 STOOD_STILL = --reruns 1 --only-rerun 'from pytest-timeout'
 
-.PHONY: help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
+.PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
 
 help:
 	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-openxr  against a real OpenXR runtime (Monado)"
 	@echo "make test-pose    the estimator of poses on real pictures and videos: fetches its networks"
 	@echo "make bench        all measurements"
+	@echo "make audit        known vulnerabilities of what .venv holds: asks a database of advisories in the network"
 	@echo "make pictures     README's pictures, made again"
 	@echo "make clean        remove what these made, and the cache"
 
@@ -74,6 +75,14 @@ colcon:
 bench:
 	$(SETUP) --extras viewer,test --optional bench
 	$(VENV)/bin/mm_ros bench all $(BENCH_ARGS)
+
+# In a venv of its own: what it needs must not be among what it looks at.
+audit:
+	$(SETUP) --extras viewer,openxr,steamvr
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet pip-audit
+	$(VENV)-audit/bin/pip-audit --vulnerability-service osv --progress-spinner off \
+	  --path "$$($(PY) -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
 
 pictures:
 	$(SETUP) --extras viewer,test

@@ -83,7 +83,7 @@ def _checked(archive: zipfile.ZipFile, inside: str, wheel: Path, digest: str) ->
     except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, NotImplementedError) as error:
         raise MmRosError(f"{wheel}: {inside} cannot be unpacked ({error})") from error
     if hashlib.sha256(data).hexdigest() != digest:
-        raise MmRosError(f"{wheel}: {inside} is not the file that {WHEEL} carries: its SHA-256 differs. It was not kept")
+        raise MmRosError(f"{wheel}: {inside} is not the file that {WHEEL} carries (its SHA-256 differs)")
     return data
 
 
