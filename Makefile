@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 TESTS ?= test
 PYTEST = $(PY) -m pytest
 
-.PHONY: help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
+.PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
 
 help:
 	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
@@ -27,6 +27,7 @@ help:
 	@echo "make test-openxr  against a real OpenXR runtime (Monado)"
 	@echo "make test-pose    the estimator of poses on real pictures and videos: fetches its networks"
 	@echo "make bench        all measurements"
+	@echo "make audit        known vulnerabilities of what .venv holds: asks a database of advisories in the network"
 	@echo "make pictures     README's pictures, made again"
 	@echo "make clean        remove what these made, and the cache"
 
@@ -35,7 +36,7 @@ venv messages:
 
 demo:
 	$(SETUP) --extras viewer
-	$(PY) -m mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
+	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
 
 test:
 	$(SETUP) --extras viewer,openxr,steamvr,test,lint
@@ -52,7 +53,7 @@ test-openxr:
 
 test-pose:
 	$(SETUP) --extras test_pose
-	$(PY) -m mm_ros pose-setup
+	$(VENV)/bin/mm_ros pose-setup
 	MM_ROS_NO_SKIPS=1 $(PYTEST) $(PYTEST_ARGS) test/test_pose_estimator.py test/test_camera.py
 
 lint:
@@ -71,13 +72,21 @@ colcon:
 
 bench:
 	$(SETUP) --extras viewer,test --optional bench
-	$(PY) -m mm_ros bench all $(BENCH_ARGS)
+	$(VENV)/bin/mm_ros bench all $(BENCH_ARGS)
+
+# In a venv of its own: what it needs must not be among what it looks at.
+audit:
+	$(SETUP) --extras viewer,openxr,steamvr
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet pip-audit
+	$(VENV)-audit/bin/pip-audit --vulnerability-service osv --progress-spinner off \
+	  --path "$$($(PY) -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
 
 pictures:
 	$(SETUP) --extras viewer,test
 	$(PY) tools/pictures.py
 
 clean:
-	@if [ -x $(PY) ]; then $(PY) -m mm_ros clean; fi
+	@if [ -x $(VENV)/bin/mm_ros ]; then $(VENV)/bin/mm_ros clean; fi
 	rm -rf $(VENV) .venv-* .colcon build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,11 +1,10 @@
 """A recorded session through the graph, on simulated time: `ros2 launch mm_ros replay.launch.py session:=FOLDER`."""
 
-import sys
-
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 
 from launch import LaunchDescription
 from mm_ros.core.errors import MmRosError
+from mm_ros.own_python import module_command
 from mm_ros.ros import launching
 
 FIXED = {"use_sim_time": "true", "trackers": "none"}
@@ -21,7 +20,7 @@ def start(context):
         raise MmRosError(
             "replay.launch.py needs session:=FOLDER, a rosbag2 made by `mm_ros record` or `mm_ros session`"
         )
-    command = [sys.executable, "-m", "mm_ros", "replay", session, "--clock", "--avatar", given["avatar"]]
+    command = module_command("mm_ros", "replay", session, "--clock", "--avatar", given["avatar"])
     command += ["--speed", context.launch_configurations["rate"]]
     command += [f"--world-frame={given['world_frame']}"] if given["world_frame"] else []
     command += ["--wait-for", "3"]  # orientation_predictor, trajectory_predictor, pose_postprocessor

@@ -3,6 +3,13 @@
 This module imports no ROS: `import mm_ros.core` works with numpy and numba alone.
 """
 
+import sys
+
+# `python -m mm_ros…` puts the current folder first, where a downloaded numpy.py may lie. What `mm_ros` and `ros2 run`
+# start has no such entry (mm_ros/own_python.py); this is for those who type `-m`.
+if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    del sys.path[0]
+
 import pkgutil
 
 # In a source checkout this folder hides the installed package, which alone holds the generated messages

@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -44,28 +45,40 @@ def cache_root_by_default() -> Path:
 
 def writable_root() -> Path:
     """The cache folder, made when missing; a private temporary one, with a warning, when that fails."""
-    root = cache_root()
-    if _can_write(root):
+    root, fallback = cache_root(), _temporary()
+    if root != fallback and _can_write(root):
         return root
-    fallback = _temporary()
-    if _can_write(fallback) and fallback.stat().st_uid == os.getuid():
-        _warn(root, fallback)
+    if _is_private(fallback) and _can_write(fallback):
+        if root != fallback:
+            _warn(f"cache folder {root} is not writable", fallback)
         return fallback
-    fallback = Path(tempfile.mkdtemp(prefix="mm_ros-"))
-    _warn(root, fallback)
-    return fallback
+    fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
+    why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
+    _warn(f"cache folder {why}", fresh)
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # the same for all that this process asks for and starts
+    return fresh
+
+
+def _is_private(folder: Path) -> bool:
+    """Others can make this name in the temporary folder first, and kernels are stored as pickles: code."""
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _temporary() -> Path:
     return Path(tempfile.gettempdir()) / f"mm_ros-{os.getuid()}"
 
 
-def _warn(root: Path, fallback: Path) -> None:
+def _warn(why: str, fallback: Path) -> None:
     warnings.warn(
-        f"cache folder {root} is not writable; using {fallback} instead. "
-        "Set MM_ROS_CACHE to a folder that you can write to.",
+        f"{why}; using {fallback} instead. Set MM_ROS_CACHE to a folder that you can write to.",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
 
 

@@ -83,6 +83,39 @@ def test_a_folder_that_cannot_be_written_is_a_warning_and_a_temporary_one(tmp_pa
     assert "is not writable; using" in done.stderr
 
 
+@pytest.mark.parametrize("trap", ["link", "open to all", "of another user", "a file"])
+@pytest.mark.parametrize("why", ["no cache folder can be made", "the user has no home"])
+def test_a_temporary_folder_that_others_may_have_made_is_not_used(trap: str, why: str, tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / f"mm_ros-{os.getuid()}"
+    elsewhere.mkdir(mode=0o700)
+    if trap == "link":
+        folder.symlink_to(elsewhere)
+    elif trap == "a file":
+        folder.write_text("")
+    else:
+        folder.mkdir(mode=0o700)
+        if trap == "open to all":
+            folder.chmod(0o777)
+        elif os.getuid() == 0:
+            os.chown(folder, 12345, -1)
+        else:
+            pytest.skip("only root can give a folder to another user")
+    (tmp_path / "file").write_text("")
+    code = (
+        "import pathlib, sys\n"
+        "def nobody(path): raise RuntimeError('no home')\n"
+        "if sys.argv[1] == 'the user has no home': pathlib.Path.expanduser = nobody\n"
+        "import mm_ros, os, subprocess, mm_ros.cache as c; print(os.environ['NUMBA_CACHE_DIR'], c.writable_root())"
+    )
+    own = {"MM_ROS_CACHE": str(tmp_path / "file" / "below")} if why == "no cache folder can be made" else {}
+    done = python(code, why, TMPDIR=str(tmp_path), **own)
+    kernels, root = map(Path, done.stdout.split())
+    assert kernels.is_relative_to(root) and root.parent == tmp_path and root.name.startswith("mm_ros-"), done.stderr
+    assert root != folder and root.stat().st_mode & 0o777 == 0o700
+    assert "using" in done.stderr
+    assert not list(elsewhere.iterdir()) and (trap == "a file" or not list(folder.iterdir()))
+
+
 def test_a_change_in_any_core_file_is_a_new_folder(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
     code = "import mm_ros.cache; print(mm_ros.cache.__file__, mm_ros.cache.kernels_key())"
@@ -190,7 +223,7 @@ def test_the_default_database_is_made_anew_when_anything_that_makes_it_changes()
     top = Path(default_database.__file__).parents[1]
     made_of = imported_by({top / "io/build.py", top / "io/database.py", top / "core/procedural/__init__.py"}, top)
     counted = {f for pattern in default_database._MADE_OF for f in top.glob(pattern)}
-    harmless = {top / p for p in ("core/__init__.py", "core/errors.py", "core/settings.py", "io/files.py")}
+    harmless = {top / p for p in ("core/__init__.py", "core/errors.py", "core/settings.py", "io/files.py", "cache.py")}
     assert {str(f.relative_to(top)) for f in made_of - counted - harmless} == set()
 
 

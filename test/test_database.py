@@ -19,7 +19,7 @@ from mm_ros.core.pose_source import SearchSource
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.io.build import BuildOptions, build_database, reference_skeleton
 from mm_ros.io.database import MAGIC, read_database, read_header, write_database
-from mm_ros.io.features import example_yaml, format_layout, read_layout
+from mm_ros.io.features import example_yaml, format_layout, read_functions, read_layout
 
 NAMES = ("idle", "walk 1.3", "back 0.9", "side 0.5", "curve 0.6 0.8")
 PLAIN = BuildOptions(stooped=0.0)  # bent copies have their own tests
@@ -213,10 +213,10 @@ def test_mirrored_frames_double_the_database(clips):
 
 def test_a_feature_that_never_varies_is_named(clips):
     layout = FeatureLayout(
-        (*default_layout().features, Feature("floor", "function", function="test_database:flat", width=2))
+        (*default_layout().features, Feature("floor", "function", function="own:flat", width=2))
     )
     with pytest.raises(MmRosError, match="feature 'floor' does not vary in this motion"):
-        build_database(clips, layout)
+        build_database(clips, layout, BuildOptions(functions={"floor": flat}))
 
 
 def flat(positions, rotations, rate):
@@ -231,14 +231,50 @@ def test_own_functions_and_the_past_are_features(clips):
     layout = FeatureLayout(
         (
             Feature("past", "trajectory_position", times=(-0.5,)),
-            Feature("own", "function", function="test_database:height", width=1),
+            Feature("own", "function", function="own:height", width=1),
         )
     )
-    db = build_database(clips[1:2], layout)
+    db = build_database(clips[1:2], layout, BuildOptions(functions={"own": height}))
     raw = db.features * db.feature_std + db.feature_mean
     assert raw[100, 0] < -0.5 and layout.size == 3
-    with pytest.raises(MmRosError, match=r"function 'no\.module:x' cannot be imported"):
-        build_database(clips[:1], FeatureLayout((Feature("own", "function", function="no.module:x", width=1),)))
+    with pytest.raises(MmRosError, match="feature 'own' needs its function 'own:height': give the YAML file"):
+        build_database(clips[1:2], layout)
+
+
+OWN = "  - {name: own, kind: function, function: 'parts.height:head', width: 1}\n"
+
+
+def test_own_functions_are_looked_up_beside_the_yaml_that_names_them(clips, tmp_path: Path, monkeypatch):
+    yaml, parts = tmp_path / "f.yaml", tmp_path / "parts"
+    yaml.write_text("features:\n  - {name: a, kind: joint_velocity, joint: head}\n" + OWN)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "parts").mkdir(parents=True)
+    (elsewhere / "parts" / "height.py").write_text("raise SystemExit('not this one')\n")
+    monkeypatch.chdir(elsewhere)
+    layout = read_layout(yaml)
+    with pytest.raises(MmRosError, match=r"height\.py does not exist; 'parts\.height' is looked up beside"):
+        read_functions(yaml, layout)
+    parts.mkdir()
+    (parts / "height.py").write_text("raise ValueError('oh')\n")
+    with pytest.raises(MmRosError, match=r"height\.py cannot be run \(ValueError: oh\)"):
+        read_functions(yaml, layout)
+    (parts / "height.py").write_text("def head(positions, rotations, rate):\n    return positions[:, 6, 2:3]\n")
+    database = build_database(clips, layout, BuildOptions(stooped=0.0, functions=read_functions(yaml, layout)))
+    own = database.features[:, -1] * database.feature_std[-1] + database.feature_mean[-1]
+    assert own[:200] == pytest.approx(clips[0].globals()[0][:, 6, 2], abs=0.02)
+    (parts / "height.py").write_text("raise SystemExit('opening a database runs nothing')\n")
+    write_database(database, tmp_path / "a.mmdb")
+    again = read_database(tmp_path / "a.mmdb")
+    assert again.layout == layout
+    SearchSource(again, 1.0, "tree", 0.5, layout.column_weights()).restart()
+
+
+def test_a_function_outside_of_the_yamls_folder_is_refused(tmp_path: Path):
+    yaml = tmp_path / "f.yaml"
+    for function in ("..up:f", "/tmp/x:f", "os", "os:path.join"):
+        yaml.write_text(OWN.replace("parts.height:head", function).join(["features:\n", ""]))
+        with pytest.raises(MmRosError, match=r"feature 'own': function: expected 'package\.module:name', came"):
+            read_functions(yaml, read_layout(yaml))
 
 
 def test_features_yaml_in_config_is_the_built_in_layout_with_its_weights():

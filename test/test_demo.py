@@ -12,6 +12,7 @@ import termios
 import time
 
 import pytest
+from hostile_folder import HostileFolder
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
@@ -20,6 +21,7 @@ from chromium import free_port
 from processes import alive, children, end, wait_until
 
 from mm_ros import cli
+from mm_ros.own_python import module_command
 
 START_S, END_S = 150.0, 90.0
 
@@ -27,8 +29,10 @@ START_S, END_S = 150.0, 90.0
 class Demo:
     def __init__(self, folder, *words, **options):
         self._log = folder / "log"
-        command = [sys.executable, "-m", "mm_ros", "demo", "--output", str(folder / "out"), *words]
+        self.folder = HostileFolder(folder / "downloads")
+        command = module_command("mm_ros", "demo", "--output", str(folder / "out"), *words)
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": "83"}
+        options["cwd"] = self.folder.path
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, **options)
 
@@ -74,6 +78,7 @@ def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, start, warm):
     assert "Traceback" not in demo.said()
     assert json.loads((tmp_path / "summary.json").read_text())["poses"] > 0
     assert (tmp_path / "out.png").stat().st_size > 1000
+    assert demo.folder.imported() == []  # nor did the graph that it started
 
 
 @pytest.mark.slow

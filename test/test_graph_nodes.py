@@ -11,6 +11,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
 from fields import ONLY_FILLED, POSE, SKELETON, check_fields
 from geometry_msgs.msg import Twist, Vector3
 from graph_harness import Client, NodeProcess, World, all_finite, walking_clip
@@ -378,6 +379,28 @@ def test_a_node_with_a_wrong_start_value_says_so_and_ends(tmp_path):
         assert process.process.wait(60) == 2
     assert "/nowhere/x.mmdb" in process.said()
     assert "Traceback" not in process.said()
+
+
+def test_damage_that_the_background_check_finds_is_reported(ros, tmp_path):
+    damaged = tmp_path / "damaged.mmdb"
+    data = bytearray(default_database_path().read_bytes())
+    data[len(data) // 2] ^= 1  # in what is played, not in what is searched
+    damaged.write_bytes(data)
+    process = NodeProcess("motion_matcher", "damaged", tmp_path / "log", database=str(damaged))
+    client = Client("damaged", ("/diagnostics",))
+    try:
+        process.wait_ready()
+
+        def reported() -> bool:
+            statuses = [s for m in client.received["/diagnostics"] for s in m.status if s.name.startswith("damaged/")]
+            return any(s.level == DiagnosticStatus.ERROR and "damaged.mmdb: is damaged" in s.message for s in statuses)
+
+        assert client.spin_until(reported, 60.0), process.said()
+        assert "do not fit their checksum" in process.said()
+        assert process.stop() == 0, process.said()
+    finally:
+        process.kill()
+        client.close()
 
 
 def test_the_harness_covers_the_whole_chain(world):

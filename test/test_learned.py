@@ -288,7 +288,11 @@ class TestRefusals:
         from mm_ros.core.features import FeatureLayout
 
         fewer = FeatureLayout(DATABASE.layout.features[:-1])
-        other = replace(DATABASE, layout=fewer, features=DATABASE.features[:, : fewer.size])
+        first = slice(fewer.size)
+        other = replace(
+            DATABASE, layout=fewer, features=DATABASE.features[:, first],
+            feature_mean=DATABASE.feature_mean[first], feature_std=DATABASE.feature_std[first],
+        )  # fmt: skip
         with pytest.raises(MmRosError, match="feature layout"):
             check_model(Perfect(), other)
 

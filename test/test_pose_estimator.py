@@ -3,14 +3,17 @@
 The networks come from `mm_ros pose-setup`; pictures of people from scikit-image, or from the folder MM_ROS_PEOPLE.
 """
 
+import hashlib
 import os
 import time
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mm_ros import cli
 from mm_ros.core import blazepose as bp
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import LEFT_HIP, LEFT_SHOULDER, NOSE, RIGHT_HIP, RIGHT_SHOULDER
@@ -154,6 +157,28 @@ def test_a_wheel_without_the_networks_is_refused(monkeypatch, tmp_path):
     wrong.write_bytes(b"no zip")
     with pytest.raises(MmRosError, match=r"x\.whl is not a wheel"):
         pose_models.fetch_models(wrong)
+
+
+def test_a_network_that_was_tampered_with_is_refused_and_not_kept(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path / "cache"))
+    true = {name: f"network {name}".encode() for name in pose_models.FILES}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in true.items()}
+    monkeypatch.setattr(pose_models, "FILES", digests)
+    for name in true:
+        wheel = tmp_path / "mediapipe.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for other, value in true.items():
+                archive.writestr(f"modules/{other}", value + b"!" * (other == name))
+        assert cli.main(["pose-setup", "--wheel", str(wheel)]) == 2
+        assert f"modules/{name} is not the file that" in capsys.readouterr().err
+        assert not (pose_models.models_folder() / name).exists()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in true.items():
+            archive.writestr(f"modules/{name}", data)
+    folder = pose_models.fetch_models(wheel)
+    (folder / pose_models.DETECTOR).write_bytes(b"changed later")
+    with pytest.raises(MmRosError, match="is not the file it should be"):
+        pose_models.model_paths()
 
 
 def test_a_camera_that_is_not_there_is_a_sentence(tmp_path):

@@ -24,6 +24,7 @@ from PIL import Image
 from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
 from mm_ros.core.skeleton import LEFT_FOOT, RIGHT_FOOT
+from mm_ros.own_python import module_command
 
 TOP = Path(__file__).resolve().parents[1]
 PICTURES = TOP / "docs" / "pictures"
@@ -36,7 +37,7 @@ STRIDE_M = 0.45
 def film() -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "walk"
-        command = [sys.executable, "-m", "mm_ros", "demo", "--seconds", "30", "--headless", "--seed", "1"]
+        command = module_command("mm_ros", "demo", "--seconds", "30", "--headless", "--seed", "1")
         subprocess.run([*command, "--output", str(made)], check=True, cwd=TOP)
         shrink(made.with_suffix(".gif"), PICTURES / "walk.gif")
         shutil.copy(made.with_suffix(".png"), PICTURES / "walk.png")
@@ -62,7 +63,7 @@ def page() -> None:
 
     os.environ |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_DOMAIN_ID": "97"}
     words = (["up", "--seed", "1"], ["view", "--port", str(PORT)])
-    running = [subprocess.Popen([sys.executable, "-m", "mm_ros", *w], cwd=TOP) for w in words]
+    running = [subprocess.Popen(module_command("mm_ros", *w), cwd=TOP) for w in words]
     try:
         with sync_playwright() as p:
             browser = Browser(p)

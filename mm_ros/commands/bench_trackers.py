@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from mm_ros.commands.arguments import add_number
 from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.own_python import module_command
 
 HELP = "what gate, bridge and replay cost, and how well they keep time"
 
@@ -140,7 +140,7 @@ def measure_replay(folder: Path, seconds: float) -> dict[str, float]:
     from mm_ros.trackers.synthetic import user_clip
 
     write_session(folder / "walk", session_of_clips([user_clip(seconds)]))
-    command = [sys.executable, "-m", "mm_ros", "replay", str(folder / "walk"), "--json", str(folder / "replay.json")]
+    command = module_command("mm_ros", "replay", str(folder / "walk"), "--json", str(folder / "replay.json"))
     subprocess.run(command, env=_environment(), check=True, stdout=subprocess.DEVNULL)
     return dict(json.loads((folder / "replay.json").read_text()))
 
@@ -154,7 +154,7 @@ def measure_bridge(seconds: float) -> dict[str, float]:
     from mm_ros import graph
     from mm_ros.ros.qos import message_class, subscription_qos
 
-    command = [sys.executable, "-m", "mm_ros.nodes", "tracker_bridge", "--ros-args", "-r", "__ns:=/bench"]
+    command = module_command("mm_ros.nodes", "tracker_bridge", "--ros-args", "-r", "__ns:=/bench")
     process = subprocess.Popen(command, env=_environment(), stderr=subprocess.DEVNULL)
     rclpy.init(args=[])
     node = rclpy.create_node("bench_trackers", namespace="bench")

@@ -18,6 +18,7 @@ from mm_ros import ending
 from mm_ros.commands.arguments import add_database, add_number, add_output, port
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.own_python import module_command
 
 HELP = "a synthetic user walks; the avatar follows, in the browser"
 
@@ -115,9 +116,9 @@ class Processes:
     def start(self, *words: str) -> None:
         from mm_ros.ros.process import end_with_parent
 
-        command = [sys.executable, "-m", "mm_ros", *words]
         # Between fork and exec, because a process that still imports must end with us too.
         ends = partial(end_with_parent, os.getpid())
+        command = module_command("mm_ros", *words)
         started = subprocess.Popen(command, start_new_session=True, preexec_fn=ends)  # noqa: PLW1509 (no other thread)
         self._running.append((words[0], started))
 

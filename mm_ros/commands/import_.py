@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.core.features import default_layout, with_leading_foot
-    from mm_ros.io.features import read_layout
+    from mm_ros.io.features import read_functions, read_layout
     from mm_ros.io.importing import find_files, import_files
     from mm_ros.io.importing.report import short_report, write_report
 
@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.draft_map is not None:
         return _draft(find_files(args.paths)[0], args.draft_map)
     layout = read_layout(args.features) if args.features is not None else default_layout()
+    functions = read_functions(args.features, layout) if args.features is not None else {}
     if args.leading_foot:
         layout = with_leading_foot(layout)
     progress = Progress(args.quiet)
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         "files": _files(found) if args.json is not None else [],
     }
     if args.output is not None:
-        result["database"] = _build(args, found, layout)
+        result["database"] = _build(args, found, layout, functions)
     write_json(args.json, result)
     return 0
 
@@ -187,7 +188,7 @@ def _clip(clip: Any) -> dict[str, Any]:
     }
 
 
-def _build(args: argparse.Namespace, found: Any, layout: Any) -> dict[str, Any]:
+def _build(args: argparse.Namespace, found: Any, layout: Any, functions: Any) -> dict[str, Any]:
     from mm_ros.io.build import BuildOptions, build_database
     from mm_ros.io.database import write_database
 
@@ -195,7 +196,7 @@ def _build(args: argparse.Namespace, found: Any, layout: Any) -> dict[str, Any]:
     licence = " ".join(x for x in (args.licence, found.licence) if x)
     options = BuildOptions(
         rate=args.rate, mirror=args.mirror, plant_feet=not args.keep_feet, stooped=args.stooped, licence=licence,
-        progress=progress,
+        functions=functions, progress=progress,
     )
     database = build_database(found.clips, layout, options)
     progress.end()

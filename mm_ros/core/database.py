@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import FeatureLayout
-from mm_ros.core.skeleton import Skeleton
+from mm_ros.core.skeleton import NAMES, J, Skeleton
 from mm_ros.core.types import F32
 
 HASHED_FRAMES = 256  # of the joints
+MOST_TAGS = 64  # bits of a frame's tags
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,48 @@ class MotionDatabase:
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        n = len(self.positions)
-        if n == 0 or len(self.range_starts) == 0:
+        if len(self.positions) == 0 or len(self.range_starts) == 0:
             raise MmRosError("the database is empty: it has no frames")
-        for name in ("rotations", "velocities", "angular_velocities", "contacts", "tags", "features"):
-            if len(getattr(self, name)) != n:
-                raise MmRosError(f"database: {name} has {len(getattr(self, name))} frames, positions has {n}")
+        self._check_shapes()
+        self._check_ranges()
+        if not 0 < self.rate < np.inf:
+            raise MmRosError(f"database: rate must be a number of frames a second, came {self.rate}")
+        if len(self.tag_names) > MOST_TAGS:
+            raise MmRosError(f"database: has {len(self.tag_names)} tags; expected at most {MOST_TAGS}")
+
+    def _check_shapes(self) -> None:
+        """Compiled code reads the rows of all arrays by one number, and joints by the canonical skeleton's."""
+        n, columns = len(self.positions), self.layout.size
+        if self.skeleton.names != NAMES:
+            raise MmRosError(f"database: its joints must be {', '.join(NAMES)}; came {', '.join(self.skeleton.names)}")
+        shapes: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+            "positions": (np.float32, (n, J, 3)),
+            "rotations": (np.float32, (n, J, 4)),
+            "velocities": (np.float32, (n, J, 3)),
+            "angular_velocities": (np.float32, (n, J, 3)),
+            "contacts": (np.uint8, (n, 2)),
+            "head_height_ratio": (np.float32, (n,)),
+            "tags": (np.uint64, (n,)),
+            "features": (np.float32, (n, columns)),
+            "feature_mean": (np.float32, (columns,)),
+            "feature_std": (np.float32, (columns,)),
+        }
+        for name, (dtype, shape) in shapes.items():
+            array = getattr(self, name)
+            if array.dtype != dtype or array.shape != shape:
+                wanted = f"{np.dtype(dtype).name} {shape}"
+                raise MmRosError(f"database: {name} must be {wanted}, came {array.dtype} {array.shape}")
+
+    def _check_ranges(self) -> None:
+        n, starts, stops = len(self.positions), self.range_starts, self.range_stops
+        clips = (len(self.clip_names),)
+        if starts.dtype != np.int32 or stops.dtype != np.int32 or starts.shape != clips or stops.shape != clips:
+            raise MmRosError(
+                f"database: the ranges of {clips[0]} clips must be int32, came {starts.dtype} {starts.shape} and "
+                f"{stops.dtype} {stops.shape}"
+            )
+        if starts[0] < 0 or stops[-1] > n or (starts >= stops).any() or (stops[:-1] > starts[1:]).any():
+            raise MmRosError(f"database: the ranges of its clips must ascend, not overlap and lie within 0 … {n}")
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,27 @@ from mm_ros.core.features import LEADING_FOOT, Feature, FeatureLayout
 from mm_ros.core.types import F32, F64
 
 Array = Any
+FeatureFunction = Callable[[F64, F64, float], Array]  # positions (F, J, 3), rotations (F, J, 4), rate -> (F, width)
+Functions = Mapping[str, FeatureFunction]  # by the feature's name
+NO_FUNCTIONS: Functions = MappingProxyType({})
 
 
-def feature_values(clip: Clip, layout: FeatureLayout) -> F64:
-    """(F, D), not normalized, in root space of each frame. Beyond the clip's ends the root goes on as it went."""
+def feature_values(clip: Clip, layout: FeatureLayout, functions: Functions = NO_FUNCTIONS) -> F64:
+    """(F, D), not normalized, in root space of each frame. Beyond the clip's ends the root goes on as it went.
+
+    `functions` are the user's own, for features of kind "function"; nothing is imported here.
+    """
     positions, rotations = (x.astype(np.float64) for x in clip.globals())
     back = rot.inverse(rotations[:, 0])
     out = np.empty((len(clip), layout.size))
     for f in layout.features:
-        out[:, layout.offsets[f.name]] = _values(f, clip, positions, rotations, back)
+        out[:, layout.offsets[f.name]] = _values(f, clip, positions, rotations, back, functions)
     return out
 
 
-def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64) -> Array:
+def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, functions: Functions) -> Array:
     if f.kind == "function":
-        return _from_function(f, clip, positions, rotations)
+        return _from_function(f, clip, positions, rotations, functions)
     if f.kind == "joint_position":
         return rot.rotate(back, positions[:, clip.skeleton.index(f.joint)] - positions[:, 0])
     if f.kind == "joint_velocity":
@@ -74,14 +81,10 @@ def at_rotation(q: F64, frames: float) -> F64:
     return np.asarray(rot.normalize(a + (at - i)[:, None] * (b - a)))
 
 
-def _from_function(f: Feature, clip: Clip, positions: F64, rotations: F64) -> Array:
-    """`package.module:name`, called with global positions, rotations and the rate; gives (F, width)."""
-    module, _, name = f.function.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise MmRosError(f"feature '{f.name}': function '{f.function}' cannot be imported ({error})") from error
-    values = np.asarray(function(positions, rotations, clip.rate), np.float64)
+def _from_function(f: Feature, clip: Clip, positions: F64, rotations: F64, functions: Functions) -> Array:
+    if f.name not in functions:
+        raise MmRosError(f"feature '{f.name}' needs its function '{f.function}': give the YAML file that names it")
+    values = np.asarray(functions[f.name](positions, rotations, clip.rate), np.float64)
     if values.shape != (len(clip), f.size):
         wanted = (len(clip), f.size)
         raise MmRosError(f"feature '{f.name}': expected {wanted} from {f.function}, came {values.shape}")

@@ -52,6 +52,11 @@ class Feature:
             )
         if not np.isfinite(self.weight) or self.weight < 0:
             raise MmRosError(f"feature '{self.name}': weight must be 0 or more, came {self.weight}")
+        # Compiled code fills as many columns as a kind has: a file must not say otherwise.
+        if (self.width < 1) if self.kind == "function" else (self.width != 0):
+            raise MmRosError(f"feature '{self.name}': kind 'function' has a width, no other has; came {self.width}")
+        if not self.times or not np.isfinite(self.times).all():
+            raise MmRosError(f"feature '{self.name}': times must be seconds, at least one; came {self.times}")
 
     @property
     def size(self) -> int:

@@ -15,9 +15,9 @@ import numpy as np
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.search_base import ANY_FRAME, NONE, U64, Mask, make_corpus
-from mm_ros.core.search_boxes import BoxesIndex, build_boxes
+from mm_ros.core.search_boxes import build_boxes
+from mm_ros.core.search_check import checked_index
 from mm_ros.core.search_engine import SEAL, Engine, seal
-from mm_ros.core.search_tree import TreeIndex
 from mm_ros.core.search_tree_build import build_tree
 from mm_ros.core.types import F32
 
@@ -30,7 +30,6 @@ _BUILD: dict[str, Any] = {
     "boxes": lambda corpus, usual_weights: build_boxes(corpus),
     "brute": lambda corpus, usual_weights: None,
 }
-_INDEX: dict[str, Any] = {"tree": TreeIndex, "boxes": BoxesIndex, "brute": None}
 
 
 class SearchEngine(Protocol):
@@ -74,9 +73,8 @@ def make_engine(
     corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames)
     if usual_weights is not None and np.shape(usual_weights) != (features_normalized.shape[1],):
         raise MmRosError(f"usual_weights must be one a column, came {np.shape(usual_weights)}")
-    index_of = _INDEX[name]
-    if arrays and index_of and np.array_equal(arrays.get(SEAL, ()), seal(name, corpus)):
-        return Engine(name, corpus, index_of(*(arrays[f] for f in index_of._fields)), arrays[SEAL])
+    if arrays and name != "brute" and np.array_equal(arrays.get(SEAL, ()), seal(name, corpus)):
+        return Engine(name, corpus, checked_index(name, arrays, corpus), arrays[SEAL])
     return Engine(name, corpus, _BUILD[name](corpus, usual_weights))
 
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.jit import njit
 from mm_ros.core.search_base import I32, I64, Corpus
-from mm_ros.core.search_codes import MAX_COLUMNS, last_code, make_code_space, to_codes
+from mm_ros.core.search_check import TOP_BLOCKS, tree_links
+from mm_ros.core.search_codes import MAX_COLUMNS, make_code_space, to_codes
 from mm_ros.core.search_tree import NO_FRAME, TreeIndex
 from mm_ros.core.simd import LANES
 from mm_ros.core.types import F32
 
-TOP_BLOCKS = 16  # a level more when the top one has more blocks than this
 RUN = 4  # consecutive frames that stay together
 RUNS = LANES // RUN  # of a leaf
 _SAMPLE = 512  # runs that tell how a set is best halved
@@ -34,9 +34,7 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
     levels = [level.blocks()]
     while len(levels[-1].low) > TOP_BLOCKS:
         levels.append(levels[-1].parents().blocks())
-    sizes = [len(block.low) for block in levels]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    children = [_children(level.count, starts[-1] if i == 0 else starts[i - 1]) for i, level in enumerate(levels)]
+    children, top = tree_links(len(frames), columns)
     boxes = [np.stack([_lanes_inside(block.low), _lanes_inside(block.high)], axis=2) for block in levels]
     return TreeIndex(
         frames=aligned(frames),
@@ -45,8 +43,8 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
         box_codes=aligned(np.concatenate(boxes)),
         any_tags=aligned(np.concatenate([block.any_tags for block in levels]).reshape(-1)),
         all_tags=aligned(np.concatenate([block.all_tags for block in levels]).reshape(-1)),
-        children=np.concatenate(children),
-        top=np.array([starts[-2], starts[-1], len(levels), last_code(columns)], np.int32),
+        children=children,
+        top=top,
         **space._asdict(),
     )
 
@@ -65,15 +63,14 @@ def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, 
 class _Level:
     """Boxes (n, D) and tags (n,) of one level's nodes; or of its blocks, (n/16, 16, …), padded."""
 
-    def __init__(self, low: Any, high: Any, any_tags: Any, all_tags: Any, count: int = 0) -> None:
+    def __init__(self, low: Any, high: Any, any_tags: Any, all_tags: Any) -> None:
         self.low, self.high, self.any_tags, self.all_tags = low, high, any_tags, all_tags
-        self.count = count or len(low)
 
     def blocks(self) -> _Level:
         padding = (np.uint16(0), np.uint16(0), np.uint64(0), ~np.uint64(0))
         values = (self.low, self.high, self.any_tags, self.all_tags)
         low, high, any_tags, all_tags = (_sixteens(v, p) for v, p in zip(values, padding, strict=True))
-        return _Level(low, high, any_tags, all_tags, self.count)
+        return _Level(low, high, any_tags, all_tags)
 
     def parents(self) -> _Level:
         any_tags, all_tags = np.bitwise_or.reduce(self.any_tags, axis=1), np.bitwise_and.reduce(self.all_tags, axis=1)
@@ -85,12 +82,6 @@ def _sixteens(values: NDArray[Any], padding: Any) -> NDArray[Any]:
     out = np.full((count * LANES, *values.shape[1:]), padding, values.dtype)
     out[: len(values)] = values
     return out.reshape(count, LANES, *values.shape[1:])
-
-
-def _children(count: int, first: int) -> I32:
-    blocks = -(-count // LANES)
-    lanes = np.clip(count - np.arange(blocks) * LANES, 0, LANES)
-    return np.stack([first + np.arange(blocks) * LANES, (1 << lanes) - 1], axis=1).astype(np.int32)
 
 
 def _lanes_inside(codes: NDArray[np.uint16]) -> NDArray[np.uint16]:

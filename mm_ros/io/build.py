@@ -13,9 +13,9 @@ from mm_ros.core.bands import bands_of_frames, bands_to_plain, find_bands, smoot
 from mm_ros.core.cleaning import continuous, mirror, resample, symmetric_skeleton
 from mm_ros.core.clip import Clip
 from mm_ros.core.contacts import ContactSettings, central_difference, contacts_of
-from mm_ros.core.database import MotionDatabase
+from mm_ros.core.database import MOST_TAGS, MotionDatabase
 from mm_ros.core.errors import MmRosError
-from mm_ros.core.feature_values import feature_values, normalization
+from mm_ros.core.feature_values import Functions, feature_values, normalization
 from mm_ros.core.features import FeatureLayout, default_layout
 from mm_ros.core.kinds import KINDS, kinds_of
 from mm_ros.core.mending import mended
@@ -25,7 +25,6 @@ from mm_ros.core.skeleton import HEAD, HIPS, Skeleton
 from mm_ros.core.stoop import bent_copies
 
 Array = Any
-MOST_TAGS = 64
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class BuildOptions:
     contacts: ContactSettings = field(default_factory=ContactSettings)
     ends_excluded_s: float = 0.5  # of the stored search index: as the matcher's end_margin
     licence: str = ""
+    functions: Functions = field(default_factory=dict)  # by name, of features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
 
 
@@ -71,7 +71,7 @@ def build_database(
     recorded = len(pieces)
     heights = [smooth_ratios(p.ratio, options.rate) for p in pieces]
     for copy in bent_copies([p.clip for p in pieces], heights, options.stooped):
-        piece = _piece_of(copy, contacts_of(copy, options.contacts), layout)
+        piece = _piece_of(copy, contacts_of(copy, options.contacts), layout, options)
         pieces.append(piece)
         feet.append(feet_figures(copy, piece.contacts))
     tell("building", len(clips), len(clips))
@@ -100,15 +100,16 @@ def _piece(
     touching = contacts_of(clip, options.contacts)
     if options.plant_feet:
         clip = plant_feet(clip, touching)
-    return _piece_of(clip, touching, layout), feet_figures(clip, touching)
+    return _piece_of(clip, touching, layout, options), feet_figures(clip, touching)
 
 
-def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout) -> _Piece:
+def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: BuildOptions) -> _Piece:
     velocities, angular = local_velocities(clip)
     positions, _ = clip.globals()
     ratio = positions[:, HEAD, 2] / clip.skeleton.head_height
     torso = torso_angles(positions)
-    return _Piece(clip, touching, velocities, angular, ratio, torso, feature_values(clip, layout))
+    features = feature_values(clip, layout, options.functions)
+    return _Piece(clip, touching, velocities, angular, ratio, torso, features)
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:

@@ -18,7 +18,8 @@ SEED = 0
 _MADE_OF = ("core/procedural/*.py", "core/bands.py", "core/cleaning.py", "core/clip.py", "core/contacts.py",
             "core/database.py", "core/feature*.py", "core/jit.py", "core/kinds.py", "core/mending.py",
             "core/retarget_legs.py", "core/rotations.py", "core/search*.py", "core/simd.py", "core/skeleton.py",
-            "core/stoop.py", "core/types.py", "io/build.py", "io/database.py")  # fmt: skip
+            "core/stoop.py", "core/types.py", "io/build.py", "io/checksums.py",
+            "io/database.py")  # fmt: skip
 
 
 def default_database_path(progress: Progress | None = None) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import yaml
 
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.feature_values import FeatureFunction, Functions
 from mm_ros.core.features import KINDS, Feature, FeatureLayout, default_layout
 from mm_ros.core.skeleton import NAMES
 from mm_ros.io.files import read_yaml
@@ -24,7 +27,8 @@ _EXAMPLE_HEAD = """\
 #           joint_position | joint_velocity              3 numbers, in root space
 #           leading_foot                                 1 number a time: left foot before the right one [m]; a camera
 #                                                        measures it (docs/fusion.md), else its weight is 0
-#           function                                     `width` numbers of your own "package.module:name", called with
+#           function                                     `width` numbers of your own "package.module:name", in a
+#                                                        file beside this one (package/module.py), called with
 #                                                        (positions (F, J, 3), rotations (F, J, 4), rate), in the world
 # joint     a joint of the canonical humanoid, for joint_position and joint_velocity
 # times     seconds ahead; negative is past (trajectory kinds and leading_foot only)
@@ -40,6 +44,39 @@ def read_layout(path: str | Path) -> FeatureLayout:
     if not isinstance(rows, list) or not rows:
         raise MmRosError(f"{path}: expected a list under 'features'")
     return FeatureLayout(tuple(_feature(path, row) for row in rows))
+
+
+def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
+    """The functions that a layout read from `path` names, from Python files beside it.
+
+    This runs those files. Nothing else that mm_ros opens is ever imported.
+    """
+    return {f.name: _function(Path(path), f) for f in layout.features if f.kind == "function"}
+
+
+def _function(path: Path, feature: Feature) -> FeatureFunction:
+    """`package.module:name` is `name` of `package/module.py` beside the YAML."""
+    wrong = f"{path}: feature '{feature.name}'"
+    module, _, name = feature.function.partition(":")
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in (*parts, name)):
+        raise MmRosError(f"{wrong}: function: expected 'package.module:name', came '{feature.function}'")
+    source = path.resolve().parent.joinpath(*parts).with_suffix(".py")
+    if not source.is_file():
+        raise MmRosError(f"{wrong}: {source} does not exist; '{module}' is looked up beside the file that names it")
+    spec = importlib.util.spec_from_file_location(f"mm_ros_features.{module}", source)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded  # as an import would: its dataclasses look themselves up there
+    try:
+        spec.loader.exec_module(loaded)
+    except Exception as error:
+        raise MmRosError(f"{wrong}: {source} cannot be run ({type(error).__name__}: {error})") from error
+    function = getattr(loaded, name, None)
+    if not callable(function):
+        raise MmRosError(f"{wrong}: {source} has no function '{name}'")
+    found: FeatureFunction = function
+    return found
 
 
 def _feature(path: str | Path, row: Any) -> Feature:

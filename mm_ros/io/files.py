@@ -39,7 +39,7 @@ def folder_whole(path: Path) -> Iterator[Path]:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 
 
-def write_whole(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
+def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: int = 0o644) -> None:
     """Written under a temporary name in the same folder, then renamed: a reader never sees half of it."""
     path = Path(path)
     parts = [data] if isinstance(data, bytes) else data
@@ -52,13 +52,13 @@ def write_whole(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) ->
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _write_through(path: Path, parts: Iterable[bytes]) -> None:
+def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """A pipe or a device: a file of that name would take its place. (A folder is refused by `open`.)"""
     with path.open("wb") as handle:
         handle.writelines(parts)
 
 
-def _write_aside(path: Path, parts: Iterable[bytes], mode: int) -> None:
+def _write_aside(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, aside = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
     try:

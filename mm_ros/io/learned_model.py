@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,12 @@ class LearnedModel:
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self._check()
         self.digest = self._read_digest()
-        self.weights = np.array(json.loads(self.metadata["weights"]), np.float32)
-        shapes = {i.name: int(i.shape[-1]) for i in self._session.get_inputs()}
-        self._check_shapes(shapes)
-        self._state = np.zeros((1, shapes["state"]), np.float32)
-        self._query = np.zeros((1, shapes["query"]), np.float32)
+        self.weights, query, state = self._read_sizes()
+        self._check_shapes(query, state)
+        self._state, self._query = np.zeros((1, state), np.float32), np.zeros((1, query), np.float32)
+        # Compiled code reads so many numbers, whatever the networks give.
+        self._shapes = dict.fromkeys(("found", "next_state"), (1, state))
+        self._shapes |= dict.fromkeys(("pose", "next_pose"), (1, pc.WIDTH))
         self._options = ort.RunOptions()
         # Only the networks that were asked for: the others are not run.
         self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
@@ -83,7 +85,14 @@ class LearnedModel:
         return out
 
     def _run(self, outputs: list[str]) -> list[Any]:
-        found: list[Any] = self._session.run(outputs, {"state": self._state, "query": self._query}, self._options)
+        try:
+            found: list[Any] = self._session.run(outputs, {"state": self._state, "query": self._query}, self._options)
+        except Exception as error:  # onnxruntime's own exception classes are not public
+            raise MmRosError(f"{self.path} cannot be run: {str(error).splitlines()[0][:200]}") from error
+        for name, values in zip(outputs, found, strict=True):
+            if values.shape != self._shapes[name] or values.dtype != np.float32:
+                wanted, came = self._shapes[name], f"{values.dtype} {values.shape}"
+                raise MmRosError(f"{self.path} is broken: '{name}' must be float32 {wanted}, came {came}")
         return found
 
     def _check(self) -> None:
@@ -101,14 +110,26 @@ class LearnedModel:
             came = self.metadata["pose_width"]
             raise MmRosError(f"{self.path} gives poses of {came} numbers, this mm_ros takes {pc.WIDTH}. Train it again")
 
-    def _check_shapes(self, shapes: dict[str, int]) -> None:
+    def _read_sizes(self) -> tuple[F32, int, int]:
+        """Weights (D,), and how many numbers the networks take as a query and as a state."""
+        try:
+            weights = np.array(json.loads(self.metadata["weights"]), np.float32)
+            shapes = {i.name: int(i.shape[-1]) for i in self._session.get_inputs()}
+            return weights, shapes["query"], shapes["state"]
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise MmRosError(f"{self.path} is broken: its weights or inputs cannot be read ({error})") from error
+
+    def _check_shapes(self, query: int, state: int) -> None:
         """The networks are of the layout and the tags that the file says."""
         features, tags = self.digest.layout.size, len(self.digest.tag_names)
-        if shapes["query"] != features + 3 * tags or shapes["state"] <= features or len(self.weights) != features:
+        weights = self.weights
+        if query != features + 3 * tags or state <= features or weights.shape != (features,):
             raise MmRosError(
                 f"{self.path} is broken: it says {features} features and {tags} tags, its networks take queries of "
-                f"{shapes['query']} and states of {shapes['state']} numbers, with {len(self.weights)} weights"
+                f"{query} and states of {state} numbers, with weights of shape {weights.shape}"
             )
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise MmRosError(f"{self.path} is broken: its weights must be 0 or more and finite")
 
     def _read_digest(self) -> MotionDatabase:
         m = self.metadata
@@ -124,8 +145,13 @@ class LearnedModel:
                 clip_names=tuple(f"learned {i}" for i in range(rows)), tag_names=tuple(json.loads(m["tag_names"])),
                 provenance={"bands": json.loads(m["bands"]), "licence": m["licence"]}, **arrays,
             )  # fmt: skip
-        except (KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, OSError, zlib.error, zipfile.BadZipFile) as error:
             raise MmRosError(f"{self.path} is broken: what it says of its motion cannot be read ({error})") from error
+        except MmRosError as error:
+            raise MmRosError(f"{self.path} is broken: {error}") from error
+        odd = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+        if odd:
+            raise MmRosError(f"{self.path} is broken: {', '.join(odd)} of its motion are not finite")
         if layout.hash != m["layout_hash"]:
             raise MmRosError(
                 f"{self.path} was trained for feature layout {m['layout_hash']}, this mm_ros makes {layout.hash} "

@@ -51,14 +51,17 @@ class OnnxModel:
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self._check(kind, layout)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-        self._input = inputs[0].name
         self._outputs = [o.name for o in outputs]
-        self.width = int(inputs[0].shape[-1])
         self.remembers = "remembered" in [i.name for i in inputs]
         self.tick_s = self._tick_s() if self.remembers else 0.0
-        self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
-        # The first run allocates; not in a frame.
-        self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
+        try:
+            self._input = inputs[0].name
+            self.width = int(inputs[0].shape[-1])
+            self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
+            # The first run allocates; not in a frame.
+            self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
+        except Exception as error:  # onnxruntime's own exception classes are not public
+            raise MmRosError(f"{self.path} is broken: it cannot be run ({str(error).splitlines()[0][:200]})") from error
 
     @property
     def layout(self) -> str:

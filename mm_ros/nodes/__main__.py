@@ -1,4 +1,4 @@
-"""`python -m mm_ros.nodes motion_matcher --ros-args …`: what `ros2 run mm_ros motion_matcher` starts."""
+"""The module that `ros2 run mm_ros motion_matcher` runs, with the node's name as its first word."""
 
 import sys
 

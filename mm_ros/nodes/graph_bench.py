@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from tf2_msgs.msg import TFMessage
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.nodes.graph_floor import HOPS
+from mm_ros.own_python import module_command
 from mm_ros.ros.conversions import stamp_from_ros
 from mm_ros.ros.qos import subscription_qos
 
@@ -81,16 +81,15 @@ class Listener:
 def graph_commands(mode: str, avatars: int, rate: int, folder: Path) -> list[list[str]]:
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
-    python = [sys.executable, "-m"]
     if mode == "composed":
         several = ["--avatars", str(avatars)] if avatars > 1 else []
-        return [[*python, "mm_ros", "up", "--avatar", "bench", "--config", str(config), *several]]
+        return [module_command("mm_ros", "up", "--avatar", "bench", "--config", str(config), *several)]
     ros = ["--ros-args", "-r", "__ns:=/bench", "--params-file", str(config)]
-    return [[*python, "mm_ros.nodes", n.name, *ros] for n in graph.nodes_for("vr")]
+    return [module_command("mm_ros.nodes", n.name, *ros) for n in graph.nodes_for("vr")]
 
 
 def floor_commands(mode: str, rate: int) -> list[list[str]]:
-    base = [sys.executable, "-m", "mm_ros.nodes.graph_floor", "bench0", str(rate)]
+    base = module_command("mm_ros.nodes.graph_floor", "bench0", str(rate))
     return [base] if mode == "composed" else [[*base, str(hop)] for hop in range(len(HOPS))]
 
 
@@ -234,7 +233,7 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
 
 
 def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     out: dict[str, Any] = {
         "cpus": os.cpu_count(),
         "load_1_min": os.getloadavg()[0],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from rclpy.executors import SingleThreadedExecutor
 
 from mm_ros import graph
 from mm_ros.nodes.graph_bench import Say, family, measuring, running
+from mm_ros.own_python import module_command
 from mm_ros.ros.qos import message_class, publisher_qos
 
 SESSION_S = 120  # played again and again; each time is a new epoch
@@ -28,7 +28,7 @@ START_S = 120.0
 
 def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    mm_ros = [sys.executable, "-m", "mm_ros"]
+    mm_ros = module_command("mm_ros")
     with tempfile.TemporaryDirectory(prefix="mm_ros_hour") as name:
         folder = Path(name)
         session = [*mm_ros, "synth", "session", "--seconds", str(SESSION_S), "-o", str(folder / "session")]

@@ -56,6 +56,7 @@ class MotionMatcher(AvatarNode):
         self._calibration = Calibration()
         self._source = ""
         self._search_s = 0.0  # longest since the last report
+        self._damage: list[str] = []  # what the check of the database's file found, in the background
         self.health.watch = self._watch
         self._build()
         self.await_calibration(self._calibrate)
@@ -66,9 +67,10 @@ class MotionMatcher(AvatarNode):
     def _motion(self, learned: LearnedModel | None) -> MotionDatabase:
         """What is searched; a learned engine brings the little that it needs."""
         path = self.settings(DatabaseSettings).database
+        self._damage = []  # another file's check may still go on: it reports to its own list
         if learned is not None and not path:
             return learned.digest
-        return read_database(Path(path or default_database_path()))
+        return read_database(Path(path or default_database_path()), self._damage.append)
 
     def _files(self, settings: MatcherSettings) -> tuple[str, str, str]:
         return self.settings(DatabaseSettings).database, settings.engine, settings.model
@@ -113,6 +115,9 @@ class MotionMatcher(AvatarNode):
 
     def _watch(self) -> None:
         """Before each report of the node's health."""
+        for sentence in self._damage:
+            self.health.errors["database"] = sentence
+            self.get_logger().error(sentence, once=True)
         self.health.values["search_ms"] = f"{self._search_s * 1e3:.2f}"
         if self._search_s > SEARCH_WARN_S:
             told = self.health.errors if self._search_s > SEARCH_ERROR_S else self.health.passing

@@ -6,27 +6,26 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.nodes.graph_bench import Say, graph_commands, measure, measuring, median_of
+from mm_ros.own_python import module_command
 
 LEAST_FRAMES_PER_S = 15.0  # fewer, and the browser did not see what it was to see
 
 
 def viewer_commands(port: int, said: Path) -> list[list[str]]:
-    python = [sys.executable, "-m"]
     return [
-        [*python, "mm_ros", "view", "--port", str(port)],
-        [*python, "mm_ros.viewing.listener", str(port), str(said)],
+        module_command("mm_ros", "view", "--port", str(port)),
+        module_command("mm_ros.viewing.listener", str(port), str(said)),
     ]
 
 
 def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> dict[str, Any]:
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_bench") as name:
         return _rounds(mode, rate, seconds, rounds, say, Path(name))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.files import read_yaml
+from mm_ros.own_python import module_command
 from mm_ros.renamed import refuse_renamed_in
 from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.process import PARENT
@@ -205,7 +205,7 @@ def _optional(given: dict[str, str]) -> list[str]:
 def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     from launch.actions import ExecuteProcess
 
-    command = [sys.executable, "-m", "mm_ros", "up", "--avatar", given["avatar"], "--control", given["control"]]
+    command = module_command("mm_ros", "up", "--avatar", given["avatar"], "--control", given["control"])
     command += ["--config", _parameters(given)[0]]
     for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
@@ -241,16 +241,7 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
             )
         )
     if given["record"]:
-        command = [
-            sys.executable,
-            "-m",
-            "mm_ros",
-            "record",
-            "-o",
-            given["record"],
-            "--avatar",
-            given["avatar"],
-        ]
+        command = module_command("mm_ros", "record", "-o", given["record"], "--avatar", given["avatar"])
         out.append(ExecuteProcess(cmd=command, output="screen", name="mm_ros_record"))
     return out
 
@@ -306,7 +297,7 @@ def _warm(database: str) -> Any:
     """Compiles the kernels and makes the default database once, so that the nodes do not each do it."""
     from launch.actions import ExecuteProcess
 
-    command = [sys.executable, "-m", "mm_ros", "warm", *(["--database", database] if database else [])]
+    command = module_command("mm_ros", "warm", *(["--database", database] if database else []))
     return ExecuteProcess(cmd=command, output="screen", name="mm_ros_warm")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from importlib.util import find_spec
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import ROLES, TrackerFrame
 from mm_ros.extras import setup_command
+from mm_ros.own_python import module_command
 from mm_ros.trackers.base import Source
 from mm_ros.trackers.clocks import SteadyShift, in_clock
 from mm_ros.trackers.steamvr_process import frame_of
@@ -32,7 +32,7 @@ class SteamVrSource(Source):
         for role in serials or {}:
             if role not in ROLES:
                 raise MmRosError(f"tracker role '{role}' is not among {', '.join(ROLES)}")
-        worker = [sys.executable, "-m", "mm_ros.trackers.steamvr_process", str(rate), json.dumps(serials or {})]
+        worker = module_command("mm_ros.trackers.steamvr_process", str(rate), json.dumps(serials or {}))
         self._command = list(command) or worker
         self._needs_library = not command
         self._stop = threading.Event()

@@ -1,0 +1,117 @@
+"""Bit flips in a database's file, opened, searched and played in a child process: a crash ends that alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.pose_source import SearchSource
+from mm_ros.core.search import Mask
+from mm_ros.io.database import read_database, read_header
+
+_HEAD = struct.Struct("<8sIIQ")
+CORRECT, REFUSED, WRONG = "correct", "refused", "wrong"
+END_MARGIN_S = 0.5
+
+
+def without_checksums(data: bytes) -> bytes:
+    """The same file as an older mm_ros wrote it."""
+    magic, version, _, length = _HEAD.unpack_from(data)
+    header = json.loads(data[_HEAD.size : _HEAD.size + length])
+    del header["checksums"]
+    text = json.dumps(header).encode()
+    text += b" " * (-(_HEAD.size + len(text)) % 64)
+    return _HEAD.pack(magic, version, zlib.crc32(text), len(text)) + text + data[_HEAD.size + length :]
+
+
+def index_part(path: Path) -> dict[str, range]:
+    """Bytes of each array that a search reads."""
+    with path.open("rb") as handle:
+        length = _HEAD.unpack(handle.read(_HEAD.size))[3]
+    out = {}
+    for name, entry in read_header(path)["arrays"].items():
+        start = _HEAD.size + length + entry["at"]
+        size = int(np.prod(entry["shape"])) * np.dtype(entry["dtype"]).itemsize
+        if name.startswith(("search/", "range_", "feature", "tags", "skeleton")):
+            out[name] = range(start, start + size)
+    return out
+
+
+def flips(parts: Iterable[range], count: int, seed: int) -> Iterator[tuple[int, int]]:
+    """`count` bytes of each part, and a bit of each."""
+    random = np.random.default_rng(seed)
+    for part in parts:
+        for at in random.integers(part.start, part.stop, count):
+            yield int(at), int(random.integers(8))
+
+
+def answers(path: Path) -> list[np.ndarray]:
+    """What the database of this file answers to some questions, and a pose that it plays."""
+    database = read_database(path)
+    weights = database.layout.column_weights()
+    source = SearchSource(database, 1.0, "tree", END_MARGIN_S, weights)
+    queries = np.random.default_rng(5).normal(size=(40, database.layout.size)).astype(np.float32)
+    queries[::2] = database.features[:: len(database) // 20][:20] + np.float32(0.05)
+    out = list(source.engine.search_batch(queries, weights))
+    out += source.engine.search_batch(queries, weights, mask=Mask(any_of=3))
+    for frame in out[0].tolist():
+        source.player.seek(max(frame, 0))
+        source.advance(0.1)
+    return [*out, *source.pose()]
+
+
+def outcome(path: Path, truth: list[np.ndarray]) -> str:
+    try:
+        same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers(path), truth, strict=True))
+    except MmRosError:
+        return REFUSED
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return CORRECT if same else WRONG
+
+
+def campaign(sound: bytes, changed: Iterable[tuple[int, int]], path: Path, truth: list[np.ndarray]) -> Counter[str]:
+    """How many flips of each outcome; `path` is written again and again, by a child that a signal may end."""
+    found: Counter[str] = Counter()
+    todo = list(changed)
+    while todo:
+        done, ended_by = _in_a_child(sound, todo, path, truth)
+        found.update(done)
+        todo = todo[len(done) :]
+        if todo:
+            assert ended_by, "the child ended early, and not by a signal"
+            found[f"signal {ended_by} by bit {todo[0][1]} of byte {todo[0][0]}"] += 1
+            todo = todo[1:]
+    return found
+
+
+def _in_a_child(
+    sound: bytes, todo: list[tuple[int, int]], path: Path, truth: list[np.ndarray]
+) -> tuple[list[str], int]:
+    """Outcomes of the first flips, and the signal that ended the child before the others."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(reading)
+            data = bytearray(sound)
+            for at, bit in todo:
+                data[at] ^= 1 << bit
+                path.unlink(missing_ok=True)
+                path.write_bytes(data)
+                data[at] ^= 1 << bit
+                os.write(writing, f"{outcome(path, truth)}\n".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        done = lines.read().splitlines()
+    return done, os.WTERMSIG(os.waitpid(child, 0)[1])

@@ -1,0 +1,21 @@
+"""A folder as a user may have downloaded it: Python files that are named as what we import, and leave a mark."""
+
+from pathlib import Path
+
+NAMES = (
+    "numpy", "yaml", "rclpy", "mm_ros", "json", "runpy", "pkgutil", "pickle", "socket", "numba", "argparse",
+    "onnxruntime", "rosbags", "logging", "platform", "tempfile",
+)  # fmt: skip
+
+
+class HostileFolder:
+    def __init__(self, path: Path) -> None:
+        self.path, self._marks = path, path / "imported"
+        path.mkdir()
+        for name in NAMES:
+            (path / f"{name}.py").write_text(
+                f"import os\nwith open({str(self._marks)!r}, 'a') as marks:\n    marks.write('{name} ')\n"
+            )
+
+    def imported(self) -> list[str]:
+        return self._marks.read_text().split() if self._marks.exists() else []
