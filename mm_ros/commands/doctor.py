@@ -171,7 +171,7 @@ def check_launch() -> tuple[str, str, str]:
 def check_viewer() -> tuple[str, str, str]:
     if _has("viser"):
         return OK, f"viser {importlib.metadata.version('viser')}", ""
-    return LACKS, "viser is not installed: no page in the browser", f"{_pip()} install 'viser>=1.0'"
+    return LACKS, "viser is not installed: no page in the browser", f"{_pip()} install 'viser==1.1.1'"
 
 
 def check_openxr() -> tuple[str, str, str]:
