@@ -27,12 +27,13 @@ from mm_ros.viewing.cameras import HAND_OFF_S, Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel, slider_range, slider_step
 from mm_ros.viewing.scene import LANDMARK_LINES, TRAIL_PIECES, AvatarScene, Trail
+from mm_ros.viewing.server import serve, url_of
 from mm_ros.viewing.swift import Setters, Swift, mover, swift
 
 
 @pytest.fixture
 def server():
-    s = viser.ViserServer("127.0.0.1", free_port(), verbose=False)
+    s = serve("127.0.0.1", free_port())
     yield s
     s.stop()
 
@@ -265,7 +266,7 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
         outside: list[str] = []
         page = browser.new_page()
         page.on("request", lambda r: outside.append(r.url) if leaves_the_machine(r.url) else None)
-        page.goto(f"http://127.0.0.1:{server.get_port()}")
+        page.goto(url_of(server))
         page.wait_for_selector("canvas", timeout=60_000)
         empty = wait_for_change(page, canvas_pixels(page))
         time.sleep(2)
@@ -279,7 +280,7 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
             page.wait_for_timeout(100)
         assert ("reset",) in actions
         late = browser.new_page()
-        late.goto(f"http://127.0.0.1:{server.get_port()}")
+        late.goto(url_of(server))
         late.wait_for_selector("canvas", timeout=60_000)
         late.wait_for_timeout(4000)
         assert (np.abs(canvas_pixels(late) - 255) > 20).sum() > 300

@@ -1,5 +1,6 @@
 """The page with the real graph behind it, in a real headless Chromium: what a hand does there reaches the nodes."""
 
+import os
 import re
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.skeleton import HEAD, PARENTS, default_skeleton
 from mm_ros.core.types import rest_pose
 from mm_ros.ros.conversions import avatar_pose_to_ros, landmarks_to_ros, skeleton_to_ros
+from mm_ros.viewing.access import TOKEN_VARIABLE, address, new_token
 from mm_ros.viewing.scene import PALETTE, SEEN
 
 pytestmark = [
@@ -44,11 +46,16 @@ class Page:
     """A graph, its viewer, and a browser on it."""
 
     def __init__(self, folder, browser):
-        self.port, self._browser = free_port(), browser
+        port, token, self._browser = free_port(), new_token(), browser
+        self.url = address("127.0.0.1", port, token)
         self._log = (folder / "log").open("ab")
-        words = [["up", "--avatar", AVATAR], ["view", "--port", str(self.port), "--show", f"{AVATAR},{OTHER}"]]
+        words = [["up", "--avatar", AVATAR], ["view", "--port", str(port), "--show", f"{AVATAR},{OTHER}"]]
         self._running = [
-            subprocess.Popen([sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log) for w in words
+            subprocess.Popen(
+                [sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log,
+                env={**os.environ, TOKEN_VARIABLE: token},
+            )
+            for w in words
         ]
         self.client = Client(AVATAR, ("pose", "trackers"))
         self.outside: list[str] = []
@@ -62,7 +69,7 @@ class Page:
     def open(self):
         page = self._browser.new_page()
         page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
-        page.goto(f"http://127.0.0.1:{self.port}")
+        page.goto(self.url)
         page.wait_for_selector("canvas")
         page.get_by_text(re.compile("latency p99")).wait_for()
         return page

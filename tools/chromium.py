@@ -30,13 +30,14 @@ class Browser:
     """Started when a page is wanted. Some of playwright's calls (`close`, `is_visible`, `all`) have no limit, and
     Chromium now and then never answers them: then it is killed, which playwright hears, and starts anew."""
 
-    def __init__(self, playwright, close_s: float = 20.0) -> None:
+    def __init__(self, playwright, close_s: float = 20.0, flags: tuple[str, ...] = ()) -> None:
         self._playwright, self._browser, self._close_s = playwright, None, close_s
+        self._flags = [*FLAGS, *flags]
 
     def new_page(self, **options):
         if self._browser is None or not self._browser.is_connected():
             self._browser = self._playwright.chromium.launch(
-                executable_path=CHROMIUM, headless=True, args=FLAGS, env={**environ, MARK: str(getpid())}
+                executable_path=CHROMIUM, headless=True, args=self._flags, env={**environ, MARK: str(getpid())}
             )
         page = self._browser.new_page(**{"viewport": SIZE} | options)
         page.set_default_timeout(90_000)

@@ -25,6 +25,7 @@ from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
 from mm_ros.core.skeleton import LEFT_FOOT, RIGHT_FOOT
 from mm_ros.own_python import module_command
+from mm_ros.viewing.access import TOKEN_VARIABLE, address, new_token, session_token
 
 TOP = Path(__file__).resolve().parents[1]
 PICTURES = TOP / "docs" / "pictures"
@@ -61,7 +62,7 @@ def page() -> None:
         return
     from playwright.sync_api import sync_playwright
 
-    os.environ |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_DOMAIN_ID": "97"}
+    os.environ |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_DOMAIN_ID": "97", TOKEN_VARIABLE: new_token()}
     words = (["up", "--seed", "1"], ["view", "--port", str(PORT)])
     running = [subprocess.Popen(module_command("mm_ros", *w), cwd=TOP) for w in words]
     try:
@@ -149,7 +150,7 @@ def open_page(shot: Any) -> None:
     until = time.monotonic() + 120
     while True:
         try:
-            shot.goto(f"http://127.0.0.1:{PORT}")
+            shot.goto(address("127.0.0.1", PORT, session_token()))
             return
         except Exception:
             if time.monotonic() > until:

@@ -19,6 +19,7 @@ from mm_ros.commands.arguments import add_database, add_number, add_output, port
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
 from mm_ros.own_python import module_command
+from mm_ros.viewing.access import TOKEN_VARIABLE, address, session_token
 
 HELP = "a synthetic user walks; the avatar follows, in the browser"
 
@@ -88,7 +89,8 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
         wanted, args.port = args.port, free_port(args.port)
         if args.port != wanted:
             print(f"    port {wanted} is taken by somebody else; the page is at the next free one", flush=True)
-        print(f"3/3 viewer at http://127.0.0.1:{args.port}", flush=True)
+        os.environ[TOKEN_VARIABLE] = token = session_token()
+        print(f"3/3 viewer at {address('127.0.0.1', args.port, token)}", flush=True)
         processes.start("view", "--port", str(args.port))
     if args.session:
         processes.start("replay", str(args.session), "--avatar", "avatar", "--loop")

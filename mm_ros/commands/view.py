@@ -11,8 +11,10 @@ HELP = "show the avatars of a running graph in the browser"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "example: mm_ros view --port 8081"
-    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 opens the page to others")
+    parser.epilog = "example: mm_ros view --port 8081; open the address that it prints"
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to serve on (default: this machine only); 0.0.0.0: others too"
+    )
     parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
     parser.add_argument("--show", default="", metavar="NAMES", help="avatars to show, by commas (default: all)")
 

@@ -14,6 +14,7 @@ from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.pose_source import STATE_MACHINE
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.state_machine import matcher_stage
+from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import Calibration, still_wish
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
@@ -103,6 +104,7 @@ class MotionMatcher(AvatarNode):
             self.health.dropped += 1  # late or double
             return
         pose, match = result
+        self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
         self._search_s = max(self._search_s, match.search_time)
         self._pose.publish(avatar_pose_to_ros(pose))
         if heard:

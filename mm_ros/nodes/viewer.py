@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import struct
 import time
 from collections import deque
@@ -32,11 +34,12 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.observer import errors
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.ros.remote_settings import RemoteSettings, live_settings
+from mm_ros.viewing.access import is_loopback
 from mm_ros.viewing.cameras import Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel
 from mm_ros.viewing.scene import AvatarScene, furnish
-from mm_ros.viewing.server import serve
+from mm_ros.viewing.server import serve, url_of
 from mm_ros.viewing.swift import mover
 
 UNSEEN = ("pose",)  # while no browser is there: who is there, and how he fares
@@ -52,7 +55,11 @@ SILENT_S = 0.5  # without poses there is nothing to wait for
 
 @dataclass(frozen=True)
 class ViewerSettings(Settings):
-    host: str = setting("127.0.0.1", "address that the page is served on; 0.0.0.0 opens it to others", live=False)
+    host: str = setting(
+        "127.0.0.1",
+        "address that the page is served on; 0.0.0.0 opens it to other machines that have its token",
+        live=False,
+    )
     port: int = setting(8080, "port of the page", low=1, high=65535, live=False)
     view_rate: float = setting(30.0, "frames a second sent to the browsers", "Hz", 1.0, 90.0, live=False)
     avatars: str = setting("", "avatars to show, by commas; empty: all there are", live=False)
@@ -117,7 +124,7 @@ class Viewer(AvatarNode):
         self._frame_s = 1.0 / s.view_rate
         self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()
-        self.get_logger().info(f"the avatar is at http://{s.host}:{self._server.get_port()}")
+        print("\n".join(told_addresses(s.host, url_of(self._server))), flush=True)  # the log goes to a topic as well
         self.start()
 
     # ---- what there is to see
@@ -371,6 +378,17 @@ class Viewer(AvatarNode):
 
     def close(self) -> None:
         self._server.stop()
+
+
+def told_addresses(host: str, url: str) -> list[str]:
+    """Sentences with the address of the page, for this machine and, where the page is open to others, for those."""
+    out = [f"the avatar is at {url}"]
+    if not is_loopback(host):
+        out += [
+            f"from other machines: {re.sub('//[^/]*:', f'//{socket.gethostname()}:', url)}",
+            "everyone who has this address can move the avatar's settings; the connection is not encrypted",
+        ]
+    return out
 
 
 def decoded(topic: str, raw: bytes) -> Any:

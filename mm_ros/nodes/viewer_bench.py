@@ -13,6 +13,7 @@ from typing import Any
 from mm_ros.core.errors import MmRosError
 from mm_ros.nodes.graph_bench import Say, graph_commands, measure, measuring, median_of
 from mm_ros.own_python import module_command
+from mm_ros.viewing.access import TOKEN_VARIABLE, new_token
 
 LEAST_FRAMES_PER_S = 15.0  # fewer, and the browser did not see what it was to see
 
@@ -25,6 +26,7 @@ def viewer_commands(port: int, said: Path) -> list[list[str]]:
 
 
 def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> dict[str, Any]:
+    os.environ[TOKEN_VARIABLE] = new_token()
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_bench") as name:
         return _rounds(mode, rate, seconds, rounds, say, Path(name))

@@ -1,6 +1,6 @@
 """A browser without eyes: takes all that the page would be sent, and draws nothing. For measuring what a viewer costs.
 
-python -m mm_ros.viewing.listener PORT FILE: until Ctrl-C; then FILE says what came.
+python -m mm_ros.viewing.listener PORT FILE: until Ctrl-C; then FILE says what came. The environment names the token.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+
+from mm_ros.viewing.access import session_token
 
 CONNECT_S, RECENT_S = 60.0, 5.0
 BONE = b"SetBoneOrientationMessage"
@@ -31,8 +33,9 @@ def listen(port: int) -> dict[str, float]:
     while True:
         try:
             page = connect(
-                f"ws://127.0.0.1:{port}", subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None
-            )
+                f"ws://127.0.0.1:{port}/{session_token()}", subprotocols=[f"viser-v{viser.__version__}"],
+                max_size=None, compression=None,
+            )  # fmt: skip
             break
         except OSError:
             if time.monotonic() > until:
