@@ -121,7 +121,7 @@ def _frames() -> dict[str, Any]:
 def _topic(avatar: str, name: str) -> dict[str, Any]:
     qos = graph.TOPICS[name].qos
     return {
-        "Depth": qos.depth, "Durability Policy": "Transient Local" if qos.latched else "Volatile",
+        "Depth": qos.live_depth, "Durability Policy": "Transient Local" if qos.latched else "Volatile",
         "History Policy": "Keep Last", "Reliability Policy": "Reliable" if qos.reliable else "Best Effort",
         "Value": f"/{avatar}/{name}",
     }  # fmt: skip
