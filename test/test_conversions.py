@@ -110,8 +110,9 @@ def test_skeleton_survives_with_its_hash():
 def test_match_survives():
     numbers = {name: np.arange(3, dtype=np.float32) for name in ("weights", "query", "winner", "runner_up_costs")}
     match = Match(
-        STAMP, 2, "search", "walk", 3, 70, 0.25, 1.5, ("walk", "turn"), "upright", True, "interval", True, 4.0, 5.0, 0.001,
-        "tree", 11, 12, runner_up_frames=np.array([7, 9], np.int32), runner_up_clips=("walk", "run"), **numbers,
+        STAMP, 2, "search", "walk", 3, 70, 0.25, 1.5, ("walk", "turn"), "upright", True, "interval", True, 4.0, 5.0,
+        0.001, "tree", 11, 12, runner_up_frames=np.array([7, 9], np.int32),
+        runner_up_clips=("walk", "run"), **numbers,
     )  # fmt: skip
     assert_same(match, c.match_from_ros(c.match_to_ros(match, avatar_pose())))
 
