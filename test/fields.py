@@ -13,6 +13,9 @@ from mm_ros.core.types import ROLES, TrackerFrame
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
 Values = Mapping[str, Callable[[Any], Any]]
+# Topics whose fields are compared in test_tracker_bridge.py and in test_graph_nodes.py.
+OF_THE_BRIDGE = ("trackers", "calibration", "truth", "truth_skeleton", "landmarks")
+OF_THE_CHAIN = ("body_orientation", "trajectory", "matched_pose", "match", "skeleton", "pose")
 ONLY_FILLED = None  # of a value that the stage cannot give again, such as a time that was measured
 
 

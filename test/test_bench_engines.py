@@ -21,7 +21,7 @@ def test_without_users_there_is_nothing_to_compare(capsys):
 def test_effects_are_those_of_the_papers_tables():
     """Search interval and decay 0.01, 0.1 and 1 s, and no inertialization, of both engines."""
     settings = {c.name: c.settings for c in contenders(AvatarSettings(), effects=True)}
-    assert list(settings)[:3] == ["search", "learned", "state machine"]
+    assert list(settings)[:3] == ["search", "learned", "state_machine"]
     for engine in ("search", "learned"):
         assert [settings[f"{engine}, every {s:g} s"].matcher.search_interval for s in INTERVALS] == [0.01, 0.1, 1.0]
         assert [settings[f"{engine}, half-life {s:g} s"].post.blend_halflife for s in HALFLIVES] == [0.01, 0.1, 1.0]

@@ -1,5 +1,6 @@
 """Files of the first version (test/data/v1) with today's code."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from mm_ros.io.bag_types import typestore
 from mm_ros.io.calibration import read_calibration
 from mm_ros.io.database import read_database
 from mm_ros.io.session import read_session, write_session
+from mm_ros.share import share_folder
 
 OLD = Path(__file__).parent / "data" / "v1"
 STORAGES = ("mcap", "sqlite3")
@@ -202,3 +204,32 @@ def test_the_table_has_only_names_that_are_gone_and_names_that_are_there():
         assert value not in spec.choices
 
 
+# ---- a definition that changes
+
+FIRST = {
+    "AvatarPose": "62331cd7",
+    "BodyOrientation": "636955f5",
+    "Calibration": "8245f813",
+    "Landmarks": "76d116cc",
+    "Match": "b04b714b",
+    "Skeleton": "84f0d5e3",
+    "Tracker": "81cd9488",
+    "TrackerArray": "857a263b",
+    "Trajectory": "fda1b093",
+}  # fmt: skip
+DEFINITIONS = {1: FIRST, 2: FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}}
+
+
+def digest(definition):
+    lines = (" ".join(line.partition("#")[0].split()) for line in definition.splitlines())
+    return hashlib.blake2b("\n".join(line for line in lines if line).encode(), digest_size=4).hexdigest()
+
+
+@pytest.mark.parametrize("version", DEFINITIONS)
+def test_the_definitions_of_a_version_never_change(version):
+    """What a change of msg/ needs: a row in io/bag_versions.py, a new VERSION, a recording made before, a row here."""
+    assert max(DEFINITIONS) == bag_versions.VERSION
+    now = {path.stem: path.read_text() for path in (share_folder() / "msg").glob("*.msg")}
+    rows = {name: bag_versions.former(bag_versions.PACKAGE + name, version) for name in now}
+    found = {name: digest(row.definition if row else now[name]) for name, row in rows.items()}
+    assert found.items() >= DEFINITIONS[version].items()

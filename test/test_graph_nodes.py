@@ -12,7 +12,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
-from fields import ONLY_FILLED, POSE, SKELETON, check_fields
+from fields import OF_THE_BRIDGE, OF_THE_CHAIN, ONLY_FILLED, POSE, SKELETON, check_fields
 from geometry_msgs.msg import Twist, Vector3
 from graph_harness import Client, NodeProcess, World, all_finite, walking_clip
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
@@ -143,6 +143,11 @@ def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
     world.client.calibrate(world.calibration)  # the skeleton is published again
     assert world.client.spin_until(lambda: received["skeleton"], 30.0)
     check_fields([(m, avatar.skeleton) for m in received["skeleton"]], {**SKELETON, "name": lambda _: "nodes"})
+
+
+def test_the_fields_of_each_message_of_ours_are_compared():
+    ours = {name for name, topic in graph.TOPICS.items() if topic.type.startswith("mm_ros/")}
+    assert ours == {*OF_THE_BRIDGE, *OF_THE_CHAIN}, "compare the fields of a new topic, here or for the bridge"
 
 
 def match_values(avatar):

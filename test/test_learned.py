@@ -262,8 +262,14 @@ class TestSwitching:
             stage.settings = stage.settings.with_values(engine=engine)
             t = 0.5 + 0.01 * stage.segment
             pose, match = stage.step(wish(t, (1.2 * t, 0.0), (1.2, 0.0)))
-            assert match.engine == engine
+            assert (match.engine, match.reason) == (engine, "engine")
             assert pose.segment == before + 1  # the postprocessor blends
+
+    def test_another_model_is_the_reason(self):
+        stage = make()
+        walk(stage, 0.5)
+        stage.change(stage.settings, DATABASE, Perfect())
+        assert stage.step(wish(0.6, (0.72, 0.0), (1.2, 0.0)))[1].reason == "model"
 
     def test_without_a_model_it_is_refused_and_nothing_changes(self):
         stage = MatcherStage(MatcherSettings(), DATABASE)

@@ -179,7 +179,8 @@ def test_the_database_can_be_swapped_while_playing(database):
     )  # fmt: skip
     matcher.set_database(other)
     pose, match = matcher.step(wish(1.0, **walking(1.0)))
-    assert match.clip == "other_upright_1.2_0"
+    assert (match.clip, match.reason, match.database) == ("other_upright_1.2_0", "database", other.hash)
+    assert other.hash != database.hash
     assert pose.segment == before.segment + 1
     assert match.cost < 3
     assert np.abs(pose.rotations - before.rotations).max() < 0.1

@@ -8,7 +8,7 @@ from toys import toy_database, wish
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.matcher import MatcherSettings
-from mm_ros.core.state_machine import BORDERS, HYSTERESIS, STATES, StateMachineStage, _oddness, find_loop
+from mm_ros.core.state_machine import BORDERS, HYSTERESIS, STATES, StateMachineStage, _oddness, find_loop, matcher_stage
 
 DATABASE = toy_database(6.0)
 
@@ -71,3 +71,22 @@ def test_poses_are_continuous_over_a_change_of_state():
 def test_clips_that_are_too_short_are_refused():
     with pytest.raises(MmRosError, match=r"clips of more than 2\.5 s"):
         find_loop(toy_database(1.0), 1.2)
+
+
+def test_it_is_the_stage_of_its_engine_and_says_what_plays():
+    stage = matcher_stage(MatcherSettings(engine="state_machine"), DATABASE, 1.1, run=7)
+    pose, match = stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0)))
+    assert (pose.engine, match.engine, pose.run) == ("state_machine", "state_machine", 7)
+    assert pose.skeleton == DATABASE.skeleton.scaled(1.1).hash
+    assert match.clip == DATABASE.clip_names[match.clip_index] and match.database == DATABASE.hash
+    assert not match.searched and match.frame >= 0 and match.tags
+    assert stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0))) is None  # twice
+
+
+def test_another_user_size_is_live():
+    stage = StateMachineStage(DATABASE)
+    small = stage.step(wish(0.0, (0.0, 0.0), (0.0, 0.0)))[0]
+    stage.set_scale(2.0)
+    large = stage.step(wish(0.01, (0.0, 0.0), (0.0, 0.0)))[0]
+    assert large.skeleton == DATABASE.skeleton.scaled(2.0).hash
+    np.testing.assert_allclose(large.positions[1], 2 * small.positions[1], rtol=0.05)

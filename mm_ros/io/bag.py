@@ -88,7 +88,12 @@ class Bag:
         """In order of log time; of a damaged bag in order of the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
-                yield self._message(connection, int(logged_ns), bytes(data))
+                try:
+                    yield self._message(connection, int(logged_ns), bytes(data))
+                except MmRosError:
+                    if not self.damage:
+                        raise
+                    return  # the one in which the file stops
 
     def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
         topic, kind = connection.topic, connection.msgtype

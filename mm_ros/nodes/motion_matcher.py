@@ -11,7 +11,7 @@ from typing import Any
 from mm_ros.core.calibration import avatar_scale
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
-from mm_ros.core.pose_source import STATE_MACHINE
+from mm_ros.core.pose_source import LEARNED, STATE_MACHINE
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.state_machine import matcher_stage
 from mm_ros.core.timeline import is_identity
@@ -74,7 +74,8 @@ class MotionMatcher(AvatarNode):
         return read_database(Path(path or default_database_path()), self._damage.append)
 
     def _files(self, settings: MatcherSettings) -> tuple[str, str, str]:
-        return self.settings(DatabaseSettings).database, settings.engine, settings.model
+        model = settings.model if settings.engine == LEARNED else ""
+        return self.settings(DatabaseSettings).database, settings.engine, model
 
     def _build(self) -> None:
         settings = self.settings(MatcherSettings)

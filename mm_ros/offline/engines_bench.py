@@ -13,6 +13,7 @@ import numpy as np
 from mm_ros.core.avatar import Avatar, AvatarSettings
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.matcher import MatcherStage
+from mm_ros.core.pose_source import ENGINES
 from mm_ros.core.simulated_trackers import Simulation
 from mm_ros.core.state_machine import StateMachineStage
 from mm_ros.io.database import read_database
@@ -23,34 +24,32 @@ from mm_ros.offline.evaluation import measure, run
 from mm_ros.offline.replay_chain import run_chain
 
 Tell = Callable[[str, int, int], None]
-ENGINES = ("search", "learned", "state machine")
 INTERVALS = (0.01, 0.1, 1.0)
 HALFLIVES = (0.01, 0.1, 1.0)
 # Szkaradek 2024, tables 5.5 and 5.6: ms a frame, MB (without the stored features).
-PAPER = {"search": ("MM", 0.13, 557.0), "learned": ("LMM_Big", 0.37, 7.4), "state machine": ("FSM", 0.12, 1.6)}
+PAPER = {"search": ("MM", 0.13, 557.0), "learned": ("LMM_Big", 0.37, 7.4), "state_machine": ("FSM", 0.12, 1.6)}
 PARTS = ("positions", "rotations", "velocities", "angular_velocities", "contacts", "tags", "features")
 
 
 @dataclass(frozen=True)
 class Contender:
     name: str
-    engine: str  # of ENGINES
     settings: AvatarSettings
 
 
 def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
     """The three, and what Szkaradek varied: how often is searched, how fast offsets decay, and none at all."""
     learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
-    out = [Contender("search", "search", base), Contender("learned", "learned", learned)]
+    out = [Contender("search", base), Contender("learned", learned)]
     loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
-    out.append(Contender("state machine", "state machine", loops))
+    out.append(Contender("state_machine", loops))
     for name, own in (("search", base), ("learned", learned)) if effects else ():
         for s in INTERVALS:
             changed = replace(own, matcher=own.matcher.with_values(search_interval=s))
-            out.append(Contender(f"{name}, every {s:g} s", name, changed))
+            out.append(Contender(f"{name}, every {s:g} s", changed))
         for s in (*HALFLIVES, 0.0):
             what = f"half-life {s:g} s" if s else "no inertialization"
-            out.append(Contender(f"{name}, {what}", name, replace(own, post=own.post.with_values(blend_halflife=s))))
+            out.append(Contender(f"{name}, {what}", replace(own, post=own.post.with_values(blend_halflife=s))))
     return out
 
 
@@ -120,7 +119,7 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
     counted = {
         "search": sum(np.asarray(getattr(database, n)).nbytes for n in PARTS) + index,
         "learned": learned.weight_bytes + sum(np.asarray(getattr(learned.digest, n)).nbytes for n in PARTS),
-        "state machine": StateMachineStage(database).memory_bytes,
+        "state_machine": StateMachineStage(database).memory_bytes,
     }
     stored = {"search": path.stat().st_size, "learned": learned.path.stat().st_size}
     grown = {engine: in_its_own(_grown, (engine, path, model)) for engine in ("search", "learned")}
