@@ -94,7 +94,7 @@ def _warn_of_known(result: dict[str, Any]) -> None:
     if known:
         names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
         print(
-            f"warning: {len(known)} of {len(result['clips'])} clips are part of the database: {names}. Their figures "
+            f"warning: clips that are part of the database, {len(known)} of {len(result['clips'])}: {names}. Their figures "
             "tell how well it plays its own motion, not how well it does on motion that is new to it.",
             file=sys.stderr,
         )
