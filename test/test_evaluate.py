@@ -247,7 +247,7 @@ def test_clips_that_are_part_of_the_database_are_named(tmp_path, capsys):
     words += [str(tmp_path / "my.mmdb"), "--rows", "ours", "--json", str(tmp_path / "t.json")]
     assert main(["evaluate", *words]) == 0
     assert json.loads((tmp_path / "t.json").read_text())["in_database"] == ["renamed", "part"]
-    assert "warning: 2 of 3 clips are part of the database: renamed, part." in capsys.readouterr().err
+    assert "warning: clips that are part of the database, 2 of 3: renamed, part." in capsys.readouterr().err
 
 
 def test_no_clip_of_another_seed_is_taken_for_one_of_the_database(clips):

@@ -114,12 +114,6 @@ def test_a_point_without_weight_does_not_count():
     assert la.align(room, camera, np.array([1.0, 0.0, 1.0]), 0.0)[0] == pytest.approx(-2.0)
 
 
-def test_the_height_is_the_floors_or_the_heads():
-    positions = np.random.default_rng(5).normal(size=(COUNT, 3))
-    assert la.in_room(positions, 0.3, 0.0, np.array([1.0, 2.0, 1.1]), floor=0.0)[:, 2].min() == pytest.approx(0)
-    np.testing.assert_allclose(la.in_room(positions, 0.0, 0.0, np.ones(3)), positions + 1)
-
-
 def test_swapping_sides_twice_changes_nothing():
     assert (SWAPPED[SWAPPED] == np.arange(COUNT)).all()
     assert NAMES[SWAPPED[15]] == "right_wrist"

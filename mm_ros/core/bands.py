@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.core.cleaning import odd_frames, savitzky_golay
-from mm_ros.core.database import MotionDatabase
 from mm_ros.core.skeleton import HIPS, NECK
 from mm_ros.core.types import F64
 
@@ -100,13 +99,6 @@ def torso_angles(positions: Array) -> F64:
 def smooth_ratios(ratios: Array, rate: float) -> F64:
     """One clip's ratios without the bob of the steps, so that a walk stays in one band."""
     return savitzky_golay(ratios, odd_frames(0.6, rate), 1)
-
-
-def bands_of(database: MotionDatabase) -> tuple[Band, ...]:
-    """The bands that a database was built with; one of all heights where none are recorded."""
-    recorded = database.provenance.get("bands", [])
-    out = [Band(n, -np.inf if low is None else low, np.inf if high is None else high) for n, low, high in recorded]
-    return tuple(out) or (Band("upright", -np.inf, np.inf),)
 
 
 def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:

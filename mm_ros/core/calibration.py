@@ -59,10 +59,6 @@ def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
     return from_standing_height(standing_headset_height(skeleton), user)
 
 
-def offset_pose(position: tuple[float, float, float]) -> F64:
-    return np.array([*position, 1.0, 0.0, 0.0, 0.0])
-
-
 # ---- measured from trackers
 
 SEATED_TO_STANDING = 0.42  # m that a person's eyes rise when they get up from a chair: about the length of a thigh

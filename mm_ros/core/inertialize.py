@@ -109,14 +109,6 @@ def _on_curve(o: Any, i: int) -> tuple[Vec, Vec]:
 
 
 @njit
-def clear_offsets(o: Any) -> None:
-    o.offset[:] = 0.0
-    o.rate[:] = 0.0
-    o.length[:] = 0.0
-    o.elapsed[:] = 0.0
-
-
-@njit
 def with_offset(q: Row, w: Row, offset: Row, rate: Row) -> tuple[Quat, Vec]:
     """Rotation and angular velocity of exp(offset) · q."""
     d = quat.exp(offset)

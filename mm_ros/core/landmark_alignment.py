@@ -137,16 +137,6 @@ def ray_yaw(image_x: float, field_of_view: float) -> float:
     return -math.atan((2 * image_x - 1) * math.tan(field_of_view / 2))
 
 
-def in_room(positions: F64, yaw: float, pitch: float, shift: F64, floor: float | None = None) -> F64:
-    """All landmarks in the room. `floor`: the lowest one stands on it; None: the height is the headset's."""
-    out = np.empty((len(positions), 3))
-    turned(np.ascontiguousarray(positions, np.float64), yaw, pitch, out)
-    out += shift
-    if floor is not None:
-        out[:, 2] += floor - out[:, 2].min()
-    return out
-
-
 def visible(visibility: F32) -> F64:
     """(3,): how well the camera sees nose and wrists, 0 … 1."""
     v = np.asarray(visibility, np.float64)[[NOSE, LEFT_WRIST, RIGHT_WRIST]]

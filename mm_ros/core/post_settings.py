@@ -54,7 +54,6 @@ class Tuning(NamedTuple):
     hips_reach: float
     lean_limit: float
     fade_s: float
-    extra_on: int
 
 
 def tuning(s: PostSettings) -> Tuning:
@@ -73,5 +72,4 @@ def tuning(s: PostSettings) -> Tuning:
         s.hips_reach,
         math.radians(s.lean_limit),
         max(s.tracker_fade, 1e-3),
-        int(s.extra_trackers),
     )

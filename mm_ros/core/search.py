@@ -9,7 +9,7 @@ returned; of equal costs the lower frame wins; nothing below the bound gives fra
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mm_ros.core.search_engine import SEAL, Engine, seal
 from mm_ros.core.search_tree_build import build_tree
 from mm_ros.core.types import F32
 
-__all__ = ["ANY_FRAME", "DEFAULT", "ENGINES", "NONE", "Engine", "Mask", "SearchEngine", "make_engine", "warm_up"]
+__all__ = ["ANY_FRAME", "DEFAULT", "ENGINES", "NONE", "Engine", "Mask", "make_engine", "warm_up"]
 
 ENGINES = ("tree", "boxes", "brute")
 DEFAULT = "tree"
@@ -30,23 +30,6 @@ _BUILD: dict[str, Any] = {
     "boxes": lambda corpus, usual_weights: build_boxes(corpus),
     "brute": lambda corpus, usual_weights: None,
 }
-
-
-class SearchEngine(Protocol):
-    """What the matcher needs of an engine."""
-
-    name: str
-
-    def search(
-        self,
-        query_normalized: F32,
-        weights: F32,
-        *,
-        bound: float = np.inf,
-        current: int = -1,
-        exclude_radius: int = 0,
-        mask: Mask | None = None,
-    ) -> tuple[int, float]: ...
 
 
 def make_engine(

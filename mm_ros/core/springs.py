@@ -1,8 +1,7 @@
 """Critically damped springs and dampers, exact in dt: two half steps equal one.
 
-`halflife` is in seconds; the way to the goal is about half done after one. The functions without a suffix take numbers
-or arrays; `…3` take and give tuples of three, `…_rotation` quaternions (w, x, y, z) with rotation-vector velocities in
-the axes that the quaternion maps into. dt ≤ 0 leaves everything as it is.
+`halflife` is in seconds; the way to the goal is about half done after one. The functions take numbers or arrays;
+`decay3` takes and gives tuples of three. dt ≤ 0 leaves everything as it is.
 
 Holden, "Spring-It-On"; thesis Eq. 3.27, 3.28 with w = 2 ln 2 / halflife.
 """
@@ -14,7 +13,7 @@ from typing import Any
 
 from mm_ros.core import quat
 from mm_ros.core.jit import njit
-from mm_ros.core.quat import Quat, Row, Vec
+from mm_ros.core.quat import Row, Vec
 
 SHORTEST_S = 1e-6  # shorter half-lives are this long: at once, and no 0 · ∞
 LN2 = 0.6931471805599453
@@ -35,11 +34,6 @@ def damping_share(halflife: float, dt: float) -> float:
 def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
     """Exponential approach, without velocity."""
     return x + (goal - x) * damping_share(halflife, dt)
-
-
-@njit
-def damp_angle(x: float, goal: float, halflife: float, dt: float) -> float:
-    return quat.wrap(x + quat.wrap(goal - x) * damping_share(halflife, dt))
 
 
 @njit
@@ -92,22 +86,3 @@ def decay3(x: Row, v: Row, halflife: float, dt: float) -> tuple[Vec, Vec]:
         quat.add(quat.scale(x, xx), quat.scale(v, xv)),
         quat.add(quat.scale(x, vx), quat.scale(v, vv)),
     )
-
-
-@njit
-def spring3(x: Row, v: Row, goal: Row, halflife: float, dt: float) -> tuple[Vec, Vec]:
-    d, w = decay3(quat.sub(x, goal), v, halflife, dt)
-    return quat.add(goal, d), w
-
-
-@njit
-def decay_rotation(q: Row, w: Row, halflife: float, dt: float) -> tuple[Quat, Vec]:
-    """Spring to the identity, of either cover, the short way."""
-    x, v = decay3(quat.log(q), w, halflife, dt)
-    return quat.exp(x), v
-
-
-@njit
-def spring_rotation(q: Row, w: Row, goal: Row, halflife: float, dt: float) -> tuple[Quat, Vec]:
-    d, v = decay_rotation(quat.mul_inv(q, goal), w, halflife, dt)
-    return quat.normalize(quat.mul(d, goal)), v

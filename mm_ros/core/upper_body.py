@@ -29,7 +29,6 @@ from mm_ros.core.skeleton import (
 )
 
 TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
-UPPER_STOP = LEFT_HAND + ARM_STRIDE + 1  # and the arms up to here
 
 NECK_SHARE = 0.4  # of a turn of the head
 COMFORTABLE_TURN = 0.9  # rad of head against chest; beyond it the spine twists along

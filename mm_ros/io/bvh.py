@@ -105,13 +105,6 @@ class Bvh:
             motion, codes, counts, self.node_parents, self.node_offsets, meanings
         )
 
-    def zero_pose(self) -> F64:
-        """Positions of all nodes with every rotation zero, the root at the origin."""
-        out = self.node_offsets.copy()
-        for i, p in enumerate(self.node_parents):
-            out[i] = out[i] + out[p] if p >= 0 else 0.0
-        return out
-
 
 def rate_of(frame_time: float, text: str = "") -> float:
     """Frames a second.

@@ -10,8 +10,6 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
-from mm_ros.ros.conversions import stamp_from_ros
-
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
 CALM, CALM_RATE = 0.7, 20.0  # share of a frame after its stamp; at rates below (Hz) there is room enough
@@ -135,7 +133,3 @@ class Health:
         self.other_clock_s = None
         self.errors.clear()
         self.passing.clear()
-
-
-def age_s(node: Node, stamp: object) -> float:
-    return (node.get_clock().now().nanoseconds - stamp_from_ros(stamp)) * 1e-9

@@ -14,7 +14,6 @@ LEFT, RIGHT = 0, 1
 WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
 ANKLE_BEHIND = 0.03  # m that the ankles stand behind the body's centre
 TOE_OUT = 0.10  # rad
-PASSING_M = 0.11  # between the ankle of a carried foot and the line of the standing one
 MOST_TOE_IN = 0.45  # rad between the feet
 
 
@@ -122,21 +121,6 @@ def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> 
     gap = float((position - other.position) @ outward)
     least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))  # heels or toes of turned feet come close
     return position + max(0.0, least - gap) * outward, yaw
-
-
-def _detour(start: Step, end: F64, other: Step) -> F64:
-    """How far the way of a foot must bend to pass the standing one."""
-    way = np.linspace(start.position, end, 13)[2:-2]
-    ahead = np.array([np.cos(other.yaw), np.sin(other.yaw)])
-    gaps = way[:, None] - (other.position + np.linspace(-0.03, 0.15, 7)[:, None] * ahead)
-    distances = np.linalg.norm(gaps, axis=-1)
-    i, j = np.unravel_index(int(distances.argmin()), distances.shape)
-    sign = 1.0 if start.foot == LEFT else -1.0
-    outward = sign * np.array([-ahead[1], ahead[0]])
-    away = gaps[i, j] / max(float(distances[i, j]), 1e-6)
-    direction = away if away @ outward > 0.3 else outward
-    out: F64 = max(0.0, PASSING_M - float(distances[i, j])) * direction
-    return out
 
 
 class _Planner:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mm_ros.core import rotations as rot
 from mm_ros.io.bvh import Bvh
-from mm_ros.io.importing.mapping import JointMap, ancestors
+from mm_ros.io.importing.mapping import JointMap
 from mm_ros.io.importing.rate import Rhythm, rhythm
 
 Array = Any
@@ -215,7 +215,3 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
 def mean_rotations(posture: Array) -> Array:
     """The mean of each node's rotations: the largest eigenvector of Σ q qᵀ."""
     return np.linalg.eigh(posture)[1][..., -1]
-
-
-def depth_order(parents: Array) -> list[int]:
-    return sorted(range(len(parents)), key=lambda i: len(ancestors(parents, i)))
