@@ -1,6 +1,9 @@
 """Sessions: written → read → equal in every mode; cut off anywhere, read up to there."""
 
+import itertools
+import resource
 import shutil
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -132,16 +135,77 @@ def test_metadata_that_promises_more_than_there_is(tmp_path, session):
     assert len(session.frames) // 3 < len(back.frames) < len(session.frames)
 
 
-def test_a_killed_recorder_loses_a_second_at_most(tmp_path, session, monkeypatch):
+@pytest.fixture
+def in_real_time(monkeypatch):
+    """Each message takes 1/90 s of a writer's time."""
     from mm_ros.io import bag
 
-    clock = iter(range(10**6))
+    clock = itertools.count()
     monkeypatch.setattr(bag.time, "monotonic", lambda: next(clock) / 90)
-    writer = SessionWriter(tmp_path / "walk", truth=False)
+
+
+def assert_second_lost_at_most(path, frames, written):
+    """The bag is said to be incomplete. Of `frames` so many were written, and only the last ones are missing."""
+    back = read_session(path)
+    assert "incomplete" in back.damage
+    assert written - len(back.frames) <= 90
+    assert [f.stamp_ns for f in back.frames] == [f.stamp_ns for f in frames[: len(back.frames)]]
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_killed_recorder_loses_a_second_at_most(tmp_path, session, storage, in_real_time):
+    writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
     for frame in session.frames:
         writer.write_frame(frame)
-    back = read_session(tmp_path / "walk")  # never closed
-    assert len(session.frames) - len(back.frames) <= 95
+    assert_second_lost_at_most(tmp_path / "walk", session.frames, len(session.frames))  # never closed
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_full_disk_is_a_sentence_and_costs_a_second_at_most(tmp_path, session, storage, in_real_time):
+    """The limit of a file's size stands in for the disk."""
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (160_000, unlimited[1]))
+    frames, written = session.frames * 10, []
+
+    def write():
+        for frame in frames:
+            writer.write_frame(frame)
+            written.append(frame)
+
+    try:
+        with pytest.raises(MmRosError, match=r"walk: .*; what was written before can be read"):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    writer.close()  # nothing is left to do
+    assert len(written) > 100
+    assert_second_lost_at_most(tmp_path / "walk", frames, len(written))
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_disk_that_is_full_at_the_end_is_a_sentence(tmp_path, session, storage):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
+    for frame in session.frames:
+        writer.write_frame(frame)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, unlimited[1]))
+    try:
+        with pytest.raises(MmRosError, match="walk: "):
+            writer.close()
+        writer.close()  # nothing is left to do
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+
+
+def test_an_sqlite_recording_that_was_ended_is_one_file(tmp_path, session):
+    """Readers that may not write beside it can open it, and SQLite itself finds nothing wrong."""
+    write_session(tmp_path / "walk", session, "sqlite3")
+    assert sorted(p.name for p in (tmp_path / "walk").iterdir()) == ["metadata.yaml", "walk.db3"]
+    database = sqlite3.connect(f"file:{tmp_path / 'walk' / 'walk.db3'}?immutable=1", uri=True)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    database.close()
 
 
 def test_a_bare_file_is_a_session(tmp_path, session):

@@ -2,11 +2,12 @@
 
 import itertools
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -49,10 +50,10 @@ def walk(tmp_path_factory):
     return path
 
 
-def started(*words):
+def started(*words, **options):
     """`mm_ros WORDS` for the length of a block."""
     command = [sys.executable, "-m", "mm_ros", *map(str, words)]
-    return running(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    return running(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, **options)
 
 
 @contextmanager
@@ -189,6 +190,38 @@ def backward(clock):
     """Steps of /clock into the past, ns."""
     ns = [m.clock.sec * 10**9 + m.clock.nanosec for m in clock]
     return [b - a for a, b in itertools.pairwise(ns) if b < a]
+
+
+def test_a_full_disk_and_kills_leave_recordings_that_can_be_read(walk, ear, tmp_path):
+    """A terminal that is closed sends SIGHUP."""
+    signals = {"killed": signal.SIGKILL, "ended": signal.SIGTERM, "hung_up": signal.SIGHUP}
+    cases = [*itertools.product(("full", "killed"), ("mcap", "sqlite3")), ("ended", "sqlite3"), ("hung_up", "mcap")]
+    with ExitStack() as stack:
+        recorders = {}
+        for end, storage in cases:
+            words = ("record", "-o", tmp_path / f"{end}_{storage}", "--avatar", "anna", "--storage", storage)
+            recorders[end, storage] = stack.enter_context(started(*words, stderr=subprocess.PIPE))
+        for (end, _), recorder in recorders.items():
+            assert "recording" in recorder.stdout.readline()
+            if end == "full":  # the limit of a file's size stands in for the disk
+                resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (200_000, 200_000))
+        stack.enter_context(started("replay", walk, "--avatar", "anna", "--wait-for", 7, "--clock"))
+        ear.until(lambda: len(ear.heard["trackers"]) > 180, 60.0)
+        for (end, _), recorder in recorders.items():
+            if end in signals:
+                recorder.send_signal(signals[end])
+        said = {name: recorder.communicate(timeout=60) for name, recorder in recorders.items()}
+    sent = [f.stamp_ns for f in read_session(walk).frames]
+    for (end, storage), recorder in recorders.items():
+        _, errors = said[end, storage]
+        assert "Traceback" not in errors
+        back = read_session(tmp_path / f"{end}_{storage}")
+        assert [f.stamp_ns for f in back.frames] == sent[: len(back.frames)]
+        assert back.calibration is not None
+        assert bool(back.damage) == (end in ("full", "killed"))
+        assert recorder.returncode == {"full": 2, "killed": -signal.SIGKILL}.get(end, 0), errors
+        if end == "full":
+            assert errors.startswith("mm_ros: ") and errors.count("\n") == 1 and "can be read" in errors
 
 
 def test_in_the_present_with_loop(walk, ear):

@@ -13,7 +13,6 @@ from typing import Any
 
 from mm_ros.commands.arguments import add_number, add_output, avatar
 from mm_ros.commands.output import add_json, table, write_json
-from mm_ros.core.errors import MmRosError
 
 HELP = "record trackers, calibration and truth as a session (rosbag2)"
 
@@ -46,11 +45,16 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     import rclpy
     from rclpy.parameter import Parameter
+    from rclpy.signals import SignalHandlerOptions
 
     from mm_ros.ros.recorder import Recorder
 
     output = args.output or Path(f"session_{datetime.now():%Y%m%d_%H%M%S}")
-    rclpy.init(args=[])
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # each ends the recording in good order
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda got, _: stopped.append(got))
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     overrides = [Parameter("use_sim_time", value=True)] if args.use_sim_time else []
     try:
         node = Recorder(
@@ -58,9 +62,7 @@ def run(args: argparse.Namespace) -> int:
         )
         print(f"recording /{args.avatar} into {output}; Ctrl-C ends it", flush=True)
         try:
-            _spin(node, args.seconds)
-        except OSError as error:
-            raise MmRosError(f"{output}: {error.strerror or error}; recorded up to here") from error
+            _spin(node, args.seconds, stopped)
         finally:
             node.close()
     finally:
@@ -68,13 +70,10 @@ def run(args: argparse.Namespace) -> int:
     return _tell(node, output, args.json)
 
 
-def _spin(node: Any, seconds: float) -> None:
-    """Both ways to stop end the recording in good order."""
+def _spin(node: Any, seconds: float, stopped: list[int]) -> None:
+    """Until the time is over or a signal came, which `stopped` then holds."""
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
-    stopped: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda got, _: stopped.append(got))
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     end = time.monotonic() + seconds if seconds else float("inf")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from rosbags.interfaces import Connection, Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
-from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, ReaderError, StoragePlugin, Writer
 from rosbags.serde import SerdeError
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.graph import KEPT
-from mm_ros.io.bag_paths import STORED, storage_files
+from mm_ros.io.bag_paths import STORED, storage_files, write_ahead_log
 from mm_ros.io.bag_recover import recover
 from mm_ros.io.bag_types import todays, typestore, version_of
 from mm_ros.io.bag_versions import VERSION
@@ -27,7 +30,7 @@ COMPRESSIONS = {
     "file": CompressionMode.FILE,
     "storage": CompressionMode.STORAGE,
 }
-FLUSH_S = 1.0  # what a killed recorder loses at most
+FLUSH_S = 0.5  # what a killed recorder loses at most, and what it has not yet received
 _FOREVER = QosTime(2147483647, 4294967295)
 
 
@@ -65,6 +68,8 @@ class Bag:
     def _topics(self) -> dict[str, str]:
         """Name → type."""
         try:
+            if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
+                raise ReaderError("its recorder has not ended it")  # rosbags would not read all that is there
             with Reader(self.path) as reader:
                 connections = list(reader.connections)
         except Exception as error:
@@ -124,7 +129,11 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """A new bag; one that is there is never overwritten."""
+    """A new bag; one that is there is never overwritten.
+
+    What the disk refuses is an MmRosError. The bag then ends with what was written FLUSH_S before, as it does when the
+    process is killed: an MCAP file at the end of a chunk, an SQLite file with its write-ahead log beside it.
+    """
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
         refuse_existing(path)
@@ -136,36 +145,83 @@ class BagWriter:
             raise MmRosError("sqlite3 has no compression of its own; take none, message or file, or mcap")
         self._writer = Writer(path, version=9, storage_plugin=STORAGES[storage])
         self._writer.set_compression(COMPRESSIONS[compression], CompressionFormat.ZSTD)
-        self._writer.open()
+        self._path = path
+        self._ended = False
+        self._whole = 0  # bytes of an MCAP file that end with a record
+        with self._refusals():
+            self._writer.open()
+            if storage == "sqlite3":
+                self._storage.conn.execute("PRAGMA journal_mode=WAL")
+                # Losing power is not covered, and a recorder that waits for the disk would lose messages.
+                self._storage.conn.execute("PRAGMA synchronous=OFF")
         self._connections: dict[str, Connection] = {}
         self._flushed = time.monotonic()
         self.counts: dict[str, int] = {}
 
     def add_topic(self, topic: str, kind: str, latched: bool = False, reliable: bool = True) -> None:
-        self._connections[topic] = self._writer.add_connection(
-            topic, kind, typestore=typestore(), offered_qos_profiles=[_qos(latched, reliable)]
-        )
+        with self._refusals():
+            self._connections[topic] = self._writer.add_connection(
+                topic, kind, typestore=typestore(), offered_qos_profiles=[_qos(latched, reliable)]
+            )
         self.counts[topic] = 0
 
     def write(self, topic: str, logged_ns: int, message: Any) -> None:
         """A message object of rosbags, or its serialized bytes."""
         connection = self._connections[topic]
         data = message if isinstance(message, bytes) else typestore().serialize_cdr(message, connection.msgtype)
-        self._writer.write(connection, logged_ns, data)
+        with self._refusals():
+            self._writer.write(connection, logged_ns, data)
         self.counts[topic] += 1
         if time.monotonic() - self._flushed > FLUSH_S:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
-        """rosbags writes a megabyte at a time; a recorder that is killed would lose minutes."""
+    def flush(self) -> None:
+        """Hand all messages to the operating system: rosbags itself does so once a megabyte (MCAP) or at the end."""
         self._flushed = time.monotonic()
-        storage: Any = self._writer.storage
-        if hasattr(storage, "close_chunk"):
-            storage.close_chunk()
-            storage.bio.flush()
+        with self._refusals():
+            if hasattr(self._storage, "close_chunk"):
+                if self._storage.chunk.msgs:
+                    self._storage.close_chunk()
+                self._storage.bio.flush()
+                self._whole = self._storage.bio.tell()
+            else:
+                self._storage.conn.commit()
+                self._storage.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
-        self._writer.close()
+        if self._ended:
+            return
+        self.flush()
+        with self._refusals():
+            if hasattr(self._storage, "conn"):  # one file, also for readers that may not write beside it
+                self._storage.conn.execute("PRAGMA journal_mode=DELETE")
+            self._writer.close()
+        self._ended = True
+
+    @property
+    def _storage(self) -> Any:
+        return self._writer.storage
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            self._abandon()
+            reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            raise MmRosError(f"{self._path}: {reason}; what was written before can be read") from error
+
+    def _abandon(self) -> None:
+        self._ended = True
+        if hasattr(self._storage, "bio"):
+            with suppress(OSError):
+                self._storage.bio.raw.close()  # without what its buffer still holds
+                os.truncate(self._storage.path, self._whole)
+        elif hasattr(self._storage, "conn"):
+            with suppress(sqlite3.Error):
+                self._storage.conn.rollback()
+            with suppress(sqlite3.Error):
+                self._storage.conn.close()
 
     def __enter__(self) -> BagWriter:
         return self

@@ -13,6 +13,11 @@ def storage_files(path: Path) -> list[Path]:
     return sorted(p for p in path.glob("*") if p.name.endswith(STORED))
 
 
+def write_ahead_log(part: Path) -> Path:
+    """What SQLite has not yet put into the file itself; it is there while a bag is recorded, and after a kill."""
+    return part.with_name(part.name + "-wal")
+
+
 def is_session(path: Path) -> bool:
     """A rosbag2 folder or its file; also one without metadata.yaml, as a recorder that was killed leaves it."""
     if not path.is_dir():

@@ -22,7 +22,7 @@ else:
 
 from rosbags.interfaces import Connection, ConnectionExtRosbag2, MessageDefinition, MessageDefinitionFormat
 
-from mm_ros.io.bag_paths import storage_files
+from mm_ros.io.bag_paths import storage_files, write_ahead_log
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 3, 4, 5, 6, 15
@@ -35,7 +35,9 @@ def recover(path: Path) -> Iterator[Found]:
     for part in storage_files(path):
         name = part.name.removesuffix(".zstd")
         data = _expand(part.read_bytes()) if part.name.endswith(".zstd") else part.read_bytes()
-        for connection, stamp, message in _mcap(data) if name.endswith(".mcap") else _sqlite(data):
+        log = write_ahead_log(part)
+        rows = _mcap(data) if name.endswith(".mcap") else _sqlite(data, log.read_bytes() if log.exists() else b"")
+        for connection, stamp, message in rows:
             yield connection, stamp, _expand(message) if message[:4] == ZSTD_MAGIC else message
 
 
@@ -151,12 +153,14 @@ def _expand_lz4(data: bytes) -> bytes:
 # ---- SQLite
 
 
-def _sqlite(data: bytes) -> Iterator[Found]:
-    with tempfile.NamedTemporaryFile(suffix=".db3") as copy:
+def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
+    """`log`: the write-ahead log that lay beside the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy.db3"
         page = int.from_bytes(data[16:18], "big") or 4096
-        copy.write(data[: len(data) // page * page])  # rows of half a page would come out as zeros
-        copy.flush()
-        database = sqlite3.connect(copy.name)
+        copy.write_bytes(data[: len(data) // page * page])  # rows of half a page would come out as zeros
+        write_ahead_log(copy).write_bytes(log)
+        database = sqlite3.connect(copy)
         try:
             # Without this, a file shorter than its header says is refused as a whole.
             database.execute("PRAGMA writable_schema=ON")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from mm_ros import graph
-from mm_ros.io.bag import BagWriter
+from mm_ros.io.bag import FLUSH_S, BagWriter
 from mm_ros.io.session import INPUTS, LATCHED, RECORDED
 from mm_ros.ros.qos import listener_qos, message_class
 
@@ -38,6 +39,9 @@ class Recorder(Node):
             self.bag.add_topic(topic, t.type, latched=name in LATCHED)
             qos = listener_qos(t.qos, DEPTH)
             self.create_subscription(message_class(t.type), t.name, self._keeper(topic), qos, raw=True)
+
+        # Also while nothing comes: a calibration may be the only message for minutes.
+        self.create_timer(FLUSH_S, self.bag.flush, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _keeper(self, topic: str) -> Any:
         def keep(data: bytes) -> None:
