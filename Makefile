@@ -19,7 +19,7 @@ PYTEST = $(PY) -m pytest
 # A test that stood still (pyproject's `timeout`) gets one more try, and the summary says so; no other failure does.
 STOOD_STILL = --reruns 1 --only-rerun 'from pytest-timeout'
 
-.PHONY: help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
+.PHONY: help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz pictures clean
 
 help:
 	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-openxr  against a real OpenXR runtime (Monado)"
 	@echo "make test-pose    the estimator of poses on real pictures and videos: fetches its networks"
 	@echo "make bench        all measurements"
+	@echo "make fuzz         damaged files against everything that opens files (SECONDS=60, FUZZ_ARGS=--keep=FOLDER)"
 	@echo "make pictures     README's pictures, made again"
 	@echo "make clean        remove what these made, and the cache"
 
@@ -74,6 +75,10 @@ colcon:
 bench:
 	$(SETUP) --extras viewer,test --optional bench
 	$(PY) -m mm_ros bench all $(BENCH_ARGS)
+
+fuzz:
+	$(SETUP) --extras test
+	PYTHONPATH=tools $(PY) -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(FUZZ_ARGS)
 
 pictures:
 	$(SETUP) --extras viewer,test

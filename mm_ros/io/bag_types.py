@@ -6,6 +6,7 @@ from functools import cache
 
 from rosbags.interfaces import Connection, MessageDefinitionFormat
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.base import TypesysError
 from rosbags.typesys.store import Typestore
 
 from mm_ros.core.errors import MmRosError
@@ -31,7 +32,10 @@ def check_definition(connection: Connection, where: str) -> None:
     if kind not in store.fielddefs:
         known = ", ".join(sorted(t for t in store.fielddefs if t.startswith(PACKAGE)))
         raise MmRosError(f"{where}: message type '{kind}' does not exist. Types: {known}")
-    recorded = get_types_from_msg(definition.data, kind)[kind][1]
+    try:
+        recorded = get_types_from_msg(definition.data, kind)[kind][1]
+    except (TypesysError, LookupError, ValueError, RecursionError) as error:
+        raise MmRosError(f"{where}: the definition of {kind} in it is broken ({str(error)[:200]})") from error
     ours = store.fielddefs[kind][1]
     if recorded != ours:
         theirs, here = ([name for name, _ in fields] for fields in (recorded, ours))

@@ -111,6 +111,16 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 def read_database(path: str | Path) -> MotionDatabase:
     """Arrays are views of the mapped file: pages are read when touched and shared between processes."""
     path = Path(path)
+    try:
+        return _read_database(path)
+    except MmRosError as error:
+        raise MmRosError(str(error) if str(path) in str(error) else f"{path}: is broken: {error}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        what = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise MmRosError(f"{path}: is broken: its header cannot be used ({what}). Build it again") from error
+
+
+def _read_database(path: Path) -> MotionDatabase:
     header, body = _header(path)
     raw = np.memmap(path, np.uint8, "r")
     arrays = {name: _view(raw, body, entry) for name, entry in header["arrays"].items()}
@@ -124,6 +134,11 @@ def read_database(path: str | Path) -> MotionDatabase:
             f"{header['layout_hash']}. Build it again"
         )
     skeleton = Skeleton(np.array(arrays["skeleton_offsets"]), tuple(header["joint_names"]))
+    for name in ("joint_names", "clip_names", "tag_names"):
+        if not isinstance(header[name], list) or not all(isinstance(n, str) for n in header[name]):
+            raise MmRosError(f"{path}: is broken: its {name} are no names. Build it again")
+    if not isinstance(header["provenance"], dict):
+        raise MmRosError(f"{path}: is broken: its provenance is no table. Build it again")
     if header["joint_parents"] != PARENTS.tolist():
         raise MmRosError(f"{path}: has another humanoid than this mm_ros. Build it again")
     return MotionDatabase(
