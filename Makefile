@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 TESTS ?= test
 PYTEST = $(PY) -m pytest
 
-.PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench pictures clean
+.PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz pictures clean
 
 help:
 	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-pose    the estimator of poses on real pictures and videos: fetches its networks"
 	@echo "make bench        all measurements"
 	@echo "make audit        known vulnerabilities of what .venv holds: asks a database of advisories in the network"
+	@echo "make fuzz         damaged files against everything that opens files (SECONDS=60, FUZZ_ARGS=--keep=FOLDER)"
 	@echo "make pictures     README's pictures, made again"
 	@echo "make clean        remove what these made, and the cache"
 
@@ -81,6 +82,10 @@ audit:
 	$(VENV)-audit/bin/pip install --quiet pip-audit
 	$(VENV)-audit/bin/pip-audit --vulnerability-service osv --progress-spinner off \
 	  --path "$$($(PY) -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
+
+fuzz:
+	$(SETUP) --extras test
+	PYTHONPATH=tools $(PY) -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(FUZZ_ARGS)
 
 pictures:
 	$(SETUP) --extras viewer,test

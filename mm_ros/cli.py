@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from mm_ros import __version__, ending
-from mm_ros.commands.output import stdout_kept_for
+from mm_ros.commands.output import printable, stdout_kept_for
 from mm_ros.core.errors import MmRosError
 
 _COMMANDS = Path(__file__).parent / "commands"
@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _prepare_end()
         return _flushed(arguments)
     except MmRosError as error:
-        print(f"mm_ros: {error}", file=sys.stderr)
+        print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None:
             raise
-        print(f"mm_ros: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"mm_ros: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
         return 2
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.commands.arguments import add_number, add_output, output_file
-from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.commands.output import add_json, printable, table, write_json
 from mm_ros.commands.progress import Progress
 from mm_ros.core.errors import MmRosError
 
@@ -79,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress(args.quiet)
     found = import_files(args.paths, _options(args), progress)
     progress.end()
-    print(short_report(found))
+    print(printable(short_report(found)))
     if report is not None:
         write_report(found, report)
-        print(f"report: {report}")
+        print(printable(f"report: {report}"))
     result: dict[str, Any] = {
         "clips": len(found.clips),
         "refused": [s for _, s in found.refused],
@@ -137,8 +137,9 @@ def _draft(file: str, path: Path) -> int:
 
     bvh = read_bvh(file)
     guessed = guess_joints(bvh)
-    write_whole(path, map_draft(bvh, guessed).encode())
-    print(f"{path}: {len(guessed)} of 22 joints guessed; look at it, then: mm_ros import {file} --map {path} -o DB")
+    write_whole(path, map_draft(bvh, guessed).encode(errors="backslashreplace"))
+    then = f"look at it, then: mm_ros import {file} --map {path} -o DB"
+    print(printable(f"{path}: {len(guessed)} of 22 joints guessed; {then}"))
     return 0
 
 
@@ -211,5 +212,5 @@ def _build(args: argparse.Namespace, found: Any, layout: Any, functions: Any) ->
     ]  # fmt: skip
     print(table(("database", str(args.output)), rows))
     if licence:
-        print(licence)
+        print(printable(licence))
     return dict(rows)

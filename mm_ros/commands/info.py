@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mm_ros.commands.arguments import picture_file
-from mm_ros.commands.output import add_json, table, write_json
+from mm_ros.commands.output import add_json, printable, table, write_json
 from mm_ros.commands.progress import Progress
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.bag_paths import is_session
@@ -31,7 +31,14 @@ def run(args: argparse.Namespace) -> int:
     kind = kind_of(args.path)
     if args.plot is not None and kind not in ("database", "motion"):
         raise MmRosError(f"--plot draws the velocities of motion files and databases; {args.path} is a {kind}")
-    result = {"database": _database, "session": _session, "model": _model, "motion": _motion}[kind](args)
+    show = {"database": _database, "session": _session, "model": _model, "motion": _motion}[kind]
+    try:
+        result = show(args)
+    except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
+        if isinstance(error, MmRosError) or kind == "motion":
+            raise
+        # What provenance and metadata hold is for people, and only looked at here.
+        raise MmRosError(f"{args.path}: is broken: what it says of itself cannot be shown ({error})") from error
     write_json(args.json, {"kind": kind, **result})
     return 0
 
@@ -65,7 +72,7 @@ def _motion(args: argparse.Namespace) -> dict[str, Any]:
     progress = Progress()
     found = import_files([args.path], progress=progress)
     progress.end()
-    print(short_report(found))
+    print(printable(short_report(found)))
     print()
     return _summary(args, of_clips(found.clips), [])
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from rosbags.serde import SerdeError
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.graph import KEPT
+from mm_ros.io.bag_limits import TooBigError, check_bag, check_chunks
 from mm_ros.io.bag_paths import STORED, storage_files, write_ahead_log
 from mm_ros.io.bag_recover import recover
 from mm_ros.io.bag_types import todays, typestore, version_of
@@ -30,6 +33,10 @@ COMPRESSIONS = {
     "file": CompressionMode.FILE,
     "storage": CompressionMode.STORAGE,
 }
+# What deserializing damaged bytes ends in.
+BROKEN_MESSAGE = (
+    SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
+)  # fmt: skip
 FLUSH_S = 0.5  # what a killed recorder loses at most, and what it has not yet received
 _FOREVER = QosTime(2147483647, 4294967295)
 
@@ -44,8 +51,8 @@ class BagMessage:
     def decode(self) -> Any:
         try:
             return typestore().deserialize_cdr(self.data, self.type)
-        except SerdeError as error:
-            raise MmRosError(f"a message of {self.topic} is broken: {error}") from error
+        except BROKEN_MESSAGE as error:
+            raise MmRosError(f"a message of {self.topic} is broken: {error or type(error).__name__}") from error
 
 
 class Bag:
@@ -68,10 +75,14 @@ class Bag:
     def _topics(self) -> dict[str, str]:
         """Name → type."""
         try:
+            check_bag(self.path)
             if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
                 raise ReaderError("its recorder has not ended it")  # rosbags would not read all that is there
             with Reader(self.path) as reader:
+                check_chunks(reader, self.path)
                 connections = list(reader.connections)
+        except TooBigError as error:
+            raise MmRosError(f"{self.path}: {str(error).removeprefix(f'{self.path}: ')}") from error
         except Exception as error:
             # rosbags reads what it finds without suspicion; a cut file shows in many kinds of exceptions.
             broken = ", ".join(str(p) for p in self._broken_files())
@@ -93,6 +104,8 @@ class Bag:
         """In order of log time; of a damaged bag in order of the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
+                if not 0 <= int(logged_ns) < 1 << 63:
+                    raise MmRosError(f"{self.path}: a message of {connection.topic} was logged at {logged_ns} ns")
                 try:
                     yield self._message(connection, int(logged_ns), bytes(data))
                 except MmRosError:
@@ -109,10 +122,25 @@ class Bag:
         if self.damage:
             yield from recover(self.path)
             return
-        with Reader(self.path) as reader:
-            wanted = [c for c in reader.connections if topics is None or c.topic in topics]
-            if wanted:
-                yield from reader.messages(wanted)
+        given: set[int] = set()
+        try:
+            with Reader(self.path) as reader:
+                wanted = [c for c in reader.connections if topics is None or c.topic in topics]
+                for connection, logged_ns, data in reader.messages(wanted) if wanted else ():
+                    given.add(_mark(connection, logged_ns, data))
+                    yield connection, logged_ns, data
+            return
+        except (MmRosError, GeneratorExit):
+            raise
+        except Exception as error:
+            self.damage = f"{self.path} is damaged ({error or type(error).__name__}): read as far as it goes"
+        for connection, logged_ns, data in recover(self.path):
+            if connection.topic in self.topics and _mark(connection, logged_ns, data) not in given:
+                yield connection, logged_ns, data
+
+
+def _mark(connection: Connection, logged_ns: int, data: bytes) -> int:
+    return hash((connection.topic, int(logged_ns), zlib.crc32(data)))
 
 
 def _readable(file: Path) -> bool:

@@ -22,6 +22,7 @@ else:
 
 from rosbags.interfaces import Connection, ConnectionExtRosbag2, MessageDefinition, MessageDefinitionFormat
 
+from mm_ros.io.bag_limits import Bounded, check_tables, most_bytes
 from mm_ros.io.bag_paths import storage_files, write_ahead_log
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -34,21 +35,24 @@ def recover(path: Path) -> Iterator[Found]:
     """Messages in the order in which they lie in the file(s): connection, log time in ns, serialized data."""
     for part in storage_files(path):
         name = part.name.removesuffix(".zstd")
-        data = _expand(part.read_bytes()) if part.name.endswith(".zstd") else part.read_bytes()
         log = write_ahead_log(part)
-        rows = _mcap(data) if name.endswith(".mcap") else _sqlite(data, log.read_bytes() if log.exists() else b"")
-        for connection, stamp, message in rows:
+        try:
+            data, logged = part.read_bytes(), log.read_bytes() if log.exists() else b""
+        except OSError:
+            continue
+        data = _expand(data) if part.name.endswith(".zstd") else data
+        for connection, stamp, message in _mcap(data) if name.endswith(".mcap") else _sqlite(data, logged):
             yield connection, stamp, _expand(message) if message[:4] == ZSTD_MAGIC else message
 
 
 def _expand(data: bytes) -> bytes:
-    """As far as it goes."""
-    decompressor = zstd.ZstdDecompressor()
+    """As far as it goes, and as far as recorded motion expands."""
+    decompressor, most = zstd.ZstdDecompressor(), most_bytes(len(data))
     out = bytearray()
     try:
         for at in range(0, len(data), 65536):
-            out += decompressor.decompress(data[at : at + 65536])
-            if decompressor.eof:
+            out += decompressor.decompress(data[at : at + 65536], max_length=most - len(out))
+            if decompressor.eof or len(out) >= most:
                 break
     except zstd.ZstdError:
         pass
@@ -84,7 +88,7 @@ class _Cursor:
         return self.take(self.number("I"))
 
     def text(self) -> str:
-        return self.blob().decode()
+        return self.blob().decode(errors="replace")
 
 
 def _mcap(data: bytes) -> Iterator[Found]:
@@ -141,10 +145,12 @@ class _McapWalk:
 def _expand_lz4(data: bytes) -> bytes:
     from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
 
-    decompressor, out = LZ4FrameDecompressor(), bytearray()
+    decompressor, out, most = LZ4FrameDecompressor(), bytearray(), most_bytes(len(data))
     try:
         for at in range(0, len(data), 4096):
-            out += decompressor.decompress(data[at : at + 4096])
+            out += decompressor.decompress(data[at : at + 4096], max_length=most - len(out))
+            if len(out) >= most:
+                break
     except (RuntimeError, EOFError):
         pass
     return bytes(out)
@@ -163,14 +169,19 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
         database = sqlite3.connect(copy)
         try:
             # Without this, a file shorter than its header says is refused as a whole.
+            limit = Bounded(database)
+            database.text_factory = lambda text: text.decode(errors="replace")
             database.execute("PRAGMA writable_schema=ON")
+            check_tables(database, "the bag")
             definitions = dict(_definitions(database))
+            rows = database.execute("SELECT id, name, type FROM topics")
             topics = {
                 number: _connection(number, topic, kind, *definitions.get(kind, ()))
-                for number, topic, kind in database.execute("SELECT id, name, type FROM topics")
+                for number, topic, kind in rows
+                if isinstance(topic, str) and isinstance(kind, str)
             }
-            yield from _sqlite_rows(database, topics)
-        except sqlite3.DatabaseError:
+            yield from _sqlite_rows(database, topics, limit)
+        except (sqlite3.Error, OverflowError, ValueError, TypeError):  # also cells of another type
             return
         finally:
             database.close()
@@ -180,14 +191,15 @@ def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
     """Type, then its definition and encoding. ROS before Iron wrote none."""
     try:
         rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
-        yield from ((kind, (definition, encoding)) for kind, definition, encoding in rows)
+        yield from ((row[0], (row[1], row[2])) for row in rows if all(isinstance(cell, str) for cell in row))
     except sqlite3.DatabaseError:
         return
 
 
-def _sqlite_rows(database: Any, topics: dict[int, Connection]) -> Iterator[Found]:
+def _sqlite_rows(database: Any, topics: dict[int, Connection], limit: Bounded) -> Iterator[Found]:
     """By row number, front to back: the index by time is what lies at the end of the file."""
     rows = database.execute("SELECT topic_id, timestamp, data FROM messages NOT INDEXED ORDER BY rowid")
     for topic, stamp, message in rows:
-        if topic in topics:
+        limit.row()
+        if topic in topics and isinstance(stamp, int) and isinstance(message, bytes):
             yield topics[topic], int(stamp), bytes(message)

@@ -8,6 +8,7 @@ from typing import Any
 from rosbags.interfaces import Connection, MessageDefinitionFormat
 from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.base import TypesysError
 from rosbags.typesys.store import Typestore
 
 from mm_ros.core.errors import MmRosError
@@ -38,7 +39,10 @@ def version_of(connection: Connection, where: str) -> int:
     if kind not in known:
         types = ", ".join(sorted(t for t in known if t.startswith(PACKAGE)))
         raise MmRosError(f"{where}: message type '{kind}' does not exist. Types: {types}")
-    recorded = {t: fields for t, (_, fields) in get_types_from_msg(definition.data, kind).items()}
+    try:
+        recorded = {t: fields for t, (_, fields) in get_types_from_msg(definition.data, kind).items()}
+    except (TypesysError, LookupError, ValueError, RecursionError) as error:
+        raise MmRosError(f"{where}: the definition of {kind} in it is broken ({str(error)[:200]})") from error
     ours = [t for t in recorded if t.startswith(PACKAGE)]
     for version in range(VERSION, 0, -1):
         then = typestore(version).fielddefs

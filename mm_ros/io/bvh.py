@@ -27,6 +27,8 @@ I64 = NDArray[np.int64]
 
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
+MOST = 1e9  # of a length or an angle in the file: a thousand kilometres in mm; squares of more may overflow
+DEEPEST, MOST_JOINTS = 200, 5000  # of people, with all their fingers and markers
 _LOOKED_AT = 100  # frames that decide what position channels mean
 # The commoner ones first: the first one that a rounded frame time allows is taken.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
@@ -104,6 +106,13 @@ class Bvh:
         return nodes_global(  # type: ignore[no-any-return]
             motion, codes, counts, self.node_parents, self.node_offsets, meanings
         )
+
+    def zero_pose(self) -> F64:
+        """Positions of all nodes with every rotation zero, the root at the origin."""
+        out = self.node_offsets.copy()
+        for i, p in enumerate(self.node_parents):
+            out[i] = out[i] + out[p] if p >= 0 else 0.0
+        return out
 
 
 def rate_of(frame_time: float, text: str = "") -> float:
@@ -231,6 +240,8 @@ class _Reader:
             raise self.fail(f"{key} without a name")
         if key == "JOINT" and (not stack or stack[-1] < 0):
             raise self.fail(f"JOINT '{words[1].strip()}' is outside of any joint")
+        if len(stack) >= DEEPEST or len(self.names) >= MOST_JOINTS:
+            raise self.fail(f"more than {DEEPEST} joints in one chain, or {MOST_JOINTS} in all")
         self.names.append(words[1].strip())
         self.parents.append(stack[-1] if stack else -1)
         self.offsets.append(None)
@@ -247,7 +258,7 @@ class _Reader:
     def offset(self, words: list[str], stack: list[int]) -> None:
         if not stack:
             raise self.fail("OFFSET outside of any joint")
-        numbers = [self.number(w) for w in words[1:]]
+        numbers = [self.length(w) for w in words[1:]]
         if len(numbers) != 3:
             raise self.fail(f"OFFSET: expected 3 numbers, came {len(numbers)}")
         if stack[-1] >= 0:
@@ -262,6 +273,12 @@ class _Reader:
             raise self.fail(f"'{word}' is not a number") from None
         if not math.isfinite(value):
             raise self.fail(f"'{word}' is not a finite number")
+        return value
+
+    def length(self, word: str) -> float:
+        value = self.number(word)
+        if abs(value) > MOST:
+            raise self.fail(f"'{word}' is no length; expected at most {MOST:g}")
         return value
 
     def channel(self, words: list[str], stack: list[int]) -> None:
@@ -302,6 +319,10 @@ class _Reader:
         if frames != stated:
             more = "more" if frames > stated else str(frames)
             raise self.fail(f"'Frames: {stated}', but {more} lines of numbers follow", frames_line)
+        frame, column = np.unravel_index(int(np.argmax(np.abs(values[:frames]))), (frames, max(columns, 1)))
+        if columns and abs(values[frame, column]) > MOST:
+            value = values[frame, column]
+            raise self.fail(f"frame {frame} holds {value:g}, no length or angle; expected at most {MOST:g}", bad)
         return values[:frames], frame_time, time_text
 
     def header_line(self, at: int, line: int, key: bytes, expected: str) -> tuple[str, int, int]:

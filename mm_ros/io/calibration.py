@@ -17,6 +17,7 @@ from mm_ros.core.types import Calibration
 from mm_ros.io.files import read_yaml, write_whole
 
 VERSION = 1
+MOST = 1000.0
 POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
 COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the
 # device in the axes of the joint that carries it. Delete the file to be measured anew.
@@ -85,14 +86,19 @@ def _from_content(path: Path, content: dict[str, Any]) -> Calibration:
 
 def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
     if name in POSES:
-        numbers = isinstance(value, list) and len(value) == 7 and all(isinstance(v, (int, float)) for v in value)
+        numbers = isinstance(value, list) and len(value) == 7 and all(map(_is_measure, value))
         if not numbers or not 0.9 < float(np.linalg.norm(value[3:])) < 1.1:
             raise MmRosError(f"{path}: {name}: expected x, y, z, qw, qx, qy, qz, came {value!r}")
         return np.array(value, np.float64)
     if isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not np.isfinite(value):
+        if not _is_measure(value):
             raise MmRosError(f"{path}: {name}: expected a number, came {value!r}")
         return float(value)
     if type(value) is not type(default):
         raise MmRosError(f"{path}: {name}: expected {type(default).__name__}, came {value!r}")
     return value
+
+
+def _is_measure(value: Any) -> bool:
+    """A number that metres or radians of a person can be."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -MOST <= value <= MOST

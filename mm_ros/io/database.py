@@ -131,11 +131,18 @@ def read_database(path: str | Path, on_damage: Callable[[str], None] | None = No
     So is the motion, or, with `on_damage`, in a thread of its own, which calls it with a sentence for a damaged file.
     """
     path = Path(path)
-    header, body, crc = _header(path)
     try:
-        table = {str(name): _entry(entry, header["bytes"]) for name, entry in header["arrays"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MmRosError(f"{path}: is broken: its table of arrays cannot be read ({error})") from error
+        return _read_database(path, on_damage)
+    except MmRosError as error:
+        raise MmRosError(str(error) if str(path) in str(error) else f"{path}: is broken: {error}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        what = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise MmRosError(f"{path}: is broken: its header cannot be used ({what}). Build it again") from error
+
+
+def _read_database(path: Path, on_damage: Callable[[str], None] | None) -> MotionDatabase:
+    header, body, crc = _header(path)
+    table = {str(name): _entry(entry, header["bytes"]) for name, entry in header["arrays"].items()}
     missing = [n for n in (*_ARRAYS, "skeleton_offsets") if n not in table]
     if missing:
         raise MmRosError(f"{path}: is broken: it lacks {', '.join(missing)}")
@@ -177,6 +184,11 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
             raise MmRosError(
                 f"its feature layout has hash {layout.hash}, the file was written with {header['layout_hash']}"
             )
+        for name in ("joint_names", "clip_names", "tag_names"):
+            if not isinstance(header[name], list) or not all(isinstance(n, str) for n in header[name]):
+                raise MmRosError(f"is broken: its {name} are no names")
+        if not isinstance(header["provenance"], dict):
+            raise MmRosError("is broken: its provenance is no table")
         skeleton = Skeleton(np.array(arrays["skeleton_offsets"]), tuple(header["joint_names"]))
         if header["joint_parents"] != PARENTS.tolist():
             raise MmRosError("has another humanoid than this mm_ros")
@@ -192,8 +204,6 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
         )
     except MmRosError as error:
         raise MmRosError(f"{path}: {error}. Build it again with mm_ros import") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MmRosError(f"{path}: is broken: its header cannot be read ({error})") from error
 
 
 class _Entry(NamedTuple):

@@ -35,6 +35,7 @@ _EXAMPLE_HEAD = """\
 # weight    0 or more; larger obeys this feature more
 """
 
+MOST_TIME_S, MOST_NUMBER, MOST_WIDTH = 60.0, 1e6, 1000
 KEYS = tuple(f.name for f in fields(Feature))
 
 
@@ -93,6 +94,11 @@ def _feature(path: str | Path, row: Any) -> Feature:
     times = row.get("times", [0.0])
     if not isinstance(times, list) or not times or not all(isinstance(t, int | float) for t in times):
         raise MmRosError(f"{path}: feature '{row['name']}': times: expected a list of seconds, came {times!r}")
+    if not all(-MOST_TIME_S <= t <= MOST_TIME_S for t in times):
+        raise MmRosError(
+            f"{path}: feature '{row['name']}': times: expected {-MOST_TIME_S:g} to {MOST_TIME_S:g} s, came "
+            f"{str(times)[:100]}"
+        )
     row["times"] = tuple(float(t) for t in times)
     timed = row["kind"] in KINDS and KINDS[row["kind"]].timed
     if not timed and len(times) != 1:
@@ -111,6 +117,10 @@ def _check_types(path: str | Path, row: dict[str, Any]) -> None:
         if key in row and (not isinstance(row[key], kind) or isinstance(row[key], bool)):
             what = "a name" if kind is str else "a number"
             raise MmRosError(f"{path}: feature '{row['name']}': {key}: expected {what}, came {row[key]!r}")
+    if not -MOST_NUMBER <= row.get("weight", 0) <= MOST_NUMBER or not 0 <= row.get("width", 0) <= MOST_WIDTH:
+        raise MmRosError(
+            f"{path}: feature '{row['name']}': expected a weight up to {MOST_NUMBER:g} and a width up to {MOST_WIDTH}"
+        )
 
 
 def format_layout(layout: FeatureLayout) -> str:

@@ -11,19 +11,50 @@ from typing import Any
 
 from mm_ros.core.errors import MmRosError
 
+MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
+
 
 def read_yaml(path: str | Path) -> Any:
     """None where the file is empty."""
     import yaml
 
     try:
-        return yaml.safe_load(Path(path).read_text("utf-8-sig"))
+        with Path(path).open("rb") as handle:
+            data = handle.read(MOST_YAML_BYTES + 1)
+        if len(data) > MOST_YAML_BYTES:
+            raise MmRosError(f"is longer than {MOST_YAML_BYTES >> 20} MB; expected a file that people write")
+        value = yaml.safe_load(data.decode("utf-8-sig"))
+        _refuse_bombs(value)
     except OSError as error:
         raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise MmRosError(f"{path}: is not YAML (it is no text)") from error
-    except yaml.YAMLError as error:
-        raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())})") from error
+        raise MmRosError(f"{path}: is not YAML (it is no text: byte {error.start} is not UTF-8)") from error
+    except RecursionError as error:
+        raise MmRosError(f"{path}: is not YAML that can be used (it is nested too deeply)") from error
+    except MmRosError as error:
+        raise MmRosError(f"{path}: {error}") from error
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
+        # PyYAML's own constructors stumble over dates, numbers and keys that cannot be
+        raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())[:300]})") from error
+    return value
+
+
+def _refuse_bombs(value: Any) -> None:
+    """A few aliases of aliases are billions of elements as soon as they are looked at or printed."""
+    sizes: dict[int, int] = {}
+
+    def size(part: Any, depth: int) -> int:
+        if not isinstance(part, dict | list | tuple | set):
+            return 1
+        if depth > MOST_YAML_DEPTH:
+            raise MmRosError("is nested too deeply, or holds itself")
+        if id(part) not in sizes:
+            inner = [*part.keys(), *part.values()] if isinstance(part, dict) else part
+            sizes[id(part)] = 1 + sum(size(p, depth + 1) for p in inner)
+        return sizes[id(part)]
+
+    if size(value, 0) > MOST_YAML_ELEMENTS:
+        raise MmRosError(f"grows to more than {MOST_YAML_ELEMENTS} elements by its aliases")
 
 
 @contextmanager

@@ -41,6 +41,15 @@ class LearnedModel:
         self._session = session(self.path)
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self._check()
+        try:
+            self._prepare()
+        except MmRosError:
+            raise
+        except Exception as error:  # onnxruntime's own exception classes are not public
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise MmRosError(f"{self.path} is broken: it cannot be run ({reason})") from error
+
+    def _prepare(self) -> None:
         self.digest = self._read_digest()
         self.weights, query, state = self._read_sizes()
         self._check_shapes(query, state)
@@ -103,7 +112,7 @@ class LearnedModel:
             raise MmRosError(f"{self.path} is not a learned engine of mm_ros: its metadata lacks {', '.join(missing)}")
         version = self.metadata["version"]
         if version != str(VERSION):
-            newer = version.isdigit() and int(version) > VERSION
+            newer = version.isdecimal() and int(version) > VERSION
             what = "Update mm_ros" if newer else "Train it again with mm_ros train learned"
             raise MmRosError(f"{self.path} has version {version}; this mm_ros reads {VERSION}. {what}")
         if self.metadata["pose_width"] != str(pc.WIDTH):

@@ -31,9 +31,12 @@ def session(path: Path) -> ort.InferenceSession:
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
-        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        out = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        # Read once here: text that is not UTF-8 shows only now.
+        _ = out.get_modelmeta().custom_metadata_map, out.get_inputs(), out.get_outputs()
+        return out
     except Exception as error:  # onnxruntime's own exception classes are not public
-        reason = str(error).splitlines()[0][:200]
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
 
 
@@ -50,6 +53,15 @@ class OnnxModel:
         self._session = session(self.path)
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self._check(kind, layout)
+        try:
+            self._prepare()
+        except MmRosError:
+            raise
+        except Exception as error:  # onnxruntime's own exception classes are not public
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise MmRosError(f"{self.path} is broken: its network cannot be run ({reason})") from error
+
+    def _prepare(self) -> None:
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         self._outputs = [o.name for o in outputs]
         self.remembers = "remembered" in [i.name for i in inputs]
@@ -109,7 +121,7 @@ class OnnxModel:
         if missing:
             names = ", ".join(missing)
             raise MmRosError(f"{self.path} is not a network of mm_ros: its metadata lacks {names}")
-        if not self.metadata["version"].isdigit() or int(self.metadata["version"]) > VERSION:
+        if not self.metadata["version"].isdecimal() or int(self.metadata["version"]) > VERSION:
             raise MmRosError(
                 f"{self.path} has version {self.metadata['version']}; this mm_ros reads up to {VERSION}. "
                 "Update mm_ros."

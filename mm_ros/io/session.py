@@ -8,6 +8,7 @@ lie under `recorded/` and are never played back.
 from __future__ import annotations
 
 import heapq
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,11 +20,12 @@ from mm_ros.core.plausible import Implausible
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.io import bag_messages as convert
-from mm_ros.io.bag import Bag, BagWriter, refuse_existing
+from mm_ros.io.bag import BROKEN_MESSAGE, Bag, BagWriter, refuse_existing
 from mm_ros.io.bag_versions import VERSION
 from mm_ros.io.files import folder_whole
 
 RECORDED = "recorded"
+NAMESPACE = r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*"
 TRACKERS = "mm_ros/msg/TrackerArray"
 CALIBRATION = "mm_ros/msg/Calibration"
 POSE = "mm_ros/msg/AvatarPose"
@@ -64,6 +66,9 @@ def choose_avatar(bag: Bag, avatar: str = "") -> str:
     if not there:
         kinds = ", ".join(f"{topic} ({kind})" for topic, kind in sorted(bag.topics.items())) or "nothing"
         raise MmRosError(f"{bag.path} holds no trackers ({TRACKERS} on …/trackers). It holds: {kinds}")
+    for name in there:
+        if name and not re.fullmatch(NAMESPACE, name):
+            raise MmRosError(f"{bag.path} holds an avatar '{name}', which cannot be a namespace of ROS")
     if avatar and avatar not in there:
         raise MmRosError(f"{bag.path} holds no avatar '{avatar}'. Avatars: {', '.join(there)}")
     return avatar or there[0]
@@ -85,9 +90,11 @@ def read_session(path: Path, avatar: str = "") -> Session:
             _take(out, names[message.topic], message.decode())
         except Implausible as error:
             refused.append(str(error))
-        except MmRosError:
-            if not bag.damage:
+        except BROKEN_MESSAGE as error:
+            if not bag.damage and isinstance(error, MmRosError):
                 raise
+            if not bag.damage:
+                raise MmRosError(f"{path}: a message of {message.topic} is broken: {error}") from error
             break  # the one in which the file stops
     if refused:
         left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
@@ -100,7 +107,10 @@ def read_session(path: Path, avatar: str = "") -> Session:
 
 def _take(out: Session, name: str, message: Any) -> None:
     if name == "trackers":
-        out.frames.append(convert.trackers_from_bag(message))
+        frame = convert.trackers_from_bag(message)
+        if frame.stamp_ns < 0:
+            raise MmRosError(f"a sample of the trackers has the stamp {frame.stamp_ns * 1e-9:g} s; expected 0 or more")
+        out.frames.append(frame)
     elif name == "truth":
         out.truth.append(convert.avatar_pose_from_bag(message))
     elif name == "calibration":

@@ -74,7 +74,7 @@ class Actor:
 def actor_key(bvh: Bvh, subject: str) -> str:
     """Equal for files with the same skeleton of the same subject. A root's own offset may hold its first position."""
     digest = hashlib.blake2b(digest_size=6)
-    digest.update(repr((bvh.names, bvh.parents.tolist(), subject)).encode())
+    digest.update(repr((bvh.names, bvh.parents.tolist(), subject)).encode(errors="surrogatepass"))
     digest.update(np.round(bvh.node_offsets[bvh.node_parents >= 0], 3).tobytes())
     return digest.hexdigest()
 

@@ -66,4 +66,5 @@ def _panel(p: Array, across: int, x0: float, name: str) -> Sequence[str]:
 
 
 def _escaped(text: str) -> str:
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # a file's name may hold anything
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from mm_ros.io.importing.load import FileNotes, Import
 from mm_ros.io.importing.mapping import node_name
 from mm_ros.io.importing.picture import skeleton_picture
 
+_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # in names of files and joints
 _MOST = 40  # files that the screen lists; the Markdown lists all
 
 
@@ -66,7 +68,7 @@ def markdown(found: Import, picture_name: str = "") -> str:
     if found.refused:
         lines += ["", "## Refused", ""] + [f"- {sentence}" for _, sentence in found.refused]
     lines += ["", *_yaml_help(found)]
-    return "\n".join(lines) + "\n"
+    return _UNSAFE.sub("\ufffd", "\n".join(lines)) + "\n"
 
 
 def _actor(actor: Actor, files: Sequence[FileNotes]) -> list[str]:
@@ -100,7 +102,7 @@ def write_report(found: Import, path: Path) -> None:
     picture = path.with_suffix(".svg")
     longest = max(found.clips, key=len)
     write_whole(picture, skeleton_picture(longest.skeleton, longest, f"skeleton of {longest.subject}").encode())
-    write_whole(path, markdown(found, os.path.basename(picture)).encode())
+    write_whole(path, markdown(found, os.path.basename(picture)).encode(errors="backslashreplace"))
 
 
 def map_draft(bvh: Bvh, guessed: dict[str, int]) -> str:

@@ -1,0 +1,1 @@
+"""Damaged files against everything that opens files: `make fuzz SECONDS=60`."""

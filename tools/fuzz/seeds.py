@@ -1,0 +1,174 @@
+"""Small valid files of each format, made by this project, and how each of them is opened."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm_ros.cli import main
+from mm_ros.core.errors import MmRosError
+from mm_ros.core.procedural import make_clips
+from mm_ros.io.build import BuildOptions, build_database
+from mm_ros.io.bvh import format_bvh
+from mm_ros.io.bvh_export import to_bvh
+from mm_ros.io.calibration import read_calibration, write_calibration
+from mm_ros.io.database import write_database
+from mm_ros.io.features import format_layout, read_layout
+from mm_ros.io.importing import read_options
+from mm_ros.io.onnx_model import MODELS, OnnxModel
+from mm_ros.io.session import write_session
+from mm_ros.io.session_making import session_of_clips
+from mm_ros.io.urdf import guess_map, read_urdf
+
+
+@dataclass(frozen=True)
+class Format:
+    """`seeds`: contents of valid files; `open_file` ends well or in MmRosError, or it is a finding."""
+
+    name: str
+    file: str  # its name on the disk
+    seeds: tuple[bytes, ...]
+    open_file: Callable[[Path], object]
+    text: bool = False
+
+
+def info(path: Path) -> None:
+    """What `mm_ros info FILE` does; its sentence is an error of ours."""
+    if main(["info", str(path)]) not in (0, 2):
+        raise AssertionError("an exit code of its own")
+
+
+def from_csv(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        main(["session", "from-csv", str(path), "-o", f"{folder}/session"])
+
+
+def import_with(option: str, motion: Path) -> Callable[[Path], object]:
+    return lambda path: main(["import", str(motion), option, str(path), "--quiet"])
+
+
+def robot(path: Path) -> None:
+    guess_map(read_urdf(path))
+
+
+def network(path: Path) -> None:
+    info(path)
+    OnnxModel(path)
+
+
+def session_folder(path: Path) -> None:
+    """A bag with its metadata: the file is metadata.yaml, the storage lies beside it."""
+    main(["info", str(path.parent)])
+
+
+URDF = """<?xml version="1.0"?>
+<robot name="small">
+  <link name="base"/><link name="leg"/><link name="foot"/><link name="lamp"/>
+  <joint name="left_hip_pitch" type="revolute"><origin xyz="0 0.1 0" rpy="0 0.1 0"/><parent link="base"/>
+    <child link="leg"/><axis xyz="0 1 0"/><limit lower="-1.5" upper="1.5" effort="10" velocity="5"/></joint>
+  <joint name="left_ankle_pitch" type="continuous"><origin xyz="0 0 -0.4"/><parent link="leg"/>
+    <child link="foot"/><axis xyz="0 1 0"/></joint>
+  <joint name="lamp" type="fixed"><parent link="base"/><child link="lamp"/><axis xyz="0 0 0"/></joint>
+</robot>
+"""
+OPTIONS = """up: Y+
+unit_to_m: 0.01
+rate: 60
+reference: zero pose
+subject: 7
+tags: [calm, [limp, 0.1, 0.2]]
+files:
+  "walk_*.bvh": {skip_start: 1, floor_m: 0.0, swap_left_right: false, leave_out: false}
+"""
+CSV = "t,role,x,y,z,qx,qy,qz,qw\n" + "".join(
+    f"{i / 90:.4f},{role},{i * 1e-3:.4f},{y},{z},0,0,0,1\n"
+    for i in range(20)
+    for role, y, z in (("head", 0, 1.7), ("left_hand", 0.3, 1.0), ("right_hand", -0.3, 1.0))
+)
+
+
+def formats(folder: Path) -> list[Format]:
+    """`folder` is for what has to lie on the disk."""
+    whole = next(c for c in make_clips(0) if c.name == "walk 1.3")
+    clip = whole.cut(0, 40)
+    bvh = format_bvh(to_bvh(clip)).encode()
+    motion = folder / "walk_01.bvh"
+    motion.write_bytes(bvh)
+    database = folder / "small.mmdb"
+    write_database(build_database([whole.cut(0, 150)], options=BuildOptions(stooped=0.0)), database)
+    joints = "".join(f"{name}: {name}\n" for name in clip.skeleton.names[1:])
+    bags = _bags(folder, clip)
+    return [
+        Format("bvh", "walk_01.bvh", (bvh,), info, True),
+        Format("csv", "poses.csv", (CSV.encode(),), from_csv, True),
+        Format("features", "features.yaml", (_features(),), read_layout, True),
+        Format("options", "options.yaml", (OPTIONS.encode(),), read_options, True),
+        Format("map", "map.yaml", (joints.encode(),), import_with("--map", motion), True),
+        Format("calibration", "user.yaml", (_calibration(folder),), lambda p: read_calibration("", p), True),
+        Format("urdf", "robot.urdf", (URDF.encode(),), robot, True),
+        Format("mmdb", "small.mmdb", (database.read_bytes(),), info),
+        Format("onnx", "facing.onnx", ((MODELS / "facing_paper_r1.onnx").read_bytes(),), network),
+        Format("mcap", "s.mcap", tuple(v for k, v in bags.items() if k.startswith("mcap")), info),
+        Format("sqlite3", "s.db3", (bags["sqlite3 none"],), info),
+        Format("metadata", "metadata.yaml", (bags["metadata"],), session_folder, True),
+        Format("zip", "walks.zip", (_zip(bvh),), info),
+        Format("tar", "walks.tar.gz", (_tar(bvh, "gz"), _tar(bvh, "xz")), info),
+    ]
+
+
+def _features() -> bytes:
+    from mm_ros.core.features import default_layout
+
+    return format_layout(default_layout()).encode()
+
+
+def _calibration(folder: Path) -> bytes:
+    from mm_ros.core.types import Calibration
+
+    return write_calibration(Calibration(), folder / "user.yaml").read_bytes()
+
+
+def _bags(folder: Path, clip: object) -> dict[str, bytes]:
+    session = session_of_clips([clip])  # type: ignore[list-item]
+    session.frames = session.frames[:20]
+    session.truth = session.truth[:3]
+    out: dict[str, bytes] = {}
+    for storage, compression in (("mcap", "none"), ("mcap", "storage"), ("sqlite3", "none")):
+        path = folder / f"{storage}_{compression}"
+        write_session(path, session, storage, compression)
+        file = next(p for p in path.iterdir() if p.name != "metadata.yaml")
+        out[f"{storage} {compression}"] = file.read_bytes()
+        if storage == "mcap" and compression == "none":
+            out["metadata"] = (path / "metadata.yaml").read_bytes()
+            out["storage of metadata"] = file.read_bytes()
+    return out
+
+
+def _zip(bvh: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("walks/walk_01.bvh", bvh)
+        archive.writestr("readme.txt", "a walk")
+    return out.getvalue()
+
+
+def _tar(bvh: bytes, how: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=f"w:{how}") as archive:
+        entry = tarfile.TarInfo("walks/walk_01.bvh")
+        entry.size = len(bvh)
+        archive.addfile(entry, io.BytesIO(bvh))
+    return out.getvalue()
+
+
+def opened(kind: Format, path: Path) -> None:
+    """Without a finding: well, or with a sentence."""
+    try:
+        kind.open_file(path)
+    except MmRosError:
+        pass
