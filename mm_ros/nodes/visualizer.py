@@ -146,7 +146,7 @@ class Visualizer(AvatarNode):
             out += markers.desired("trajectory", seen.trajectory)
         if seen.winner is not None and seen.winner.positions:
             out += markers.found("matched_trajectory", *seen.winner.path(seen.pose.root))
-        if len(seen.path):
+        if len(seen.path) > 1:
             out += markers.path("path", seen.path)
         return seen.pose.stamp_ns, out
 

@@ -37,6 +37,7 @@ TEXT: Color = (1.0, 1.0, 1.0, 1.0)
 
 LIFETIME_S = 0.5
 ABOVE_FLOOR_M = 0.012
+SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
 VELOCITY_S = 0.2  # an arrow is the way of so many seconds
 TEXT_M = 0.09
@@ -79,6 +80,8 @@ def _lines(name: str, index: int, color: Color, pairs: Any, width: float) -> Mar
 
 
 def _arrow(name: str, index: int, color: Color, start: Any, end: Any) -> Marker:
+    if np.linalg.norm(np.subtract(end, start)) < SHORTEST_M:  # RViz would scale it to nothing
+        return _gone(name, index)
     out = _marker(name, index, Marker.ARROW, color, (0.018, 0.045, 0.06))
     out.points = _points([start, end])
     return out
