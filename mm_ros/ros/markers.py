@@ -16,7 +16,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
 from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
-from mm_ros.core.types import LOST, ROLES, AvatarPose, BodyOrientation, Match, TrackerFrame, Trajectory
+from mm_ros.core.types import LOST, ROLES, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.msg import Match
 from mm_ros.ros.conversions import WORLD, pose_to_ros, stamp_to_ros
 
 Color = tuple[float, float, float, float]
