@@ -19,6 +19,7 @@ from processes import wait_until
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSCompatibility, qos_check_compatible
 
+from mm_ros.nodes.visualizer import SOURCES
 from mm_ros.ros import describe, launching, rviz
 from mm_ros.ros.qos import listener_qos, message_class, publisher_qos, subscription_qos
 from mm_ros.share import share_folder
@@ -140,6 +141,12 @@ def rviz_displays(*names: str, **how: Any) -> list[dict]:
 def topics_of(displays: list[dict]) -> list[dict]:
     found = [d.get("Topic", d.get("Description Topic")) for d in displays]
     return [t for t in found if isinstance(t, dict)]
+
+
+def test_the_visualizer_declares_what_it_reads_and_rviz_shows_all_that_it_draws():
+    node = graph.node("visualizer")
+    assert set(node.inputs) == {source for sources in SOURCES.values() for source in sources} | {"path"}
+    assert set(node.outputs) == set(SOURCES) == {m.topic for m in rviz.MARKERS}
 
 
 def test_the_rviz_file_is_the_one_that_a_launch_writes(share):

@@ -12,9 +12,13 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
+from geometry_msgs.msg import PoseStamped
 from graph_harness import START_S, Client
+from nav_msgs.msg import Path
 
 from mm_ros import graph
+from mm_ros.ros.conversions import header, stamp_from_ros
+from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.ros.rviz import MARKERS
 
 AVATAR, WORLD = "seen", "odom"
@@ -85,12 +89,11 @@ def test_every_marker_is_in_the_world_frame(client):
 
 
 def test_the_links_of_a_robot_are_on_tf_as_its_joints_say(client):
-    shin = transforms(client)[f"{AVATAR}/robot/left_shin"]
+    states = {stamp_from_ros(m.header.stamp): m for m in client.received["joint_states"]}
+    shins = [t for m in client.received["/tf"] for t in m.transforms if t.child_frame_id.endswith("/left_shin")]
+    shin = next(t for t in reversed(shins) if stamp_from_ros(t.header.stamp) in states)
+    state = states[stamp_from_ros(shin.header.stamp)]
     assert shin.header.frame_id == f"{AVATAR}/robot/left_thigh"
-    stamp = (shin.header.stamp.sec, shin.header.stamp.nanosec)
-    state = next(
-        m for m in client.received["joint_states"] if (m.header.stamp.sec, m.header.stamp.nanosec) == stamp
-    )
     angle = state.position[list(state.name).index("left_knee")]
     q = shin.transform.rotation
     assert [shin.transform.translation.z, q.x, q.z] == pytest.approx([-0.4, 0.0, 0.0])
@@ -103,7 +106,12 @@ def namespaces(arrays: list) -> set[str]:
 
 def test_markers_are_in_the_namespaces_that_rviz_lists(client):
     expected = {d.topic: set(d.namespaces) for d in MARKERS}
-    assert namespaces(client.received["markers"]) == expected["markers"] - {"path"}  # a topic of `control:=path`
+    path = Path(header=header(client.now_ns(), WORLD), poses=[PoseStamped(), PoseStamped()])
+    paths = client.publisher("path")  # as a user of control:=path does
+    assert client.spin_until(lambda: paths.get_subscription_count() > 0, 20.0)
+    paths.publish(path)
+    assert client.spin_until(lambda: "path" in namespaces(client.received["markers"]), 20.0)
+    assert namespaces(client.received["markers"]) == expected["markers"]
 
 
 def test_no_array_has_a_marker_twice(client):
@@ -121,8 +129,6 @@ def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription
     try:
         arrays: dict[str, list] = {topic: [] for topic in OPTIONAL}
         kind = graph.TOPICS["markers"].type
-        from mm_ros.ros.qos import message_class, subscription_qos
-
         for topic in OPTIONAL:
             extra.node.create_subscription(
                 message_class(kind), topic, arrays[topic].append, subscription_qos(graph.TOPICS[topic].qos)
@@ -131,6 +137,9 @@ def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription
             wanted = set(display.namespaces)
             assert extra.spin_until(lambda d=display, w=wanted: w <= namespaces(arrays[d.topic]), 20.0), display.title
         assert readers() == ours + 1
+        read = extra.node.get_subscriber_names_and_types_by_node("visualizer", f"/{AVATAR}")
+        declared = {f"/{AVATAR}/{name}" for name in graph.node("visualizer").inputs}
+        assert declared <= {name for name, _ in read}
     finally:
         extra.close()
     assert client.spin_until(lambda: readers() == ours, 20.0)

@@ -49,6 +49,14 @@ def test_what_a_foot_no_longer_does_is_removed():
     assert removed == {0, 1, 2, 3}
 
 
+def test_an_avatar_that_stands_has_no_arrow_of_no_length():
+    pose = standing()
+    assert [m.action for m in markers.velocity("velocity", pose)] == [Marker.DELETE, Marker.ADD]
+    pose.velocities[0, 0] = 1.0
+    arrow, text = markers.velocity("velocity", pose)
+    assert arrow.points[1].x - arrow.points[0].x == pytest.approx(markers.VELOCITY_S) and text.text == "1.00 m/s"
+
+
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 9.0])
 def test_the_fan_of_the_facing_is_one_sigma_to_each_side(sigma):
     arrow, fan = markers.facing("facing", BodyOrientation(0, 0, 0.4, 0.0, sigma, "network"), np.array([1.0, 2.0]))

@@ -19,9 +19,10 @@ from mm_ros import graph
 from mm_ros.core.body_shape import room_joints
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.types import AvatarPose, BodyOrientation, Match, TrackerFrame, Trajectory
+from mm_ros.core.types import AvatarPose, BodyOrientation, TrackerFrame, Trajectory
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
+from mm_ros.msg import Match
 from mm_ros.ros import conversions as convert
 from mm_ros.ros import markers
 from mm_ros.ros.foreign import path_from_ros
@@ -119,12 +120,11 @@ class Visualizer(AvatarNode):
     def _keep(self, **new: Any) -> None:
         self._seen = replace(self._seen, **new)
 
-    def _keep_match(self, msg: Any) -> None:
-        match = convert.match_from_ros(msg)
-        self._keep(match=match)
-        if match.searched:
+    def _keep_match(self, msg: Match) -> None:
+        self._keep(match=msg)
+        if msg.searched:
             query, winner = (feature_vectors(msg.feature_names, v) for v in (msg.query_physical, msg.winner_physical))
-            self._keep(searched=match, query=query, winner=winner)
+            self._keep(searched=msg, query=query, winner=winner)
 
     def _keep_path(self, msg: PathMsg) -> None:
         self._keep(path=path_from_ros(msg, self.world_frame))
@@ -146,7 +146,7 @@ class Visualizer(AvatarNode):
             out += markers.desired("trajectory", seen.trajectory)
         if seen.winner is not None and seen.winner.positions:
             out += markers.found("matched_trajectory", *seen.winner.path(seen.pose.root))
-        if len(seen.path):
+        if len(seen.path) > 1:
             out += markers.path("path", seen.path)
         return seen.pose.stamp_ns, out
 

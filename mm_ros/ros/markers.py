@@ -16,7 +16,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 from mm_ros.core import rotations as rot
 from mm_ros.core.body_shape import room_joints
 from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
-from mm_ros.core.types import LOST, ROLES, AvatarPose, BodyOrientation, Match, TrackerFrame, Trajectory
+from mm_ros.core.types import LOST, ROLES, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.msg import Match
 from mm_ros.ros.conversions import WORLD, pose_to_ros, stamp_to_ros
 
 Color = tuple[float, float, float, float]
@@ -37,6 +38,7 @@ TEXT: Color = (1.0, 1.0, 1.0, 1.0)
 
 LIFETIME_S = 0.5
 ABOVE_FLOOR_M = 0.012
+SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
 VELOCITY_S = 0.2  # an arrow is the way of so many seconds
 TEXT_M = 0.09
@@ -79,6 +81,8 @@ def _lines(name: str, index: int, color: Color, pairs: Any, width: float) -> Mar
 
 
 def _arrow(name: str, index: int, color: Color, start: Any, end: Any) -> Marker:
+    if np.linalg.norm(np.subtract(end, start)) < SHORTEST_M:  # RViz would scale it to nothing
+        return _gone(name, index)
     out = _marker(name, index, Marker.ARROW, color, (0.018, 0.045, 0.06))
     out.points = _points([start, end])
     return out

@@ -43,7 +43,7 @@ MARKERS: tuple[MarkerDisplay, ...] = (
 def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
     """`robot`: `robot_description` is a URDF of the user's, whose links are frames below `<avatar>/robot/`."""
     each = [_avatar(name, robot) for name in avatars]
-    displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each))]
+    displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each)), _frames()]
     paths = [""] if len(each) == 1 else [f"/{name}1" for name in avatars]
     expanded = [p for p in paths if p] + [f"{p}/Markers1{end}" for p in paths for end in ("", "/Namespaces1")]
     return _HEAD + yaml.safe_dump(_window(displays, expanded, avatars, world_frame), sort_keys=False)
@@ -99,7 +99,7 @@ def _avatar(name: str, robot: bool) -> list[dict[str, Any]]:
         "Mass Properties": {"Inertia": False, "Mass": False}, "Name": "Body",
         "TF Prefix": f"{name}/robot" if robot else "", "Update Interval": 0, "Value": True, "Visual Enabled": True,
     }  # fmt: skip
-    return [body, *(_markers(name, m) for m in MARKERS), _frames()]
+    return [body, *(_markers(name, m) for m in MARKERS)]
 
 
 def _markers(name: str, m: MarkerDisplay) -> dict[str, Any]:
