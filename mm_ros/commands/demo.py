@@ -47,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
     if args.session and not args.session.exists():
         raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # apart from whatever else runs here

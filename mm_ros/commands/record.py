@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -42,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
     import rclpy
     from rclpy.parameter import Parameter
     from rclpy.signals import SignalHandlerOptions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -77,7 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", args.discovery)
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach(args.discovery)
     from mm_ros import graph
     from mm_ros.ros.node import run_all
 

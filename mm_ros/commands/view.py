@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from mm_ros.commands.arguments import port
 
@@ -20,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
     from mm_ros.nodes.viewer import Viewer
     from mm_ros.ros.node import run_all
 

@@ -26,6 +26,7 @@ from mm_ros.nodes.graph_floor import HOPS
 from mm_ros.own_python import module_command
 from mm_ros.ros.conversions import stamp_from_ros
 from mm_ros.ros.qos import subscription_qos
+from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
@@ -217,7 +218,7 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 def measuring() -> Iterator[None]:
     """ROS for a benchmark. SIGTERM ends it as Ctrl-C does, wherever it is: rclpy's own handlers would close the context
     between two rounds, and the next one would trip over that."""
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    settle_reach("LOCALHOST")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ from mm_ros import graph
 from mm_ros.nodes.graph_bench import Say, family, measuring, running
 from mm_ros.own_python import module_command
 from mm_ros.ros.qos import message_class, publisher_qos
+from mm_ros.ros.reach import settle_reach
 
 SESSION_S = 120  # played again and again; each time is a new epoch
 PARTS = 12  # figures are taken so many times
@@ -27,7 +27,7 @@ START_S = 120.0
 
 
 def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    settle_reach("LOCALHOST")
     mm_ros = module_command("mm_ros")
     with tempfile.TemporaryDirectory(prefix="mm_ros_hour") as name:
         folder = Path(name)

@@ -28,6 +28,7 @@ from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings, checked_frame
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+from mm_ros.ros.reach import settle_reach
 
 S = TypeVar("S", bound=Settings)
 
@@ -194,6 +195,7 @@ def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
 
 
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
+    settle_reach()
     try:
         rclpy.init(args=args)
     except RuntimeError as error:  # RCLError: a file of parameters that cannot be read, an argument that is none
@@ -217,7 +219,10 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
-    except RuntimeError:
+    except RuntimeError as error:
+        if "error creating node" in str(error):  # RCLError: SROS2 where DDS was built without it
+            print(f"mm_ros: {' '.join(str(error).split(', at /')[0].split())}", file=sys.stderr)
+            return 2
         if not ending.asked():
             raise
     finally:
