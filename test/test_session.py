@@ -207,3 +207,21 @@ def test_default_skeleton_survives(tmp_path):
         Session([track.frame(0)], from_skeleton(clip.skeleton), [truth.pose(0, 0, 0)], clip.skeleton),
     )
     assert read_session(tmp_path / "s").truth_skeleton.hash == clip.skeleton.hash
+
+
+def test_absurd_messages_of_a_session_are_left_out_and_told(tmp_path, session):
+    with SessionWriter(tmp_path / "s", truth=False) as writer:
+        for i, frame in enumerate(session.frames):
+            absurd = replace(frame, positions=np.full_like(frame.positions, 1e30 if i % 4 == 0 else 1.0))
+            writer.write_frame(absurd)
+    read = read_session(tmp_path / "s")
+    left_out = len(session.frames[::4])
+    assert len(read.frames) == len(session.frames) - left_out
+    assert read.damage.startswith(f"{left_out} messages are left out, the first for this: position of head: expected")
+
+
+def test_a_session_of_absurd_messages_alone_is_a_sentence(tmp_path, session):
+    with SessionWriter(tmp_path / "s", truth=False) as writer:
+        writer.write_frame(replace(session.frames[0], positions=np.full_like(session.frames[0].positions, 1e30)))
+    with pytest.raises(MmRosError, match=r"holds a topic for trackers: position of head: expected"):
+        read_session(tmp_path / "s")

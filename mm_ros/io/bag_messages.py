@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_ros.core import plausible
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import COUNT, Landmarks, flat
 from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
@@ -32,7 +33,7 @@ def _time(ns: int) -> Any:
 
 
 def time_ns(stamp: Any) -> int:
-    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+    return plausible.stamp_ns(int(stamp.sec), int(stamp.nanosec))
 
 
 def _header(stamp_ns: int) -> Any:
@@ -87,7 +88,7 @@ def trackers_from_bag(msg: Any) -> TrackerFrame:
         v, w = t.twist.linear, t.twist.angular
         out.velocities[r], out.angular_velocities[r] = (v.x, v.y, v.z), (w.x, w.y, w.z)
         out.state[r], out.sampled_ns[r] = t.state, time_ns(t.sampled)
-    return out
+    return plausible.trackers(out)
 
 
 def landmarks_to_bag(seen: Landmarks, frame: str = "camera") -> Any:
@@ -96,7 +97,7 @@ def landmarks_to_bag(seen: Landmarks, frame: str = "camera") -> Any:
 
 
 def landmarks_from_bag(msg: Any) -> Landmarks:
-    return Landmarks(
+    out = Landmarks(
         time_ns(msg.header.stamp),
         np.array(msg.positions, np.float64).reshape(COUNT, 3),
         np.array(msg.visibility, np.float32),
@@ -105,6 +106,7 @@ def landmarks_from_bag(msg: Any) -> Landmarks:
         int(msg.epoch),
         str(msg.source),
     )
+    return plausible.landmarks(out)
 
 
 def avatar_pose_to_bag(pose: AvatarPose, engine: str = "truth") -> Any:
@@ -132,7 +134,7 @@ def avatar_pose_from_bag(msg: Any) -> AvatarPose:
     moving = np.asarray(msg.root_velocity, np.float32)
     zero = np.zeros((1, 3), np.float32)
     q = np.roll(_rows(msg.rotations, 4), 1, axis=-1)
-    return AvatarPose(
+    out = AvatarPose(
         time_ns(msg.header.stamp),
         int(msg.epoch),
         int(msg.skeleton),
@@ -147,6 +149,7 @@ def avatar_pose_from_bag(msg: Any) -> AvatarPose:
         int(msg.segment),
         bool(msg.stale),
     )
+    return plausible.avatar_pose(out)
 
 
 def _rows(values: Any, width: int) -> NDArray[np.float32]:
@@ -177,7 +180,7 @@ def skeleton_to_bag(skeleton: Skeleton, stamp_ns: int, name: str = "truth") -> A
 def skeleton_from_bag(msg: Any) -> Skeleton:
     if tuple(msg.joints) != NAMES or list(msg.parents) != PARENTS.tolist():
         raise MmRosError(f"skeleton '{msg.name}' is not the canonical humanoid. Joints: {', '.join(NAMES)}")
-    return Skeleton(np.array(msg.offsets, np.float32).reshape(J, 3))
+    return plausible.skeleton(Skeleton(np.array(msg.offsets, np.float32).reshape(J, 3)))
 
 
 def calibration_to_bag(c: Calibration, stamp_ns: int, epoch: int = 0, scale: float = 0.0) -> Any:
@@ -203,7 +206,7 @@ def calibration_from_bag(msg: Any) -> Calibration:
         for role, pose in zip(msg.roles, msg.offsets, strict=True)
         if role in ROLES[:3]
     }
-    return Calibration(
+    out = Calibration(
         user=msg.user,
         calibrated=bool(msg.calibrated),
         posture=msg.posture,
@@ -213,3 +216,4 @@ def calibration_from_bag(msg: Any) -> Calibration:
         forward_yaw=float(msg.forward_yaw),
         **offsets,
     )
+    return plausible.calibration(out)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from mm_ros.core import plausible
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import Calibration
 from mm_ros.io.files import read_yaml, write_whole
@@ -43,6 +44,7 @@ def user_file(user: str) -> Path:
 
 def write_calibration(calibration: Calibration, path: Path | None = None) -> Path:
     path = path or user_file(calibration.user)
+    plausible.calibration(calibration)
     content: dict[str, Any] = {"version": VERSION}
     for f in fields(Calibration):
         value = getattr(calibration, f.name)
@@ -75,7 +77,10 @@ def _from_content(path: Path, content: dict[str, Any]) -> Calibration:
         if name not in known:
             raise MmRosError(f"{path}: '{name}' is not part of a calibration. Parts: {', '.join(known)}")
         content[name] = _checked(path, name, value, getattr(plain, name))
-    return Calibration(**content)
+    try:
+        return plausible.calibration(Calibration(**content))
+    except plausible.Implausible as error:
+        raise MmRosError(f"{path}: {error}") from None
 
 
 def _checked(path: Path, name: str, value: Any, default: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mm_ros.core import plausible
 from mm_ros.core.errors import MmRosError
 from mm_ros.io.bag import BagMessage
 from mm_ros.io.bag_messages import time_ns
@@ -134,7 +135,7 @@ class Rewriter:
             return message.data
         m: Any = message.decode()
         if hasattr(m, "epoch"):
-            m.epoch += run * self._epochs
+            m.epoch = (m.epoch + run * self._epochs) % 2**32
         if present is not None and hasattr(m, "header"):
             self._restamp(m, *present)
         return bytes(typestore().serialize_cdr(m, message.type))
@@ -145,7 +146,9 @@ class Rewriter:
             if ns == 0:
                 continue
             moved = now_ns + (ns - then_ns if self._rate == 1.0 else round((ns - then_ns) / self._rate))
-            stamp.sec, stamp.nanosec = moved // 1_000_000_000, moved % 1_000_000_000
+            sec, nanosec = divmod(moved, 1_000_000_000)
+            plausible.stamp_ns(sec, nanosec, "stamp of a message, moved to the present")
+            stamp.sec, stamp.nanosec = sec, nanosec
         if self._rate != 1.0:
             self._quicken(m)
 

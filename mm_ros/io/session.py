@@ -15,6 +15,7 @@ from typing import Any
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import Sighting
+from mm_ros.core.plausible import Implausible
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame
 from mm_ros.io import bag_messages as convert
@@ -76,16 +77,22 @@ def read_session(path: Path, avatar: str = "") -> Session:
     """`avatar`: namespace, when the bag holds several; the first otherwise."""
     bag = Bag(path)
     names = input_topics(bag, choose_avatar(bag, avatar))
-    out = Session([], name=path.name, damage=bag.damage)
+    out, refused = Session([], name=path.name, damage=bag.damage), list[str]()
     for message in bag.messages(set(names)):
         try:
             _take(out, names[message.topic], message.decode())
+        except Implausible as error:
+            refused.append(str(error))
         except MmRosError:
             if not bag.damage:
                 raise
             break  # the one in which the file stops
+    if refused:
+        left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
+        out.damage = f"{out.damage}; {left_out}" if out.damage else left_out
     if not out.frames:
-        raise MmRosError(f"{path} holds a topic for trackers and not one message on it")
+        why = f": {refused[0]}" if refused else " and not one message on it"
+        raise MmRosError(f"{path} holds a topic for trackers{why}")
     return out
 
 

@@ -47,7 +47,7 @@ class JoystickControl(AvatarNode):
         else:
             wish = self._stage.step(now_ns, (0.0, 0.0))
         if wish is not None:
-            self._trajectory.publish(trajectory_to_ros(wish))
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(wish)))
             self.health.step(wish.stamp_ns)
 
     def _now_ns(self) -> int:

@@ -12,6 +12,7 @@ from mm_ros.core.calibration import avatar_scale
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.matcher import LEARNED, MatcherSettings, MatcherStage
 from mm_ros.core.settings import Settings, setting
+from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import Calibration, still_wish
 from mm_ros.io.database import read_database
 from mm_ros.io.default_database import default_database_path
@@ -94,6 +95,7 @@ class MotionMatcher(AvatarNode):
             self.health.dropped += 1  # late or double
             return
         pose, match = result
+        self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
         if match.searched:
             self._search_s = max(self._search_s, time.perf_counter() - began_s)
         self._pose.publish(avatar_pose_to_ros(pose))

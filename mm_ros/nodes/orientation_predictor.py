@@ -35,7 +35,7 @@ class OrientationPredictor(AvatarNode):
 
     def _step(self, msg: TrackerArray) -> None:
         trackers = trackers_from_ros(msg)
-        orientation = self._fusion.step(trackers, self._stage.step(trackers))
+        orientation = self.outputs.orientation(self._fusion.step(trackers, self._stage.step(trackers)))
         self._orientation.publish(orientation_to_ros(orientation))
         self.health.step(orientation.stamp_ns)
 

@@ -32,7 +32,7 @@ class PathControl(AvatarNode):
     def _step(self) -> None:
         wish = self._stage.step(self.get_clock().now().nanoseconds)
         if wish is not None:
-            self._trajectory.publish(trajectory_to_ros(wish))
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(wish)))
             self.health.step(wish.stamp_ns)
 
     def reset(self) -> None:

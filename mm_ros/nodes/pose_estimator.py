@@ -115,7 +115,8 @@ class PoseEstimator(AvatarNode):
             self._nobody += 1
             return
         self._seen += 1
-        self._landmarks.publish(landmarks_to_ros(landmarks, self.settings(EstimatorSettings).camera_frame))
+        frame = self.settings(EstimatorSettings).camera_frame
+        self._landmarks.publish(landmarks_to_ros(self.outputs.landmarks(landmarks), frame))
         self.health.done += 1
 
     def _report(self) -> None:

@@ -13,6 +13,7 @@ from mm_ros.core.postprocess import PostSettings, PostStage
 from mm_ros.core.settings import Settings, setting
 from mm_ros.core.skeleton import Skeleton as CoreSkeleton
 from mm_ros.core.skeleton import default_skeleton
+from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import AvatarPose, Calibration, TrackerFrame, rest_pose
 from mm_ros.msg import AvatarPose as AvatarPoseMsg
 from mm_ros.msg import Skeleton, TrackerArray
@@ -80,6 +81,7 @@ class PosePostprocessor(AvatarNode):
             self.health.unpaired += 1
             return
         pose = self._stage.step(matched, trackers)
+        self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
         self._publish_tf(pose)  # first: what is drawn waits for it
         if self._pose.get_subscription_count():
             self._pose.publish(avatar_pose_to_ros(pose))

@@ -32,11 +32,10 @@ from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
     calibration_to_ros,
     landmarks_to_ros,
-    pose_from_ros,
     skeleton_to_ros,
-    stamp_from_ros,
     trackers_to_ros,
 )
+from mm_ros.ros.foreign import pose_stamped_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
 from mm_ros.trackers import SOURCES, make_source
@@ -136,7 +135,7 @@ class TrackerBridge(AvatarNode):
 
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:
-            source.feed(role, stamp_from_ros(msg.header.stamp), pose_from_ros(msg.pose), self._now_ns())
+            source.feed(role, *pose_stamped_from_ros(msg), self._now_ns())
 
         return feed
 
@@ -151,7 +150,7 @@ class TrackerBridge(AvatarNode):
             gated = self._gate.step(raw)
             if gated is not None:
                 self._calibrate_from(gated)
-                frame = self._room.carry(gated)
+                frame = self.outputs.trackers(self._room.carry(gated))
                 if not self._paused:
                     self._publish(frame)
 

@@ -70,7 +70,7 @@ class TrajectoryPredictor(AvatarNode):
         if trajectory is None:
             self.health.dropped += 1
             return
-        self._trajectory.publish(trajectory_to_ros(trajectory))
+        self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
         self.health.step(frame.stamp_ns)
         self.health.warnings.pop("stale", None)
 
@@ -97,7 +97,7 @@ class TrajectoryPredictor(AvatarNode):
         self.health.warnings["stale"] = "no trackers: the avatar stands where it is"
         trajectory = self._stage.stale(now_ns)
         if trajectory is not None:
-            self._trajectory.publish(trajectory_to_ros(trajectory))
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._stage.set_calibration(calibration)

@@ -1,6 +1,7 @@
 """Our messages ↔ core types, in pairs `x_to_ros` / `x_from_ros`. The only place that reorders quaternions.
 
-Core has w first, ROS has w last. `x_from_ros` refuses what is not finite or has the wrong length, in a sentence.
+Core has w first, ROS has w last. `x_from_ros` refuses, in a sentence, what has the wrong length, is not finite or is of
+a size that cannot be (`core/plausible.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from geometry_msgs.msg import Point, Pose, Quaternion, Twist, Vector3
 from numpy.typing import NDArray
 from std_msgs.msg import Header
 
+from mm_ros.core import plausible
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.landmarks import COUNT, Landmarks, flat
@@ -47,7 +49,7 @@ def stamp_to_ros(ns: int) -> Time:
 
 
 def stamp_from_ros(stamp: Time) -> int:
-    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+    return plausible.stamp_ns(int(stamp.sec), int(stamp.nanosec))
 
 
 def header(stamp_ns: int, frame: str = WORLD) -> Header:
@@ -69,17 +71,10 @@ def w_last(q: NDArray[Any]) -> NDArray[Any]:
     return np.roll(q, -1, axis=-1)
 
 
-def finite(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    if not np.isfinite(values).all():
-        raise MmRosError(f"{name}: a number is NaN or infinite")
-    return values
-
-
 def _numbers(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
     out = np.array(values, np.float32)
     if out.size != int(np.prod(shape)):
         raise MmRosError(f"{name}: expected {int(np.prod(shape))} numbers, came {out.size}")
-    finite(name, out)
     return out.reshape(shape)
 
 
@@ -104,9 +99,7 @@ def landmarks_to_ros(seen: Landmarks, frame: str = "camera") -> LandmarksMsg:
 
 
 def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
-    if not np.isfinite(msg.confidence):
-        raise MmRosError("landmarks: the confidence is NaN or infinite")
-    return Landmarks(
+    out = Landmarks(
         stamp_from_ros(msg.header.stamp),
         _numbers("landmarks' positions", msg.positions, (COUNT, 3)).astype(np.float64),
         _numbers("landmarks' visibility", msg.visibility, (COUNT,)),
@@ -115,6 +108,7 @@ def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
         int(msg.epoch),
         str(msg.source),
     )
+    return plausible.landmarks(out)
 
 
 # ---- trackers
@@ -144,22 +138,18 @@ def _tracker_to_ros(frame: TrackerFrame, r: int) -> TrackerMsg:
 
 def trackers_from_ros(msg: TrackerArrayMsg) -> TrackerFrame:
     out = TrackerFrame(stamp_from_ros(msg.header.stamp), int(msg.epoch))
-    out.new_from_old = finite("new_from_old", pose_from_ros(msg.new_from_old))
+    out.new_from_old = pose_from_ros(msg.new_from_old)
     for t in msg.trackers:
         if t.role not in ROLES:
             raise MmRosError(f"tracker role '{t.role}' is not among {', '.join(ROLES)}")
         r = ROLES.index(t.role)
-        pose = finite(f"pose of {t.role}", pose_from_ros(t.pose))
-        length = float(np.linalg.norm(pose[3:]))
-        if abs(length - 1.0) > 1e-3:
-            raise MmRosError(f"rotation of {t.role}: expected a quaternion of length 1, came {length:g}")
+        pose = pose_from_ros(t.pose)
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         v, w = t.twist.linear, t.twist.angular
-        out.velocities[r] = finite(f"velocity of {t.role}", np.array([v.x, v.y, v.z]))
-        out.angular_velocities[r] = finite(f"angular velocity of {t.role}", np.array([w.x, w.y, w.z]))
+        out.velocities[r], out.angular_velocities[r] = (v.x, v.y, v.z), (w.x, w.y, w.z)
         out.state[r] = t.state
         out.sampled_ns[r] = stamp_from_ros(t.sampled)
-    return out
+    return plausible.trackers(out)
 
 
 # ---- orientation, trajectory
@@ -177,10 +167,10 @@ def orientation_to_ros(o: BodyOrientation) -> BodyOrientationMsg:
 
 
 def orientation_from_ros(msg: BodyOrientationMsg) -> BodyOrientation:
-    finite("body orientation", np.array([msg.yaw, msg.yaw_rate, msg.sigma]))
-    return BodyOrientation(
+    out = BodyOrientation(
         stamp_from_ros(msg.header.stamp), int(msg.epoch), msg.yaw, msg.yaw_rate, msg.sigma, msg.source
     )
+    return plausible.orientation(out)
 
 
 def trajectory_to_ros(t: Trajectory) -> TrajectoryMsg:
@@ -203,9 +193,7 @@ def trajectory_to_ros(t: Trajectory) -> TrajectoryMsg:
 
 def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
     n = len(msg.times)
-    now = np.array([msg.yaw, msg.yaw_sigma, msg.height_ratio])
-    finite("trajectory", np.concatenate([now, msg.position, msg.velocity]))
-    return Trajectory(
+    out = Trajectory(
         stamp_from_ros(msg.header.stamp),
         int(msg.epoch),
         msg.source,
@@ -218,8 +206,9 @@ def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
         _numbers("trajectory positions", msg.positions, (n, 2)),
         _numbers("trajectory directions", msg.directions, (n, 2)),
         bool(msg.stale),
-        finite("new_from_old", pose_from_ros(msg.new_from_old)),
+        pose_from_ros(msg.new_from_old),
     )
+    return plausible.trajectory(out)
 
 
 # ---- avatar pose
@@ -256,8 +245,8 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
     angular[1:] = _numbers("joint angular velocities", msg.angular_velocities, (J - 1, 3))
     moving = _numbers("root velocity", msg.root_velocity, (6,))
     velocities[0], angular[0] = moving[:3], moving[3:]
-    root = finite("root", np.array(msg.root, np.float64))
-    return AvatarPose(
+    root = np.array(msg.root, np.float64)
+    out = AvatarPose(
         stamp_from_ros(msg.header.stamp),
         int(msg.epoch),
         int(msg.skeleton),
@@ -272,6 +261,7 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
         int(msg.segment),
         bool(msg.stale),
     )
+    return plausible.avatar_pose(out)
 
 
 # ---- match
@@ -357,7 +347,7 @@ def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> 
 def skeleton_from_ros(msg: SkeletonMsg) -> Skeleton:
     if tuple(msg.joints) != NAMES or list(msg.parents) != PARENTS.tolist():
         raise MmRosError(f"skeleton '{msg.name}' is not the canonical humanoid. Joints: {', '.join(NAMES)}")
-    out = Skeleton(_numbers("skeleton offsets", msg.offsets, (J, 3)))
+    out = plausible.skeleton(Skeleton(_numbers("skeleton offsets", msg.offsets, (J, 3))))
     if out.hash != msg.hash:
         raise MmRosError(f"skeleton '{msg.name}': its hash says {msg.hash:x}, its offsets {out.hash:x}")
     return out
@@ -384,15 +374,14 @@ def calibration_to_ros(c: Calibration, stamp_ns: int, epoch: int = 0, scale: flo
 
 
 def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
-    finite("calibration", np.array([msg.head_height, msg.floor_height, msg.arm_span, msg.forward_yaw]))
     if len(msg.roles) != len(msg.offsets):
         raise MmRosError(f"calibration: {len(msg.roles)} roles came with {len(msg.offsets)} offsets")
     offsets = {
-        _CARRIED[ROLES.index(role)]: finite(f"offset of {role}", pose_from_ros(pose))
+        _CARRIED[ROLES.index(role)]: pose_from_ros(pose)
         for role, pose in zip(msg.roles, msg.offsets, strict=True)
         if role in ROLES[:3]
     }
-    return Calibration(
+    out = Calibration(
         user=msg.user,
         calibrated=bool(msg.calibrated),
         posture=msg.posture,
@@ -402,3 +391,4 @@ def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
         forward_yaw=msg.forward_yaw,
         **offsets,
     )
+    return plausible.calibration(out)

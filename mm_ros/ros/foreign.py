@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Twist
+from geometry_msgs.msg import PoseStamped, Twist
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from sensor_msgs.msg import Image, Joy
 
+from mm_ros.core import plausible
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.types import U8
-from mm_ros.ros.conversions import WORLD, finite
+from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
 # Image encoding → bytes a pixel, and which of them are red, green, blue.
 ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
@@ -48,7 +49,7 @@ def joy_from_ros(msg: Joy) -> dict[str, Any]:
     def pressed(i: int) -> bool:
         return i < len(msg.buttons) and bool(msg.buttons[i])
 
-    finite("joy axes", np.array(msg.axes, np.float64))
+    plausible.check("joy axes", np.array(msg.axes, np.float64), "stick")
     gait = "sprint" if pressed(_SPRINT_BUTTON) else "jog" if pressed(_JOG_BUTTON) else "walk"
     return {
         "move": (axis(_MOVE_AXES[0]), axis(_MOVE_AXES[1])),
@@ -60,13 +61,22 @@ def joy_from_ros(msg: Joy) -> dict[str, Any]:
 
 def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
     """Forward and left (m/s), turn (rad/s)."""
-    x, y, turn = finite("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z])).tolist()
-    return x, y, turn
+    plausible.check("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z]), "command")
+    return msg.linear.x, msg.linear.y, msg.angular.z
 
 
 def path_from_ros(msg: Path) -> NDArray[np.float64]:
     """Key points (N, 2) on the floor."""
     if msg.header.frame_id not in ("", WORLD):
         raise MmRosError(f"path: expected frame '{WORLD}', came '{msg.header.frame_id}'")
+    plausible.check("path", len(msg.poses), "points")
     points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
-    return finite("path", points)
+    plausible.check("path", points, "position")
+    return points
+
+
+def pose_stamped_from_ros(msg: PoseStamped) -> tuple[int, NDArray[np.float64]]:
+    """Stamp (0: none) and pose, x, y, z, qw, qx, qy, qz, of a device of another bridge."""
+    pose = pose_from_ros(msg.pose)
+    plausible.check_pose("pose of a device", pose, tolerance=plausible.LOOSE_TOLERANCE)
+    return stamp_from_ros(msg.header.stamp), pose

@@ -18,6 +18,7 @@ from std_srvs.srv import Trigger
 
 from mm_ros import ending, graph
 from mm_ros.core.errors import MmRosError
+from mm_ros.core.plausible import ImplausibleOutput, Outputs
 from mm_ros.core.settings import Settings
 from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
@@ -46,6 +47,7 @@ class AvatarNode(Node):
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
+        self.outputs = Outputs()  # what the stage makes goes through it before it is published
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
@@ -89,6 +91,9 @@ class AvatarNode(Node):
         def safe(*arguments: Any) -> None:
             try:
                 callback(*arguments)
+            except ImplausibleOutput as error:
+                self.health.refuse(f"{what}: {error}; the stage starts anew")
+                self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
             except Exception as error:  # a fault of ours: told in full, and no reason for the avatar to vanish

@@ -8,6 +8,7 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import InvalidNamespaceException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -40,7 +41,12 @@ class Replay(Node):
         **kwargs: Any,
     ) -> None:
         inside = choose_avatar(bag, source_avatar)
-        super().__init__("replay", namespace=avatar or inside or "avatar", **kwargs)
+        try:
+            super().__init__("replay", namespace=avatar or inside or "avatar", **kwargs)
+        except InvalidNamespaceException:
+            raise MmRosError(
+                f"{bag.path}: its namespace {inside!r} cannot be one of ROS; give another with --avatar"
+            ) from None
         self._names = input_topics(bag, inside)
         messages = sorted(bag.messages(set(self._names)), key=lambda m: m.logged_ns)
         self._latched = [m for m in messages if self._names[m.topic] in LATCHED]
