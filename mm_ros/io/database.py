@@ -9,6 +9,7 @@ database gives the same bytes.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from mm_ros.core.database import MotionDatabase
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import Feature, FeatureLayout
 from mm_ros.core.skeleton import PARENTS, Skeleton
-from mm_ros.io.files import write_whole
+from mm_ros.io.files import open_regular, write_whole
 
 MAGIC = b"MMROSDB\0"
 VERSION = 1
@@ -84,7 +85,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             start = handle.read(_HEAD.size)
             if len(start) < _HEAD.size or start[:8] != MAGIC:
                 raise MmRosError(f"{path}: is not a motion database (it does not begin with {MAGIC[:7].decode()})")
@@ -96,7 +97,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
                     f"{path}: has version {version}; expected {VERSION}. Build it again with mm_ros import"
                 )
             text = handle.read(min(length, 1 << 30))
-        size = path.stat().st_size
+            size = os.fstat(handle.fileno()).st_size
     except OSError as error:
         raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
     if len(text) != length or zlib.crc32(text) != crc:
@@ -112,7 +113,8 @@ def read_database(path: str | Path) -> MotionDatabase:
     """Arrays are views of the mapped file: pages are read when touched and shared between processes."""
     path = Path(path)
     header, body = _header(path)
-    raw = np.memmap(path, np.uint8, "r")
+    with open_regular(path) as handle:
+        raw = np.memmap(handle, np.uint8, "r")
     arrays = {name: _view(raw, body, entry) for name, entry in header["arrays"].items()}
     missing = [n for n in (*_ARRAYS, "skeleton_offsets") if n not in arrays]
     if missing:

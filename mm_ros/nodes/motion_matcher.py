@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from mm_ros.ros.conversions import (
     skeleton_to_ros,
     trajectory_from_ros,
 )
-from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.node import AvatarNode, of_kind
 
+Files = tuple[str, bool, str]  # database, whether a learned engine is wanted, its model
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
 
@@ -60,21 +62,27 @@ class MotionMatcher(AvatarNode):
         self.listen("landmarks", self._see)
         self.start()
 
-    def _motion(self, learned: LearnedModel | None) -> MotionDatabase:
-        """What is searched; a learned engine brings the little that it needs."""
-        path = self.settings(DatabaseSettings).database
-        if learned is not None and not path:
-            return learned.digest
-        return read_database(Path(path or default_database_path()))
+    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
+        matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
+        if files == self._opened:
+            return None
 
-    def _files(self, settings: MatcherSettings) -> tuple[str, bool, str]:
-        return self.settings(DatabaseSettings).database, settings.engine == LEARNED, settings.model
+        def load() -> None:
+            learned, database = opened(matcher, files[0])
+            # Pages that a search touches, and kernels that it needs, come into memory here.
+            MatcherStage(matcher, database, self._stage.scale, learned=learned).step(
+                still_wish(database.layout.trajectory_times)
+            )
+            self._loaded = {files: (learned, database)}
+
+        return load
 
     def _build(self) -> None:
         settings = self.settings(MatcherSettings)
-        learned = load_learned(settings)
-        database = self._database = self._motion(learned)
-        self._opened = self._files(settings)
+        self._opened = files_of(self._live.current)
+        self._loaded: dict[Files, tuple[LearnedModel | None, MotionDatabase]] = {}  # by another thread, for the next
+        learned, database = opened(settings, self._opened[0])
+        self._database = database
         scale = avatar_scale(self._calibration, database.skeleton)
         # Of this life of the node: the postprocessor sees a restart as the jump that it is.
         self._stage = MatcherStage(settings, database, scale, run=random.getrandbits(32), learned=learned)
@@ -135,12 +143,26 @@ class MotionMatcher(AvatarNode):
         self._source = ""
 
     def apply_settings(self) -> None:
-        settings = self.settings(MatcherSettings)
-        if self._files(settings) == self._opened:
+        settings, files = self.settings(MatcherSettings), files_of(self._live.current)
+        if files == self._opened:
             self._stage.settings = settings
             return
-        learned = load_learned(settings)
-        database = self._motion(learned)
+        loaded, self._loaded = self._loaded, {}
+        learned, database = loaded[files] if files in loaded else opened(settings, files[0])
         self._stage.change(settings, database, learned)
-        self._database, self._opened = database, self._files(settings)
+        self._database, self._opened = database, files
         self._calibrate(self._calibration)
+
+
+def files_of(settings: list[Settings]) -> Files:
+    """What decides which files are open."""
+    matcher = of_kind(settings, MatcherSettings)
+    return of_kind(settings, DatabaseSettings).database, matcher.engine == LEARNED, matcher.model
+
+
+def opened(settings: MatcherSettings, path: str) -> tuple[LearnedModel | None, MotionDatabase]:
+    """The model and what is searched; a learned engine brings the little that it needs."""
+    learned = load_learned(settings)
+    if learned is not None and not path:
+        return learned, learned.digest
+    return learned, read_database(Path(path or default_database_path()))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.timer import Timer
 from std_srvs.srv import Trigger
@@ -24,7 +25,7 @@ from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
-from mm_ros.ros.parameters import LiveSettings
+from mm_ros.ros.parameters import LiveSettings, LoadingParameterService
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 
@@ -40,9 +41,10 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(self.NAME, **kwargs)
+        super().__init__(self.NAME, **kwargs, start_parameter_services=False)
         self.described = graph.node(self.NAME)
         self._live = LiveSettings(self, self.described.settings_types(), self._settings_changed)
+        self._parameter_service = LoadingParameterService(self, self._loading)
         self.streams: list[Stream] = []  # what `listen` made, for the executor
         self._accepting = False
         self._calibrated = False
@@ -63,10 +65,7 @@ class AvatarNode(Node):
         return self.get_namespace().strip("/") or "avatar"
 
     def settings(self, kind: type[S]) -> S:
-        for s in self._live.current:
-            if isinstance(s, kind):
-                return s
-        raise KeyError(kind)
+        return of_kind(self._live.current, kind)
 
     def publisher(self, topic: str) -> Publisher:
         t = graph.TOPICS[topic]
@@ -151,6 +150,14 @@ class AvatarNode(Node):
     def apply_settings(self) -> None:
         """Settings have changed while running; MmRosError refuses them."""
 
+    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
+        """What has to be read from files before `apply_settings` can take these settings; it runs in another thread."""
+        return None
+
+    def _loading(self, parameters: list[Parameter]) -> Callable[[], None] | None:
+        wanted = self._live.with_parameters(parameters) if self._accepting else None
+        return None if wanted is None else self.loading(wanted)
+
     def _settings_changed(self) -> None:
         if self._accepting:
             self.apply_settings()
@@ -159,6 +166,13 @@ class AvatarNode(Node):
         self.reset()
         response.success, response.message = True, f"{self.NAME} starts anew"
         return response
+
+
+def of_kind(settings: list[Settings], kind: type[S]) -> S:
+    for s in settings:
+        if isinstance(s, kind):
+            return s
+    raise KeyError(kind)
 
 
 def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
