@@ -24,6 +24,7 @@ from mm_ros.core.types import rest_pose, still_wish
 from mm_ros.io.default_database import default_database_path
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
+    calibration_to_ros,
     skeleton_to_ros,
     stamp_from_ros,
     stamp_to_ros,
@@ -204,6 +205,33 @@ def test_what_is_not_a_number_between_the_nodes_is_refused(world):
         assert hears(world, node, topic)
         world.client.node.destroy_publisher(publisher)
     assert world.walks_on()
+
+
+def test_one_absurd_size_between_the_nodes_is_refused_and_good_poses_go_on(world):
+    """A sample of test_absurd_messages.py, over DDS."""
+    now = stamp_to_ros(world.client.now_ns())
+    trackers = trackers_to_ros(world.frames(0.0, 0.1)[0])
+    trackers.header.stamp, trackers.trackers[0].pose.position.z = now, 1e308
+    desired = trajectory_to_ros(still_wish(HORIZON_S))
+    desired.source, desired.header.stamp, desired.velocity[0] = "vr", now, 1e30
+    pose = avatar_pose_to_ros(rest_pose(default_skeleton()))
+    pose.header.stamp, pose.positions[0] = now, -1e9
+    measured = calibration_to_ros(world.calibration, world.client.now_ns())
+    measured.head_height = 1e30
+    absurd = {
+        "trackers": (trackers, "trajectory_predictor"), "trajectory": (desired, "motion_matcher"),
+        "matched_pose": (pose, "pose_postprocessor"), "calibration": (measured, "motion_matcher"),
+    }  # fmt: skip
+    for topic, (msg, node) in absurd.items():
+        world.forget()
+        publisher = world.client.publisher(topic)
+        assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, 10.0)
+        publisher.publish(msg)
+        assert hears(world, node, f"{topic}: ")
+        assert any("expected" in m and "came" in m for _, m in said_by(world, node))
+        world.client.node.destroy_publisher(publisher)
+        assert world.walks_on()
+    world.client.calibrate(world.calibration)
 
 
 def test_a_message_with_too_few_numbers_is_refused(world):

@@ -54,6 +54,7 @@ LIMITS = {
     "seconds": Limit(0, 2**31 - 1, "s"),  # of a stamp: a signed number in messages
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
+    "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
 UNIT_TOLERANCE = 1e-3  # quaternions that our nodes make
@@ -61,7 +62,7 @@ LOOSE_TOLERANCE = 0.1  # quaternions of other programs; they are normalized on e
 LEAP_M = 50.0  # from one output to the next, without a word about it in the input
 
 
-def check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
+def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
     """Refuse numbers (an array or one) outside of the limit of this kind; NaN is outside of every limit.
 
     `rows`: names of the array's rows; the name of the worst row stands for `{}` in `what`.
@@ -74,7 +75,6 @@ def check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None
         _refuse(what, np.asarray(values, np.float64), limit, rows)
 
 
-@np.errstate(over="ignore")
 def _surely_within(values: Any, limit: Limit) -> bool:
     """Six times as fast as minimum and maximum: when the squares sum to less than the limit's, each one is within."""
     flat = values.ravel()
@@ -97,8 +97,7 @@ def _refuse(what: str, values: NDArray[np.float64], limit: Limit, rows: tuple[st
     )
 
 
-@np.errstate(over="ignore")
-def check_rotation(
+def _check_rotation(
     what: str, quaternions: Any, tolerance: float = UNIT_TOLERANCE, rows: tuple[str, ...] = ()
 ) -> None:
     """Refuse quaternions (…, 4) that are not of length 1."""
@@ -106,7 +105,7 @@ def check_rotation(
     off = np.einsum("ij,ij->i", q, q) - 1.0
     if off.dot(off) <= tolerance * tolerance:  # twice as strict as the lengths themselves: then each one is within
         return
-    check(what, q, "quaternion", rows)
+    _check(what, q, "quaternion", rows)
     off = np.abs(np.linalg.norm(q, axis=1) - 1.0)
     worst = int(off.argmax())
     if off[worst] > tolerance:
@@ -115,83 +114,96 @@ def check_rotation(
         raise Implausible(f"{what}: expected a quaternion of length 1, came {length:g}")
 
 
-def check_pose(what: str, pose: Any, kind: str = "position", tolerance: float = UNIT_TOLERANCE) -> None:
+def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float = UNIT_TOLERANCE) -> None:
     """Refuse a pose (7,) of x, y, z, qw, qx, qy, qz."""
-    check(what, pose[:3], kind)
-    check_rotation(f"rotation of {what}", pose[3:], tolerance)
+    _check(what, pose[:3], kind)
+    _check_rotation(f"rotation of {what}", pose[3:], tolerance)
+
+
+# An overflow of the squares is infinite, and so refused; numpy's warning of it would say nothing more. It is switched
+# off once for each message, because that takes as long as a check.
+_quietly = np.errstate(over="ignore")
+check, check_pose = _quietly(_check), _quietly(_check_pose)
 
 
 def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
     """Return a stamp in nanoseconds; refuse a negative one, and more nanoseconds than a second has."""
-    check(what, seconds, "seconds")
-    check(what, nanoseconds, "nanoseconds")
+    _check(what, seconds, "seconds")
+    _check(what, nanoseconds, "nanoseconds")
     return seconds * 1_000_000_000 + nanoseconds
 
 
 # ---- what passes between the stages; each returns its argument
 
 
+@_quietly
 def trackers(frame: TrackerFrame) -> TrackerFrame:
-    check("position of {}", frame.positions, "position", ROLES)
-    check_rotation("rotation of {}", frame.rotations, rows=ROLES)
-    check("velocity of {}", frame.velocities, "velocity", ROLES)
-    check("angular velocity of {}", frame.angular_velocities, "angular velocity", ROLES)
-    check("state of {}", frame.state, "state", ROLES)
-    check_pose("new_from_old", frame.new_from_old)
+    _check("position of {}", frame.positions, "position", ROLES)
+    _check_rotation("rotation of {}", frame.rotations, rows=ROLES)
+    _check("velocity of {}", frame.velocities, "velocity", ROLES)
+    _check("angular velocity of {}", frame.angular_velocities, "angular velocity", ROLES)
+    _check("state of {}", frame.state, "state", ROLES)
+    _check_pose("new_from_old", frame.new_from_old)
     return frame
 
 
 def orientation(facing: BodyOrientation) -> BodyOrientation:
-    check("yaw of the body", facing.yaw, "angle")
-    check("yaw rate of the body", facing.yaw_rate, "angular velocity")
-    check("sigma of the body's yaw", facing.sigma, "sigma")
+    _check("yaw of the body", facing.yaw, "angle")
+    _check("yaw rate of the body", facing.yaw_rate, "angular velocity")
+    _check("sigma of the body's yaw", facing.sigma, "sigma")
     return facing
 
 
+@_quietly
 def trajectory(desired: Trajectory) -> Trajectory:
-    check("position of the trajectory", desired.position, "position")
-    check("velocity of the trajectory", desired.velocity, "velocity")
-    check("yaw of the trajectory", desired.yaw, "angle")
-    check("yaw_sigma of the trajectory", desired.yaw_sigma, "sigma")
-    check("height ratio of the trajectory", desired.height_ratio, "height ratio")
-    check("times of the trajectory", desired.times, "time ahead")
-    check("positions of the trajectory", desired.positions, "position")
-    check("directions of the trajectory", desired.directions, "direction")
-    check_pose("new_from_old", desired.new_from_old)
+    _check("position of the trajectory", desired.position, "position")
+    _check("velocity of the trajectory", desired.velocity, "velocity")
+    _check("yaw of the trajectory", desired.yaw, "angle")
+    _check("yaw_sigma of the trajectory", desired.yaw_sigma, "sigma")
+    _check("height ratio of the trajectory", desired.height_ratio, "height ratio")
+    _check("number of times of the trajectory", len(desired.times), "samples")
+    _check("times of the trajectory", desired.times, "time ahead")
+    _check("positions of the trajectory", desired.positions, "position")
+    _check("directions of the trajectory", desired.directions, "direction")
+    _check_pose("new_from_old", desired.new_from_old)
     return desired
 
 
+@_quietly
 def avatar_pose(pose: AvatarPose) -> AvatarPose:
-    check_pose("root", pose.root)
-    check("position of {}", pose.positions, "offset", NAMES)
-    check_rotation("rotation of {}", pose.rotations, rows=NAMES)
-    check("velocity of {}", pose.velocities, "rate of a joint", NAMES)
-    check("angular velocity of {}", pose.angular_velocities, "rate of a joint", NAMES)
+    _check_pose("root", pose.root)
+    _check("position of {}", pose.positions, "offset", NAMES)
+    _check_rotation("rotation of {}", pose.rotations, rows=NAMES)
+    _check("velocity of {}", pose.velocities, "rate of a joint", NAMES)
+    _check("angular velocity of {}", pose.angular_velocities, "rate of a joint", NAMES)
     return pose
 
 
+@_quietly
 def landmarks(seen: Landmarks) -> Landmarks:
-    check("positions of the landmarks", seen.positions, "offset")
-    check("visibility of the landmarks", seen.visibility, "share")
-    check("places of the landmarks in the picture", seen.image, "picture")
-    check("confidence of the landmarks", seen.confidence, "share")
+    _check("positions of the landmarks", seen.positions, "offset")
+    _check("visibility of the landmarks", seen.visibility, "share")
+    _check("places of the landmarks in the picture", seen.image, "picture")
+    _check("confidence of the landmarks", seen.confidence, "share")
     return seen
 
 
+@_quietly
 def calibration(measured: Calibration) -> Calibration:
-    check("head height of the calibration", measured.head_height, "head height")
-    check("floor height of the calibration", measured.floor_height, "floor height")
-    check("arm span of the calibration", measured.arm_span, "arm span")
-    check("forward yaw of the calibration", measured.forward_yaw, "angle")
+    _check("head height of the calibration", measured.head_height, "head height")
+    _check("floor height of the calibration", measured.floor_height, "floor height")
+    _check("arm span of the calibration", measured.arm_span, "arm span")
+    _check("forward yaw of the calibration", measured.forward_yaw, "angle")
     for name in ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand"):
-        check_pose(f"{name} of the calibration", getattr(measured, name), "device")
+        _check_pose(f"{name} of the calibration", getattr(measured, name), "device")
     # The scale of the avatar and the height ratio are made of this one.
-    check("head joint's height of the calibration", measured.head_height - measured.headset_in_head[2], "head height")
+    _check("head joint's height of the calibration", measured.head_height - measured.headset_in_head[2], "head height")
     return measured
 
 
+@_quietly
 def skeleton(bones: Skeleton) -> Skeleton:
-    check("offsets of the skeleton", bones.offsets, "offset")
+    _check("offsets of the skeleton", bones.offsets, "offset")
     return bones
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import struct
 import threading
@@ -27,7 +28,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import Feature, FeatureLayout
 from mm_ros.core.skeleton import PARENTS, Skeleton
 from mm_ros.io.checksums import BodyChecksums, SoundFile, block_checksums
-from mm_ros.io.files import write_whole
+from mm_ros.io.files import open_regular, write_whole
 
 MAGIC = b"MMROSDB\0"
 VERSION = 1
@@ -96,7 +97,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def _header(path: Path) -> tuple[dict[str, Any], int, int]:
     """The header, where the body begins, and the header's own checksum."""
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             start = handle.read(_HEAD.size)
             if len(start) < _HEAD.size or start[:8] != MAGIC:
                 raise MmRosError(f"{path}: is not a motion database (it does not begin with {MAGIC[:7].decode()})")
@@ -108,7 +109,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
                     f"{path}: has version {version}; expected {VERSION}. Build it again with mm_ros import"
                 )
             text = handle.read(min(length, 1 << 30))
-        size = path.stat().st_size
+            size = os.fstat(handle.fileno()).st_size
     except OSError as error:
         raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
     if len(text) != length or zlib.crc32(text) != crc:
@@ -150,7 +151,8 @@ def _read_database(path: Path, on_damage: Callable[[str], None] | None) -> Motio
     known = sound.known()
     if not known:
         checksums.check(table[_SEARCHED].at)
-    raw = np.memmap(path, np.uint8, "r")
+    with open_regular(path) as handle:
+        raw = np.memmap(handle, np.uint8, "r")
     database = _database(path, header, {name: _view(raw, body, entry) for name, entry in table.items()})
     if not known:
         _check_motion(checksums, table[_SEARCHED].at, sound, on_damage)

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mm_ros.core.errors import MmRosError
 
 MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading without waiting. A pipe or a device, which might be waited for, is refused."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise MmRosError(f"{path}: cannot be read ({getattr(error, 'strerror', error)})") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MmRosError(f"{path}: cannot be read (it is not a regular file)")
+    return os.fdopen(descriptor, "rb")
 
 
 def read_yaml(path: str | Path) -> Any:
@@ -19,7 +32,7 @@ def read_yaml(path: str | Path) -> Any:
     import yaml
 
     try:
-        with Path(path).open("rb") as handle:
+        with open_regular(path) as handle:
             data = handle.read(MOST_YAML_BYTES + 1)
         if len(data) > MOST_YAML_BYTES:
             raise MmRosError(f"is longer than {MOST_YAML_BYTES >> 20} MB; expected a file that people write")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mm_ros.core.calibration import avatar_scale
 from mm_ros.core.database import MotionDatabase
 from mm_ros.core.matcher import MatcherSettings, MatcherStage
 from mm_ros.core.pose_source import LEARNED, STATE_MACHINE
 from mm_ros.core.settings import Settings, setting
-from mm_ros.core.state_machine import matcher_stage
+from mm_ros.core.state_machine import StateMachineStage, matcher_stage
 from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import Calibration, still_wish
 from mm_ros.io.database import read_database
@@ -28,8 +29,9 @@ from mm_ros.ros.conversions import (
     skeleton_to_ros,
     trajectory_from_ros,
 )
-from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.node import AvatarNode, of_kind
 
+Files = tuple[str, str, str]  # database, engine, model of a learned engine
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
 
@@ -43,6 +45,12 @@ class DatabaseSettings(Settings):
         False, "publish the next best places in `match` too; takes longer than the search itself"
     )
     follow: str = setting("", "source of `trajectory` to follow; empty follows the first that comes")
+
+
+class Opened(NamedTuple):
+    learned: LearnedModel | None
+    database: MotionDatabase
+    damage: list[str]  # what the check of the database's file found, in the background
 
 
 class MotionMatcher(AvatarNode):
@@ -65,29 +73,39 @@ class MotionMatcher(AvatarNode):
         self.listen("landmarks", self._see)
         self.start()
 
-    def _motion(self, learned: LearnedModel | None) -> MotionDatabase:
-        """What is searched; a learned engine brings the little that it needs."""
-        path = self.settings(DatabaseSettings).database
-        self._damage = []  # another file's check may still go on: it reports to its own list
-        if learned is not None and not path:
-            return learned.digest
-        return read_database(Path(path or default_database_path()), self._damage.append)
+    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
+        matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
+        if files == self._opened:
+            return None
 
-    def _files(self, settings: MatcherSettings) -> tuple[str, str, str]:
-        model = settings.model if settings.engine == LEARNED else ""
-        return self.settings(DatabaseSettings).database, settings.engine, model
+        def load() -> None:
+            found = opened(matcher, files[0])
+            # Pages that a search touches, and kernels that it needs, come into memory here.
+            self._made(matcher, found, self._stage.scale)
+            self._loaded = {files: found}
+
+        return load
+
+    @staticmethod
+    def _made(settings: MatcherSettings, found: Opened, scale: float, run: int = 0) -> MatcherStage | StateMachineStage:
+        stage = matcher_stage(settings, found.database, scale, run, found.learned)
+        stage.clock = time.perf_counter
+        stage.step(still_wish(found.database.layout.trajectory_times))  # compiles and touches what a frame needs
+        stage.reset()
+        return stage
 
     def _build(self) -> None:
         settings = self.settings(MatcherSettings)
-        learned = load_learned(settings)
-        database = self._motion(learned)
-        scale = avatar_scale(self._calibration, database.skeleton)
+        self._opened = files_of(self._live.current)
+        self._loaded: dict[Files, Opened] = {}  # by another thread, for the next change of a setting
+        self._use(settings, opened(settings, self._opened[0]))
+
+    def _use(self, settings: MatcherSettings, found: Opened) -> None:
+        """A new stage."""
+        scale = avatar_scale(self._calibration, found.database.skeleton)
         # Of this life of the node: the postprocessor sees a restart as the jump that it is.
-        stage = matcher_stage(settings, database, scale, random.getrandbits(32), learned)
-        stage.clock = time.perf_counter
-        stage.step(still_wish(database.layout.trajectory_times))  # compiles and touches what a frame needs
-        stage.reset()
-        self._stage, self._database, self._opened = stage, database, self._files(settings)
+        self._stage = self._made(settings, found, scale, random.getrandbits(32))
+        self._database, self._damage = found.database, found.damage
         self._publish_layout()
 
     def _publish_layout(self) -> None:
@@ -147,17 +165,33 @@ class MotionMatcher(AvatarNode):
         self._source = ""
 
     def apply_settings(self) -> None:
-        settings = self.settings(MatcherSettings)
-        if self._files(settings) == self._opened:
+        settings, files = self.settings(MatcherSettings), files_of(self._live.current)
+        if files == self._opened:
             self._stage.settings = settings
             return
+        loaded, self._loaded = self._loaded, {}
+        found = loaded[files] if files in loaded else opened(settings, files[0])
         if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
-            self._build()  # as after a restart of the node
-            self._calibrate(self._calibration)
-            return
-        learned = load_learned(settings)
-        database = self._motion(learned)
-        self._stage.change(settings, database, learned)
-        self._database, self._opened = database, self._files(settings)
-        self._publish_layout()
+            self._use(settings, found)  # as after a restart of the node
+        else:
+            self._stage.change(settings, found.database, found.learned)
+            self._database, self._damage = found.database, found.damage
+            self._publish_layout()
+        self._opened = files
         self._calibrate(self._calibration)
+
+
+def files_of(settings: list[Settings]) -> Files:
+    """What decides which files are open."""
+    matcher = of_kind(settings, MatcherSettings)
+    model = matcher.model if matcher.engine == LEARNED else ""
+    return of_kind(settings, DatabaseSettings).database, matcher.engine, model
+
+
+def opened(settings: MatcherSettings, path: str) -> Opened:
+    """The model and what is searched; a learned engine brings the little that it needs."""
+    learned = load_learned(settings)
+    if learned is not None and not path:
+        return Opened(learned, learned.digest, [])
+    damage: list[str] = []
+    return Opened(learned, read_database(Path(path or default_database_path()), damage.append), damage)

@@ -13,6 +13,7 @@ import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.timer import Timer
 from std_srvs.srv import Trigger
@@ -25,7 +26,7 @@ from mm_ros.core.types import Calibration
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
-from mm_ros.ros.parameters import LiveSettings, checked_frame
+from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
 from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.reach import settle_reach
@@ -55,10 +56,11 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(self.NAME, **kwargs)
+        super().__init__(self.NAME, **kwargs, start_parameter_services=False)
         self.described = graph.node(self.NAME)
         types = (*self.described.settings_types(), graph.FrameSettings)
         self._live = LiveSettings(self, types, self._settings_changed)
+        self._parameter_service = LoadingParameterService(self, self._loading)
         self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
         self.streams: list[Stream] = []  # what `listen` made, for the executor
         self._accepting = False
@@ -80,10 +82,7 @@ class AvatarNode(Node):
         return self.get_namespace().strip("/") or "avatar"
 
     def settings(self, kind: type[S]) -> S:
-        for s in self._live.current:
-            if isinstance(s, kind):
-                return s
-        raise KeyError(kind)
+        return of_kind(self._live.current, kind)
 
     def publisher(self, topic: str) -> Publisher | WorldPublisher:
         t = graph.TOPICS[topic]
@@ -179,6 +178,14 @@ class AvatarNode(Node):
     def apply_settings(self) -> None:
         """Settings have changed while running; MmRosError refuses them."""
 
+    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
+        """What has to be read from files before `apply_settings` can take these settings; it runs in another thread."""
+        return None
+
+    def _loading(self, parameters: list[Parameter]) -> Callable[[], None] | None:
+        wanted = self._live.with_parameters(parameters) if self._accepting else None
+        return None if wanted is None else self.loading(wanted)
+
     def _settings_changed(self) -> None:
         if self._accepting:
             self.apply_settings()
@@ -187,6 +194,13 @@ class AvatarNode(Node):
         self.reset()
         response.success, response.message = True, f"{self.NAME} starts anew"
         return response
+
+
+def of_kind(settings: list[Settings], kind: type[S]) -> S:
+    for s in settings:
+        if isinstance(s, kind):
+            return s
+    raise KeyError(kind)
 
 
 def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:

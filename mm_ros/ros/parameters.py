@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.parameter_service import ParameterService
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, Spec
@@ -48,6 +52,73 @@ def checked_frame(name: str) -> str:
     if not name or name.startswith("/") or any(c.isspace() for c in name):
         raise MmRosError(f"world_frame: expected the name of a TF frame, as map or odom, came '{name}'")
     return name
+
+
+class Loading:
+    """Awaited by a service's callback: `load` runs in a thread of its own, and the executor goes on meanwhile."""
+
+    def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
+        self._load, self._wake = load, wake
+        self._refusal: str | None = None
+        threading.Thread(target=self._run, daemon=True).start()  # one that never ends does not hold up the process
+
+    def _run(self) -> None:
+        refusal = ""
+        try:
+            self._load()
+        except Exception as error:  # whatever it is, a wrong file must not end the node
+            refusal = str(error) if isinstance(error, MmRosError) else repr(error)
+        self._refusal = refusal
+        self._wake()
+
+    def __await__(self) -> Generator[None, None, str]:
+        """The reason why the files are refused; empty when they are loaded."""
+        while self._refusal is None:
+            yield
+        return self._refusal
+
+
+class LoadingParameterService(ParameterService):
+    """rclpy's services, but for this: what a parameter names is loaded in another thread before it is set.
+
+    `loading(parameters)` gives what has to be done there, or nothing.
+    """
+
+    def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
+        self._loading = loading
+        group, node._default_callback_group = node._default_callback_group, ReentrantCallbackGroup()
+        try:  # a callback that waits must not keep the node's other callbacks waiting
+            super().__init__(node)
+        finally:
+            node._default_callback_group = group
+
+    async def _set_parameters_callback(
+        self, request: SetParameters.Request, response: SetParameters.Response
+    ) -> SetParameters.Response:
+        for given in request.parameters:
+            one = SetParameters.Request(parameters=[given])
+            refusal = await self._refusal([Parameter.from_parameter_msg(given)])
+            if refusal:
+                response.results.append(SetParametersResult(successful=False, reason=refusal))
+            else:
+                response.results.extend(super()._set_parameters_callback(one, SetParameters.Response()).results)
+        return response
+
+    async def _set_parameters_atomically_callback(
+        self, request: SetParametersAtomically.Request, response: SetParametersAtomically.Response
+    ) -> SetParametersAtomically.Response:
+        refusal = await self._refusal([Parameter.from_parameter_msg(p) for p in request.parameters])
+        if refusal:
+            response.result = SetParametersResult(successful=False, reason=refusal)
+            return response
+        return super()._set_parameters_atomically_callback(request, response)
+
+    async def _refusal(self, parameters: list[Parameter]) -> str:
+        load = self._loading(parameters)
+        if load is None:
+            return ""
+        executor = self._get_node().executor
+        return await Loading(load, executor.wake if executor is not None else lambda: None)
 
 
 def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
@@ -106,7 +177,22 @@ class LiveSettings:
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
 
+    def with_parameters(self, parameters: list[Parameter]) -> list[Settings] | None:
+        """The settings as they would be; None where they are refused."""
+        before = list(self.current)
+        try:
+            self._take(parameters)
+            return self.current
+        except Exception:  # `_set` says why
+            return None
+        finally:
+            self.current = before
+
     def _apply(self, parameters: list[Parameter]) -> None:
+        if self._take(parameters):
+            self._on_change()
+
+    def _take(self, parameters: list[Parameter]) -> bool:
         changed = False
         for p in parameters:
             if p.name not in self._owner:
@@ -119,8 +205,7 @@ class LiveSettings:
             value = _as_type(p.value, self._types[i].defaults()[p.name])
             self.current[i] = self.current[i].with_values(**{p.name: value})
             changed = True
-        if changed:
-            self._on_change()
+        return changed
 
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
