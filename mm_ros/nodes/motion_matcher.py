@@ -65,6 +65,7 @@ class MotionMatcher(AvatarNode):
         self._calibration = Calibration()
         self._source = ""
         self._search_s = 0.0  # longest since the last report
+        self._loaded: dict[Files, Opened] = {}  # by another thread, for the next change of a setting
         self._damage: list[str] = []  # what the check of the database's file found, in the background
         self.health.watch = self._watch
         self._build()
@@ -97,7 +98,6 @@ class MotionMatcher(AvatarNode):
     def _build(self) -> None:
         settings = self.settings(MatcherSettings)
         self._opened = files_of(self._live.current)
-        self._loaded: dict[Files, Opened] = {}  # by another thread, for the next change of a setting
         self._use(settings, opened(settings, self._opened[0]))
 
     def _use(self, settings: MatcherSettings, found: Opened) -> None:
