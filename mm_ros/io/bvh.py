@@ -232,6 +232,10 @@ class _Reader:
             raise self.fail(f"{len(stack)} '{{' are never closed, the last of joint '{self.names[max(stack[-1], 0)]}'")
         if not self.names:
             raise self.fail("the hierarchy is empty; expected 'ROOT <name>'")
+        bare = [name for name, offset in zip(self.names, self.offsets, strict=True) if offset is None]
+        if bare:
+            raise self.fail(f"joint '{bare[0]}' has no '{{' and no OFFSET")
+        self.end_offsets = [offset or [0.0, 0.0, 0.0] for offset in self.end_offsets]
 
     def closed(self, node: int) -> None:
         if node >= 0 and self.offsets[node] is None:
