@@ -155,6 +155,8 @@ def test_frame_time_names_a_rate(text: str, rate: float):
         ("Frame Time: 0.0333333\n", "", "line 18: expected 'Frame Time: <seconds>', came '0 1 0  0 0 0  0 0 0'"),
         ("  JOINT", "  JONT", "line 6: 'JONT' is unknown; expected ROOT, JOINT, End Site, OFFSET or CHANNELS"),
         ("}\nMOTION", "MOTION", "1 '{' are never closed"),
+        ("}\nMOTION", "}\nJOINT x\nMOTION", "JOINT 'x' is outside of any joint"),
+        ("}\nMOTION", "}\nROOT x\nMOTION", "joint 'x' has no '{' and no OFFSET"),
     ],
 )  # fmt: skip
 def test_refuses_in_a_sentence_that_names_file_and_line(old: str, new: str, sentence: str):

@@ -269,6 +269,12 @@ def test_motion_that_cannot_be(old: bytes, new: bytes, says: str, tmp_path: Path
     assert says in refusal(capsys, "info", tmp_path / "a.bvh")
 
 
+def test_a_file_that_is_far_too_long(tmp_path: Path, capsys):
+    (tmp_path / "a.bvh").write_bytes(small_bvh())
+    os.truncate(tmp_path / "a.bvh", 100 << 30)  # takes no space
+    assert "is 107.4 GB long; expected at most 2 GB of motion" in refusal(capsys, "info", tmp_path / "a.bvh")
+
+
 def test_an_angle_that_cannot_be(tmp_path: Path, capsys):
     lines = small_bvh().split(b"\n")
     lines[-2] = b" ".join([b"1e200", *lines[-2].split(b" ")[1:]])

@@ -19,6 +19,7 @@ from processes import alive, children, running, wait_until
 from mm_ros.cli import main
 from mm_ros.io.bvh import write_bvh
 from mm_ros.io.bvh_export import to_bvh
+from mm_ros.io.session import read_session
 
 
 @pytest.fixture
@@ -175,6 +176,9 @@ HEAD = "t,role,x,y,z,qx,qy,qz,qw\n"
         (HEAD + "nan,head,0,0,1.7,0,0,0,1\n", "line 2: expected t,role"),
         (HEAD + "inf,head,0,0,1.7,0,0,0,1\n", "line 2: expected t,role"),
         (HEAD + "1,tail,0,0,1.7,0,0,0,1\n", "line 2: expected t,role"),
+        (HEAD + "1,head,0,0,1e300,0,0,0,1\n", "line 2: expected t,role"),
+        (HEAD + "0,head,0,0,1.7,0,0,0,1\n1e308,head,0,0,1.7,0,0,0,1\n", "times lie up to 1e+308 s from the start"),
+        (HEAD + "0,head,0,0,1.7,0,0,0,1\n1e15,head,0,0,1.7,0,0,0,1\n", "times lie up to 1e+15 s from the start"),
         ("\x00\x01", "expected the columns"),
         ("", "expected the columns"),
     ],
@@ -185,6 +189,14 @@ def test_a_table_that_is_none(tmp_path: Path, text: str, says: str, capsys: pyte
     assert says in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
     table.write_bytes(b"\xba\xff" * 50)
     assert "no table of text" in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
+
+
+def test_a_table_with_unix_times(tmp_path: Path):
+    """1.7e9 s after the start of the session would be beyond ROS's stamps."""
+    table = tmp_path / "poses.csv"
+    table.write_text(HEAD + "".join(f"{1_700_000_000 + i / 90},head,0,{i * 1e-4},1.7,0,0,0,1\n" for i in range(300)))
+    assert main(["session", "from-csv", str(table), "-o", str(tmp_path / "s")]) == 0
+    assert read_session(tmp_path / "s").seconds == pytest.approx(299 / 90, abs=1e-3)
 
 
 def test_a_table_as_a_spreadsheet_writes_it(tmp_path: Path):

@@ -27,6 +27,7 @@ I64 = NDArray[np.int64]
 
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
+MOST_BYTES = 2_000_000_000  # four hours at 120 Hz; the numbers take four times as much memory
 MOST = 1e9  # of a length or an angle in the file: a thousand kilometres in mm; squares of more may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # of people, with all their fingers and markers
 _LOOKED_AT = 100  # frames that decide what position channels mean
@@ -145,6 +146,10 @@ def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:
     name = str(path)
     if data is None:
         try:
+            size = Path(path).stat().st_size
+            if size > MOST_BYTES:
+                most = f"{MOST_BYTES / 1e9:g} GB of motion"
+                raise MmRosError(f"{name}: is {size / 1e9:.1f} GB long; expected at most {most}")
             data = Path(path).read_bytes()
         except OSError as error:
             raise MmRosError(f"{name}: cannot be read ({error.strerror})") from error
@@ -227,6 +232,10 @@ class _Reader:
             raise self.fail(f"{len(stack)} '{{' are never closed, the last of joint '{self.names[max(stack[-1], 0)]}'")
         if not self.names:
             raise self.fail("the hierarchy is empty; expected 'ROOT <name>'")
+        bare = [name for name, offset in zip(self.names, self.offsets, strict=True) if offset is None]
+        if bare:
+            raise self.fail(f"joint '{bare[0]}' has no '{{' and no OFFSET")
+        self.end_offsets = [offset or [0.0, 0.0, 0.0] for offset in self.end_offsets]
 
     def closed(self, node: int) -> None:
         if node >= 0 and self.offsets[node] is None:

@@ -13,6 +13,7 @@ from mm_ros.core.types import F64, HEAD_ROLE, ROLES, TRACKED, R, TrackerFrame
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 # Devices that are asked one after the other have stamps this far apart and still belong to one frame.
 SAME_POLL_S = 0.003
+LONGEST_S, FARTHEST_M = 1e6, 1e4
 
 
 def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
@@ -21,6 +22,8 @@ def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
     head = rows[HEAD_ROLE]
     if not len(head):
         raise MmRosError(f"{path} has no rows of role 'head'. Roles: {', '.join(ROLES)}")
+    rows = _from_zero(path, rows)
+    head = rows[HEAD_ROLE]
     latest = [_latest(table, head[:, 0]) for table in rows]
     return [_frame(i, rows, latest, start_ns) for i in range(len(head))]
 
@@ -36,6 +39,18 @@ def _rows(path: Path) -> list[F64]:
             out[role].append(values)
     tables = [np.array(table, np.float64).reshape(-1, 8) for table in out]
     return [table[np.argsort(table[:, 0], kind="stable")] for table in tables]
+
+
+def _from_zero(path: Path, rows: list[F64]) -> list[F64]:
+    """Times of a clock that began long ago (Unix time) count from the first sample of the head."""
+    first = float(rows[HEAD_ROLE][0, 0])
+    if abs(first) > LONGEST_S:
+        rows = [np.concatenate([table[:, :1] - first, table[:, 1:]], axis=1) for table in rows]
+    times = np.concatenate([table[:, 0] for table in rows])
+    if np.abs(times).max() > LONGEST_S:
+        came = f"{np.abs(times).max():.3g}"
+        raise MmRosError(f"{path}: times lie up to {came} s from the start; expected seconds, at most {LONGEST_S:g}")
+    return rows
 
 
 def _lines(path: Path) -> list[list[str]]:
@@ -54,7 +69,7 @@ def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
         t, role, x, y, z, qx, qy, qz, qw = row
         values = [float(v) for v in (t, x, y, z, qw, qx, qy, qz)]
         length = float(np.linalg.norm(values[4:]))
-        if not 0.9 < length < 1.1 or not np.isfinite(values[0]):
+        if not 0.9 < length < 1.1 or not np.isfinite(values[0]) or any(abs(v) > FARTHEST_M for v in values[1:4]):
             raise ValueError("no pose at a time")
         values[4:] = [v / length for v in values[4:]]
         return ROLES.index(role), values

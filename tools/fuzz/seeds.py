@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_ros.cli import main
+from mm_ros.core.clip import Clip
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.procedural import make_clips
 from mm_ros.io.build import BuildOptions, build_database
@@ -19,7 +20,6 @@ from mm_ros.io.bvh_export import to_bvh
 from mm_ros.io.calibration import read_calibration, write_calibration
 from mm_ros.io.database import write_database
 from mm_ros.io.features import format_layout, read_layout
-from mm_ros.io.importing import read_options
 from mm_ros.io.onnx_model import MODELS, OnnxModel
 from mm_ros.io.session import write_session
 from mm_ros.io.session_making import session_of_clips
@@ -50,6 +50,22 @@ def from_csv(path: Path) -> None:
 
 def import_with(option: str, motion: Path) -> Callable[[Path], object]:
     return lambda path: main(["import", str(motion), option, str(path), "--quiet"])
+
+
+def database_with(motion: Path) -> Callable[[Path], object]:
+    """The layout's own checks, and then a database of it."""
+
+    def build(path: Path) -> None:
+        read_layout(path)
+        main(["import", str(motion), "--features", str(path), "-o", f"{path}.mmdb", "--force", "--quiet"])
+
+    return build
+
+
+def motion_of(folder: Path, clip: Clip) -> Path:
+    path = folder / "long_01.bvh"
+    path.write_text(format_bvh(to_bvh(clip.cut(0, 150))))
+    return path
 
 
 def robot(path: Path) -> None:
@@ -106,8 +122,8 @@ def formats(folder: Path) -> list[Format]:
     return [
         Format("bvh", "walk_01.bvh", (bvh,), info, True),
         Format("csv", "poses.csv", (CSV.encode(),), from_csv, True),
-        Format("features", "features.yaml", (_features(),), read_layout, True),
-        Format("options", "options.yaml", (OPTIONS.encode(),), read_options, True),
+        Format("features", "features.yaml", (_features(),), database_with(motion_of(folder, whole)), True),
+        Format("options", "options.yaml", (OPTIONS.encode(),), import_with("--options", motion), True),
         Format("map", "map.yaml", (joints.encode(),), import_with("--map", motion), True),
         Format("calibration", "user.yaml", (_calibration(folder),), lambda p: read_calibration("", p), True),
         Format("urdf", "robot.urdf", (URDF.encode(),), robot, True),

@@ -72,6 +72,12 @@ class Overrides:
             value = getattr(self, name)
             if value is not None and not fits(value):
                 raise MmRosError(f"{name}: expected {wanted}, came {value!r}")
+        if self.rate is not None and not 1 <= self.rate <= 10_000:
+            raise MmRosError(f"rate: expected 1 to 10000 Hz, came {self.rate:g}")
+        if self.unit_to_m is not None and not 1e-6 <= self.unit_to_m <= 1e6:
+            raise MmRosError(f"unit_to_m: expected 1e-6 to 1e6, came {self.unit_to_m:g}")
+        if self.floor_m is not None and abs(self.floor_m) > 1e6:
+            raise MmRosError(f"floor_m: expected at most 1e6, came {self.floor_m:g}")
         for joint in self.joints or {}:
             if joint not in NAMES[1:]:
                 raise MmRosError(f"joints: '{joint}' is no canonical joint. Joints: {', '.join(NAMES[1:])}")
