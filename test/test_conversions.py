@@ -20,7 +20,6 @@ from mm_ros.core.types import (
     AvatarPose,
     BodyOrientation,
     Calibration,
-    Match,
     TrackerFrame,
     Trajectory,
 )
@@ -105,16 +104,6 @@ def test_skeleton_survives_with_its_hash():
     back = c.skeleton_from_ros(c.skeleton_to_ros(skeleton, STAMP))
     assert back.hash == skeleton.hash
     np.testing.assert_array_equal(back.offsets, skeleton.offsets)
-
-
-def test_match_survives():
-    numbers = {name: np.arange(3, dtype=np.float32) for name in ("weights", "query", "winner", "runner_up_costs")}
-    match = Match(
-        STAMP, 2, "search", "walk", 3, 70, 0.25, 1.5, ("walk", "turn"), "upright", True, "interval", True, 4.0, 5.0,
-        0.001, "tree", 11, 12, runner_up_frames=np.array([7, 9], np.int32),
-        runner_up_clips=("walk", "run"), **numbers,
-    )  # fmt: skip
-    assert_same(match, c.match_from_ros(c.match_to_ros(match, avatar_pose())))
 
 
 def test_calibration_survives():

@@ -309,36 +309,6 @@ def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = N
     )
 
 
-def match_from_ros(m: MatchMsg) -> Match:
-    return Match(
-        stamp_ns=stamp_from_ros(m.header.stamp),
-        epoch=int(m.epoch),
-        engine=m.engine,
-        clip=m.clip,
-        clip_index=int(m.clip_index),
-        frame=int(m.frame),
-        frame_fraction=m.frame_fraction,
-        time=m.time,
-        tags=tuple(m.tags),
-        band=m.band,
-        searched=m.searched,
-        reason=m.reason,
-        jumped=m.jumped,
-        cost=m.cost,
-        continue_cost=m.continue_cost,
-        search_time=m.search_time,
-        search_structure=m.search_structure,
-        database=int(m.database),
-        layout=int(m.layout),
-        weights=np.array(m.weights, np.float32),
-        query=np.array(m.query, np.float32),
-        winner=np.array(m.winner, np.float32),
-        runner_up_frames=np.array(m.runner_up_frames, np.int32),
-        runner_up_clips=tuple(m.runner_up_clips),
-        runner_up_costs=np.array(m.runner_up_costs, np.float32),
-    )
-
-
 def _physical(database: MotionDatabase | None, normalized: Any, scale: float) -> Any:
     if database is None:
         return np.zeros(0)
