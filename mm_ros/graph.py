@@ -12,8 +12,8 @@ from typing import Any
 
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.settings import Settings, setting
+from mm_ros.io.bag_paths import KEPT
 
-KEPT = 256  # messages: 2 s at 120 Hz
 LIVE = 5  # messages
 
 

@@ -19,9 +19,8 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, ReaderEr
 from rosbags.serde import SerdeError
 
 from mm_ros.core.errors import MmRosError
-from mm_ros.graph import KEPT
 from mm_ros.io.bag_limits import TooBigError, check_bag, check_chunks
-from mm_ros.io.bag_paths import STORED, storage_files, write_ahead_log
+from mm_ros.io.bag_paths import KEPT, STORED, storage_files, write_ahead_log
 from mm_ros.io.bag_recover import recover
 from mm_ros.io.bag_types import todays, typestore, version_of
 from mm_ros.io.bag_versions import VERSION

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+KEPT = 256  # messages that a writer keeps for its listeners: 2 s at 120 Hz
 STORED = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 
 

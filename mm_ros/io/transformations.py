@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from transforms3d import euler, quaternions
 
-from mm_ros.core.types import F64
+F64 = NDArray[np.float64]
 
 try:
     import tf_transformations
