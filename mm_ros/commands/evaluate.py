@@ -93,9 +93,10 @@ def _warn_of_known(result: dict[str, Any]) -> None:
     known = result["in_database"]
     if known:
         names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
+        count = f"{len(known)} of {len(result['clips'])}"
         print(
-            f"warning: {len(known)} of {len(result['clips'])} clips are part of the database: {names}. Their figures "
-            "tell how well it plays its own motion, not how well it does on motion that is new to it.",
+            f"warning: clips that are part of the database, {count}: {names}. Their figures tell how well it plays "
+            "its own motion, not how well it does on motion that is new to it.",
             file=sys.stderr,
         )
 
