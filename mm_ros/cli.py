@@ -162,32 +162,41 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if "MM_ROS_PARENT" in os.environ:
+    if ending.PARENT in os.environ:
         from mm_ros.ros.process import end_with_parent
 
         end_with_parent()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    ending.forget()
+    if ending.is_unhandled():
         ending.remember(signal.SIGINT)
     try:
         return _flushed(arguments)
-    except MmRosError as error:
+    except KeyboardInterrupt:
+        ending.say_once()
+        return 130
+    except Exception as error:
+        if ending.asked():  # whatever Ctrl-C has become on its way through others' code
+            ending.say_once()
+            return 130
+        code = _failed(error)
+        if code is None:
+            raise
+        return code
+
+
+def _failed(error: Exception) -> int | None:
+    """The exit code of what is no mistake of ours, after one sentence."""
+    if isinstance(error, MmRosError):
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
-    except RuntimeError:
-        if not ending.asked():
-            raise
-        return 130
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except OSError as error:
-        if error.filename is None:
-            raise
+    if isinstance(error, OSError) and error.filename is not None:
         print(f"mm_ros: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
+    return None
 
 
 def _flushed(arguments: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ from mm_ros import ending
 from mm_ros.commands.arguments import add_database, add_number, add_output, port
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.io.processes import deaf_to_ctrl_c
 
 HELP = "a synthetic user walks; the avatar follows, in the browser"
 
@@ -113,7 +114,9 @@ class Processes:
 
     def start(self, *words: str) -> None:
         command = [sys.executable, "-m", "mm_ros", *words]
-        self._running.append((words[0], subprocess.Popen(command, start_new_session=True)))
+        environment = {**os.environ, ending.PARENT: str(os.getpid())}
+        with deaf_to_ctrl_c():  # until they can end quietly
+            self._running.append((words[0], subprocess.Popen(command, start_new_session=True, env=environment)))
 
     def check(self) -> str:
         """Name of a process that has ended, or nothing."""

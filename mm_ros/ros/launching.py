@@ -11,7 +11,7 @@ from typing import Any
 
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
-from mm_ros.ros.process import PARENT
+from mm_ros.ending import PARENT
 from mm_ros.ros.several import side_by_side
 from mm_ros.share import share_folder
 from mm_ros.trackers import SOURCES

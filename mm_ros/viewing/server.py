@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import io
 import socket
+from contextlib import redirect_stdout
 from typing import Any
 
 from mm_ros.core.errors import MmRosError
@@ -21,4 +24,14 @@ def serve(host: str, port: int) -> Any:
         except OSError as error:
             where = f"{host}:{port} ({error.strerror})"
             raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
-    return viser.ViserServer(host, port, verbose=False)
+    server = viser.ViserServer(host, port, verbose=False)
+    atexit.unregister(server.stop)
+    atexit.register(stop, server)
+    return server
+
+
+def stop(server: Any) -> None:
+    """viser prints a line of its own from another thread while it stops."""
+    atexit.unregister(stop)
+    with redirect_stdout(io.StringIO()):
+        server.stop()
