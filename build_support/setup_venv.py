@@ -13,10 +13,12 @@ if not (3, 10) <= sys.version_info[:2] <= (3, 13):
     )
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -87,24 +89,41 @@ def make_venv(venv: Path) -> Path:
             f"Python's venv is not there. On Debian and Ubuntu: sudo apt install python3.{sys.version_info[1]}-venv"
         ) from None
     say(f"making {venv} with Python {sys.version.split()[0]}")
-    done = subprocess.run([sys.executable, "-m", "venv", str(venv)], text=True, capture_output=True)
-    if done.returncode:
+    try:
+        code, said = run([sys.executable, "-m", "venv", str(venv)])
+    except KeyboardInterrupt:
+        shutil.rmtree(venv, ignore_errors=True)  # half of it would be taken for all of it
+        raise
+    if code:
         shutil.rmtree(venv, ignore_errors=True)
-        raise BuildError(f"making {venv} failed:\n{done.stdout}{done.stderr}")
+        raise BuildError(f"making {venv} failed:\n{said}")
     return python
 
 
-def pip_install(python: Path, lines: list[str]) -> None:
-    done = subprocess.run(
-        # Python compiles what is imported, when it is: compiling all takes longer than downloading it.
-        [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", *lines],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONNOUSERSITE": "1"},
+def run(command: list[str], **more: object) -> tuple[int, str]:
+    """Exit code and output. Ctrl-C ends the command and all that it has started, without a word of theirs."""
+    # Ctrl-C waits until the process is known.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    process = subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **more
     )
-    if done.returncode:
-        raise BuildError(f"pip could not install what mm_ros needs (is the network there?):\n{done.stdout[-4000:]}")
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        said, _ = process.communicate()
+    except KeyboardInterrupt:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()  # until the last of the group has closed the pipe
+        raise
+    return process.returncode, said
+
+
+def pip_install(python: Path, lines: list[str]) -> None:
+    # Python compiles what is imported, when it is: compiling all takes longer than downloading it.
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
+    code, said = run([*pip, *lines], env={**os.environ, "PYTHONNOUSERSITE": "1"})
+    if code:
+        raise BuildError(f"pip could not install what mm_ros needs (is the network there?):\n{said[-4000:]}")
 
 
 def say(text: str) -> None:
@@ -136,9 +155,9 @@ def complete(venv: Path, extras: list[str], optional: list[str]) -> None:
     messages = message_digest(python)
     if not stamps.has("messages", messages):
         say("building the messages")
-        done = subprocess.run([str(python), "-m", "build_support.messages"], cwd=SOURCE)
-        if done.returncode:
-            raise BuildError("the messages could not be built; see above")
+        code, said = run([str(python), "-m", "build_support.messages"], cwd=SOURCE)
+        if code:
+            raise BuildError(f"the messages could not be built:\n{said}")
         stamps.set("messages", messages)
     if time.monotonic() - start > 2.0:
         say(f"{venv} is ready after {time.monotonic() - start:.0f} s")
@@ -151,9 +170,9 @@ def main() -> int:
     parser.add_argument("--optional", default="", help="extras of which each line may fail")
     args = parser.parse_args()
     # Two `make` at once: the second waits, and finds all done. Locking a folder leaves no file behind.
-    lock = os.open(SOURCE / "build_support", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
     try:
+        lock = os.open(SOURCE / "build_support", os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         complete(
             args.venv.absolute(),
             *([e for e in text.split(",") if e] for text in (args.extras, args.optional)),
@@ -161,6 +180,9 @@ def main() -> int:
     except BuildError as error:
         print(f"\nmm_ros: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nmm_ros: stopped by Ctrl-C; the next call goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 

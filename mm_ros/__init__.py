@@ -10,13 +10,17 @@ import sys
 if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     del sys.path[0]
 
-import pkgutil
+from mm_ros import ending
+
+ending.during_imports()
+
+import pkgutil  # noqa: E402
 
 # In a source checkout this folder hides the installed package, which alone holds the generated messages
 # (`mm_ros.msg`). Extending the path makes both one package: modules from here, messages from there.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
-from mm_ros._version import __version__ as __version__
-from mm_ros.cache import configure_numba
+from mm_ros._version import __version__ as __version__  # noqa: E402
+from mm_ros.cache import configure_numba  # noqa: E402
 
 configure_numba()

@@ -1,7 +1,16 @@
 """`python -m mm_ros` is the command `mm_ros`."""
 
+import signal
 import sys
 
 from mm_ros.cli import main
 
-sys.exit(main())
+
+def command() -> int:
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C does not tear Python's own ending
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(command())

@@ -165,35 +165,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _prepare_end()
         return _flushed(arguments)
-    except MmRosError as error:
-        print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
+        ending.say_once()
         return 130
-    except RuntimeError:
-        if not ending.asked():
+    except Exception as error:
+        if ending.asked():  # whatever Ctrl-C has become on its way through others' code
+            ending.say_once()
+            return 130
+        code = _failed(error)
+        if code is None:
             raise
-        return 130
-    except BrokenPipeError:
-        # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:
-        if error.filename is None:
-            raise
-        print(f"mm_ros: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
-        return 2
+        return code
 
 
 def _prepare_end() -> None:
     """Ctrl-C, and the end of a parent that asked for it, end this process from now on."""
     ending.forget()
-    if "MM_ROS_PARENT" in os.environ:
+    if ending.PARENT in os.environ:
         from mm_ros.ros.process import end_with_parent
 
         end_with_parent()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if ending.is_unhandled():
         ending.remember(signal.SIGINT)
+
+
+def _failed(error: Exception) -> int | None:
+    """The exit code of what is no mistake of ours, after one sentence."""
+    if isinstance(error, MmRosError):
+        print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
+        return 2
+    if isinstance(error, BrokenPipeError):
+        # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    if isinstance(error, OSError) and error.filename is not None:
+        print(f"mm_ros: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return 2
+    return None
 
 
 def _flushed(arguments: Sequence[str]) -> int:

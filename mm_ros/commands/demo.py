@@ -18,6 +18,7 @@ from mm_ros import ending
 from mm_ros.commands.arguments import add_database, add_number, add_output, port
 from mm_ros.commands.output import add_json, write_json
 from mm_ros.core.errors import MmRosError
+from mm_ros.io.processes import deaf_to_ctrl_c
 from mm_ros.own_python import module_command
 from mm_ros.viewing.access import TOKEN_VARIABLE, address, session_token
 
@@ -120,10 +121,14 @@ class Processes:
     def start(self, *words: str) -> None:
         from mm_ros.ros.process import end_with_parent
 
+        environment = {**os.environ, ending.PARENT: str(os.getpid())}
         # Between fork and exec, because a process that still imports must end with us too.
         ends = partial(end_with_parent, os.getpid())
-        command = module_command("mm_ros", *words)
-        started = subprocess.Popen(command, start_new_session=True, preexec_fn=ends)  # noqa: PLW1509 (no other thread)
+        with deaf_to_ctrl_c():  # until they can end quietly
+            started = subprocess.Popen(
+                module_command("mm_ros", *words),
+                start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)
+            )  # fmt: skip
         self._running.append((words[0], started))
 
     def check(self) -> str:

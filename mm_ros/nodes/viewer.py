@@ -39,7 +39,7 @@ from mm_ros.viewing.cameras import Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel
 from mm_ros.viewing.scene import AvatarScene, furnish
-from mm_ros.viewing.server import serve, url_of
+from mm_ros.viewing.server import serve, stop, url_of
 from mm_ros.viewing.swift import mover
 
 UNSEEN = ("pose",)  # while no browser is there: who is there, and how he fares
@@ -377,7 +377,7 @@ class Viewer(AvatarNode):
         self._panel.figures.content = told(figures, seen.match, seen.searched)
 
     def close(self) -> None:
-        self._server.stop()
+        stop(self._server)
 
 
 def told_addresses(host: str, url: str) -> list[str]:

@@ -10,11 +10,11 @@ from typing import Any
 
 from mm_ros import graph
 from mm_ros.core.errors import MmRosError
+from mm_ros.ending import PARENT
 from mm_ros.io.files import read_yaml
 from mm_ros.own_python import module_command
 from mm_ros.renamed import refuse_renamed_in
 from mm_ros.ros.parameters import world_frame
-from mm_ros.ros.process import PARENT
 from mm_ros.ros.rviz import rviz_config
 from mm_ros.ros.several import side_by_side
 from mm_ros.share import share_folder

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from mm_ros import ending
 
-PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; the launch files set it to their own
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be loaded
 TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
@@ -35,7 +34,7 @@ def end_with_parent(parent: int = 0) -> None:
 
     `parent`: its process id; without one, what the environment says. Linux only.
     """
-    expected = parent or int(os.environ.get(PARENT, "0") or 0)
+    expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
         return  # started by somebody else, who may outlive the launch or not
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -7,10 +7,12 @@ tried with, and a server that was not made through our `serve` is refused (`test
 
 from __future__ import annotations
 
+import atexit
+import io
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -47,7 +49,16 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
             f"install the version that mm_ros names: {setup_command('viewer')}"
         )
     _access[server] = access
+    atexit.unregister(server.stop)
+    atexit.register(stop, server)
     return server
+
+
+def stop(server: Any) -> None:
+    """viser prints a line of its own from another thread while it stops."""
+    atexit.unregister(stop)
+    with redirect_stdout(io.StringIO()):
+        server.stop()
 
 
 def access_of(server: Any) -> Access:
