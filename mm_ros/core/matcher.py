@@ -36,7 +36,7 @@ class MatcherSettings(RootControlSettings):
         "where poses come from: a search of the database (tree, boxes, brute: the same frame), or networks",
         choices=("tree", "boxes", "brute", LEARNED),
     )
-    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros")
+    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros", file=".onnx")
     search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
     quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
     responsiveness: float = setting(1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0)

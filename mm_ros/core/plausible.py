@@ -6,7 +6,8 @@ far above what people, rooms and robots do, so that no real recording is refused
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from mm_ros.core.landmarks import Landmarks
 from mm_ros.core.skeleton import NAMES, Skeleton
 from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import ROLES, AvatarPose, BodyOrientation, Calibration, TrackerFrame, Trajectory
+
+M = TypeVar("M")
 
 
 class Implausible(MmRosError):
@@ -237,7 +240,7 @@ class Outputs:
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose
 
-    def _checked(self, judge: Any, made: Any) -> Any:
+    def _checked(self, judge: Callable[[M], M], made: M) -> M:
         try:
             return judge(made)
         except Implausible as error:

@@ -37,6 +37,7 @@ class DatabaseSettings(Settings):
     database: str = setting(
         "",
         "pose database to search; empty is the procedural one that mm_ros makes itself (engine learned: none at all)",
+        file=".mmdb",
     )
     runners_up: bool = setting(
         False, "tell the next best places in `match` too; takes longer than the search itself"
@@ -61,21 +62,6 @@ class MotionMatcher(AvatarNode):
         self.listen_calibrated("trajectory", self._step)
         self.listen("landmarks", self._see)
         self.start()
-
-    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
-        matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
-        if files == self._opened:
-            return None
-
-        def load() -> None:
-            learned, database = opened(matcher, files[0])
-            # Pages that a search touches, and kernels that it needs, come into memory here.
-            MatcherStage(matcher, database, self._stage.scale, learned=learned).step(
-                still_wish(database.layout.trajectory_times)
-            )
-            self._loaded = {files: (learned, database)}
-
-        return load
 
     def _build(self) -> None:
         settings = self.settings(MatcherSettings)
@@ -137,6 +123,21 @@ class MotionMatcher(AvatarNode):
         self._skeleton.publish(
             skeleton_to_ros(self._database.skeleton.scaled(self._stage.scale), now_ns, self.avatar)
         )
+
+    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
+        matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
+        if files == self._opened:
+            return None
+        scale = self._stage.scale
+
+        def load() -> None:
+            learned, database = opened(matcher, files[0])
+            # Pages that a search touches, and kernels that it needs, come into memory here.
+            MatcherStage(matcher, database, scale, learned=learned).step(still_wish(database.layout.trajectory_times))
+            self._loaded.clear()
+            self._loaded[files] = learned, database
+
+        return load
 
     def reset(self) -> None:
         self._stage.reset()
