@@ -22,6 +22,7 @@ from mm_ros.core.settings import Spec
 from mm_ros.core.skeleton import HEAD, NAMES, PARENTS, default_skeleton
 from mm_ros.core.types import TRACKED, TrackerFrame, rest_pose, still_wish
 from mm_ros.io.body_mesh import flesh_bones
+from mm_ros.ros.remote_settings import live_settings
 from mm_ros.viewing import meshes
 from mm_ros.viewing.cameras import HAND_OFF_S, Camera
 from mm_ros.viewing.features import feature_vectors
@@ -162,6 +163,33 @@ def test_a_value_set_elsewhere_is_shown_even_beyond_the_slider(server):
     panel.settings.show("node", "lead", 42.0)
     assert slider.value == 42.0
     assert slider.max >= 42.0
+
+
+def test_a_file_is_chosen_among_known_ones_and_no_path_comes_from_the_page(server, tmp_path):
+    for name in ("one.mmdb", "two.mmdb", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "sub").mkdir()
+    sent = []
+    panel = Panel(server, lambda *action: sent.append(action))
+    panel.settings.add("matcher", 0, {"database": (str(tmp_path / "one.mmdb"), Spec("", file=".mmdb"))})
+    handle = panel.settings._handles[("matcher", "database")]
+    assert tuple(handle.options) == ("default", "one.mmdb", "two.mmdb")
+    choose = handle._impl.update_cb[0]
+    for value in ("two.mmdb", "/etc/passwd", str(tmp_path / "notes.txt"), "default"):
+        choose(SimpleNamespace(client=object(), target=SimpleNamespace(value=value)))
+    assert sent == [("set", "matcher", "database", str(tmp_path / "two.mmdb")), ("set", "matcher", "database", "")]
+    panel.settings.show("matcher", "database", str(tmp_path / "sub" / "one.mmdb"))  # set elsewhere
+    assert handle.value == str(tmp_path / "sub" / "one.mmdb")
+    panel.settings.show("matcher", "database", str(tmp_path / "two.mmdb"))
+    assert handle.value == "two.mmdb"
+
+
+def test_every_live_setting_that_names_a_file_says_so():
+    live = {(node, name): spec for node, fields in live_settings().items() for name, (_, spec) in fields.items()}
+    told = {key for key, spec in live.items() if spec.file}
+    assert told == {("motion_matcher", "database"), ("motion_matcher", "model")}
+    for key, spec in live.items():
+        assert key in told or not any(w in spec.description for w in ("file of", "folder", "path of")), key
 
 
 def test_features_are_read_by_their_names():

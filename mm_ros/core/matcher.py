@@ -38,7 +38,7 @@ class MatcherSettings(RootControlSettings):
     search_structure: str = setting(
         DEFAULT, "how the database is searched; each finds the same frame, tree the fastest", choices=STRUCTURES
     )
-    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros")
+    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros", file=".onnx")
     search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
     quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
     responsiveness: float = setting(1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0)

@@ -18,7 +18,7 @@ from mm_ros.core.skeleton import NAMES, Skeleton
 from mm_ros.core.timeline import is_identity
 from mm_ros.core.types import ROLES, AvatarPose, BodyOrientation, Calibration, TrackerFrame, Trajectory
 
-T = TypeVar("T")
+M = TypeVar("M")
 
 
 class Implausible(MmRosError):
@@ -240,7 +240,7 @@ class Outputs:
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose
 
-    def _checked(self, judge: Callable[[T], T], made: T) -> T:
+    def _checked(self, judge: Callable[[M], M], made: M) -> M:
         try:
             return judge(made)
         except Implausible as error:

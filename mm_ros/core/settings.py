@@ -22,6 +22,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = True  # may change while running
+    file: str = ""  # the value is a path; ending of such files. A page may choose among known ones, and set no other
 
 
 def setting(
@@ -32,8 +33,9 @@ def setting(
     high: float | None = None,
     choices: tuple[str, ...] = (),
     live: bool = True,
+    file: str = "",
 ) -> Any:
-    return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live)})
+    return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
 
 
 @dataclass(frozen=True)

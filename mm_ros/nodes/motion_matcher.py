@@ -40,6 +40,7 @@ class DatabaseSettings(Settings):
     database: str = setting(
         "",
         "pose database to search; empty is the procedural one that mm_ros makes itself (engine learned: none at all)",
+        file=".mmdb",
     )
     runners_up: bool = setting(
         False, "publish the next best places in `match` too; takes longer than the search itself"

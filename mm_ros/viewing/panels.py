@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,41 @@ PLOTS = {
 }  # fmt: skip
 
 
+class KnownFiles:
+    """What the page offers for a setting that names a file: the default, what the node has had, and files beside those.
+
+    The page chooses by label; a path that comes from a page is no label, and is ignored.
+    """
+
+    DEFAULT, MOST = "default", 50
+
+    def __init__(self, suffix: str) -> None:
+        self._suffix = suffix
+        self._paths = {self.DEFAULT: ""}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self._paths)
+
+    def label(self, path: str) -> str:
+        """The label of a path, which is known from now on."""
+        if path not in self._paths.values():
+            self._add(path)
+            with suppress(OSError, ValueError):
+                beside = sorted(Path(path).parent.glob(f"*{self._suffix}"))[: self.MOST]
+                for found in (str(f) for f in beside if f.is_file()):
+                    if found not in self._paths.values():
+                        self._add(found)
+        return next(label for label, known in self._paths.items() if known == path)
+
+    def _add(self, path: str) -> None:
+        name = Path(path).name
+        self._paths[name if name not in self._paths else path] = path
+
+    def path(self, label: str) -> str | None:
+        return self._paths.get(label)
+
+
 class Settings:
     """A slider, box or list for each setting that may change while running; `send(node, name, value)` on a change."""
 
@@ -43,6 +80,7 @@ class Settings:
         self._gui, self._tab, self._send = gui, tab, send
         self._folders: dict[str, Any] = {}
         self._handles: dict[tuple[str, str], Any] = {}
+        self._files: dict[tuple[str, str], KnownFiles] = {}
         with tab:
             self._note = gui.add_markdown("_Waiting for the nodes …_", order=-1.0)
 
@@ -54,6 +92,7 @@ class Settings:
             folder.remove()
         self._folders.clear()
         self._handles.clear()
+        self._files.clear()
         self.note("_Waiting for the nodes …_")
 
     def add(self, node: str, place: int, fields: dict[str, tuple[Any, Spec]]) -> None:
@@ -66,7 +105,9 @@ class Settings:
         with self._folders[node]:
             for name, (value, spec) in fields.items():
                 changed = self._changed(node, name, type(value))
-                if isinstance(value, str) and not spec.choices:
+                if spec.file:
+                    self._handles[(node, name)] = self._file(node, name, value, spec)
+                elif isinstance(value, str) and not spec.choices:
                     self._handles[(node, name)] = self._text(name, value, spec, changed)
                 elif (handle := self._control(name, value, spec)) is not None:
                     self._handles[(node, name)] = handle
@@ -86,6 +127,23 @@ class Settings:
             return self._gui.add_number(label, value, spec.low, spec.high, 1, hint=hint)
         return None
 
+    def _file(self, node: str, name: str, value: str, spec: Spec) -> Any:
+        files = self._files[(node, name)] = KnownFiles(spec.file)
+        label = files.label(value)
+        handle = self._gui.add_dropdown(
+            name.replace("_", " "), files.labels, initial_value=label, hint=spec.description
+        )
+
+        def changed(event: Any) -> None:
+            path = files.path(event.target.value)
+            if event.client is not None and path is not None:
+                self._send(node, name, path)
+            elif path is None:
+                event.target.value = KnownFiles.DEFAULT
+
+        handle.on_update(changed)
+        return handle
+
     def _text(self, name: str, value: str, spec: Spec, changed: Callable[[Any, Any], None]) -> Any:
         """Goes to the node at Enter: half a word would be refused."""
         form = self._gui.add_form(None)
@@ -104,6 +162,10 @@ class Settings:
     def show(self, node: str, name: str, value: Any) -> None:
         """The value that the node has, whatever the hand said."""
         handle = self._handles.get((node, name))
+        if (node, name) in self._files:
+            value = self._files[(node, name)].label(value)
+            if handle is not None and tuple(handle.options) != self._files[(node, name)].labels:
+                handle.options = self._files[(node, name)].labels
         if handle is None or handle.value == value:
             return
         if hasattr(handle, "max") and hasattr(handle, "step"):  # set elsewhere, beyond what the slider shows
