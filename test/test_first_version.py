@@ -227,7 +227,7 @@ def digest(definition):
 
 @pytest.mark.parametrize("version", DEFINITIONS)
 def test_the_definitions_of_a_version_never_change(version):
-    """What a change of msg/ needs: a row in io/bag_versions.py, a new VERSION, a recording made before, a row here."""
+    """A change of msg/ needs a row in io/bag_versions.py, a new VERSION, an earlier recording, and a row here."""
     assert max(DEFINITIONS) == bag_versions.VERSION
     now = {path.stem: path.read_text() for path in (share_folder() / "msg").glob("*.msg")}
     rows = {name: bag_versions.former(bag_versions.PACKAGE + name, version) for name in now}
