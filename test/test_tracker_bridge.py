@@ -11,6 +11,7 @@ rclpy = pytest.importorskip("rclpy", reason="no ROS here")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from geometry_msgs.msg import PoseStamped
+from processes import PATIENCE_S
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -51,7 +52,7 @@ class Bench:
         self.executor.add_node(self.bridge)
         self.executor.add_node(self.node)
 
-    def until(self, condition, seconds=20.0):
+    def until(self, condition, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, {name: len(heard) for name, heard in self.heard.items()}
