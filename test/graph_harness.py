@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from processes import end
+from processes import PATIENCE_S, end
 from rclpy.executors import SingleThreadedExecutor
 from ros_calls import answer_of
 from std_srvs.srv import Trigger
@@ -59,7 +59,7 @@ class NodeProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, seconds: float = 10.0) -> int:
+    def stop(self, seconds: float = PATIENCE_S) -> int:
         """Ctrl-C, as a user does."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
@@ -149,7 +149,7 @@ class Client:
             self.executor.spin_once(0.002)
         return True
 
-    def call(self, kind: Any, service: str, request: Any, seconds: float = 20.0) -> Any:
+    def call(self, kind: Any, service: str, request: Any, seconds: float = PATIENCE_S) -> Any:
         client = self.node.create_client(kind, service)
         assert client.wait_for_service(timeout_sec=seconds), f"nobody offers {service}"
         answer = answer_of(client, request, self.spin_until)
@@ -177,7 +177,7 @@ class World:
                 self.nodes[name] = NodeProcess(name, avatar, folder / f"{name}.log", **parameters.get(name, {}))
             for process in self.nodes.values():
                 process.wait_ready()
-            heard = self.client.spin_until(self._connected, 60.0)
+            heard = self.client.spin_until(self._connected, PATIENCE_S)
             ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
             assert not ended, ended
             assert heard, "the nodes did not find each other"
@@ -225,7 +225,7 @@ class World:
         for name in self.nodes:
             self.client.call(Trigger, f"/{self.avatar}/{name}/reset", Trigger.Request())
 
-    def walks_on(self, seconds: float = 40.0, poses: int = 15) -> bool:
+    def walks_on(self, seconds: float = PATIENCE_S, poses: int = 15) -> bool:
         """Whether so many samples become poses within so long; trackers are sent meanwhile. All TF is finite."""
         until, answered = time.monotonic() + seconds, 0
         frames = self.frames(0.0, 3.0)

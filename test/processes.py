@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 POLITE_S = 30.0
+PATIENCE_S = 120.0  # for what must come: a machine that does much else is no failure
 
 
 @contextmanager

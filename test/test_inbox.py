@@ -16,7 +16,7 @@ from mm_ros.ros.conversions import avatar_pose_to_ros
 from mm_ros.ros.inbox import DEPTH, Inbox
 from mm_ros.ros.qos import message_class, publisher_qos
 
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import PATIENCE_S
 
 from mm_ros import cli
 from mm_ros.core import blazepose as bp
@@ -323,6 +324,6 @@ def test_the_node_without_networks_says_how_to_get_them(tmp_path, monkeypatch):
 
     monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path))
     with NodeProcess("pose_estimator", "blind", tmp_path / "log") as process:
-        assert process.process.wait(60) == 2
+        assert process.process.wait(PATIENCE_S) == 2
     assert "mm_ros pose-setup" in process.said()
     assert "Traceback" not in process.said()

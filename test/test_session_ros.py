@@ -193,6 +193,11 @@ def backward(clock):
     return [b - a for a, b in itertools.pairwise(ns) if b < a]
 
 
+def hear_hangups():
+    """In a recorder's process: tests that run under nohup ignore SIGHUP, and so would it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def test_a_full_disk_and_kills_leave_recordings_that_can_be_read(walk, ear, tmp_path):
     """A terminal that is closed sends SIGHUP."""
     signals = {"killed": signal.SIGKILL, "hung_up": signal.SIGHUP}
@@ -201,7 +206,9 @@ def test_a_full_disk_and_kills_leave_recordings_that_can_be_read(walk, ear, tmp_
         recorders = {}
         for end, storage in cases:
             words = ("record", "-o", tmp_path / f"{end}_{storage}", "--avatar", "anna", "--storage", storage)
-            recorders[end, storage] = stack.enter_context(started(*words, stderr=subprocess.PIPE))
+            recorders[end, storage] = stack.enter_context(
+                started(*words, stderr=subprocess.PIPE, preexec_fn=hear_hangups)
+            )
         for (end, _), recorder in recorders.items():
             assert "recording" in recorder.stdout.readline()
             if end == "full":  # the limit of a file's size stands in for the disk

@@ -13,6 +13,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from fields import CALIBRATION, LANDMARKS, POSE, SKELETON, TRACKERS, OneTracker, check_fields
 from geometry_msgs.msg import PoseStamped
+from processes import PATIENCE_S
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -53,7 +54,7 @@ class Bench:
         self.executor.add_node(self.bridge)
         self.executor.add_node(self.node)
 
-    def until(self, condition, seconds=20.0):
+    def until(self, condition, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, {name: len(heard) for name, heard in self.heard.items()}

@@ -7,6 +7,7 @@ from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
+from processes import PATIENCE_S
 
 from mm_ros.core import rotations as rot
 from mm_ros.core.errors import MmRosError
@@ -145,7 +146,7 @@ def test_lines_between_the_processes():
     assert frame_of(json.dumps({"status": "gone"})) == "gone"
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

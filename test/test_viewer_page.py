@@ -36,10 +36,10 @@ pytestmark = [
 ]
 
 AVATAR, OTHER = "seen", "other"
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
-TEST_S = 200.0
+TEST_S = 400.0
 
 
 class Page:
