@@ -103,7 +103,7 @@ class _BoundedFile(zstd.ZstdFile):
 @cache
 def bound_rosbags() -> None:
     """rosbags has no option for it."""
-    storage_mcap.DECOMPRESSORS.update({"zstd": expand_zstd, "lz4": expand_lz4})
+    getattr(storage_mcap, "DECOMPRESSORS", {}).update({"zstd": expand_zstd, "lz4": expand_lz4})
     rosbags_reader.zstd = _BoundedZstd
 
 
