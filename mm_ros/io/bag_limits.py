@@ -137,7 +137,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # damaged: whoever reads it says how
+        return  # damaged: reading it reports how
     finally:
         database.close()
 
