@@ -18,11 +18,12 @@ from bvh_dialects import DIALECTS, walks
 from mm_ros.cli import main
 from mm_ros.commands.output import printable
 from mm_ros.core.errors import MmRosError
+from mm_ros.io import data
 from mm_ros.io.bag import Bag
 from mm_ros.io.bag_limits import expand_lz4, expand_zstd, zstd
 from mm_ros.io.bvh import format_bvh
 from mm_ros.io.bvh_export import to_bvh
-from mm_ros.io.data import LEAST_MOST_BYTES, unpacked
+from mm_ros.io.data import unpacked
 from mm_ros.io.files import read_yaml
 from mm_ros.io.session import read_session, write_session
 from mm_ros.io.session_making import session_of_clips
@@ -32,7 +33,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """And archives that may grow to 8 MB, so that the bombs of these tests are small."""
     monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(data, "LEAST_MOST_BYTES", 8_000_000)
     return tmp_path / "cache"
 
 
@@ -67,7 +70,7 @@ class Zeros(io.RawIOBase):
 
 
 def bomb(path: Path, name: str = "walk.bvh") -> Path:
-    size = LEAST_MOST_BYTES + 1
+    size = 10_000_000
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as zipped, zipped.open(name, "w") as out:
             for _ in range(size // (1 << 20) + 1):
@@ -83,9 +86,9 @@ def bomb(path: Path, name: str = "walk.bvh") -> Path:
 @pytest.mark.parametrize("name", ["bomb.zip", "bomb.tar.gz"])
 def test_an_archive_that_grows_too_much_is_refused(name: str, tmp_path: Path, cache: Path, capsys):
     path = bomb(tmp_path / name)
-    assert path.stat().st_size < 3e6
+    assert path.stat().st_size < 80_000
     said = refusal(capsys, "info", path)
-    assert f"{name}: would unpack to more than 268 MB from" in said and "Nothing was unpacked" in said
+    assert f"{name}: would unpack to more than 8 MB from" in said and "Nothing was unpacked" in said
     assert not list((cache / "data").iterdir())
 
 
@@ -101,7 +104,7 @@ def test_a_header_of_an_archive_that_never_ends(tmp_path: Path, cache: Path):
     path = tmp_path / "a.tar.gz"
     with gzip.open(path, "wb", 1) as out:
         out.write(entry.tobuf())
-        for _ in range(300):
+        for _ in range(12):
             out.write(bytes(1 << 20))
     with pytest.raises(MmRosError, match=r"a\.tar\.gz: (would unpack|is no archive)"):
         unpacked(path)
@@ -142,15 +145,15 @@ def recorded(folder: Path, storage: str, compression: str = "none") -> Path:
 def test_a_chunk_that_grows_to_gigabytes(metadata: bool, tmp_path: Path, capsys):
     path = recorded(tmp_path, "mcap", "storage")
     file = path / "s.mcap"
-    data = file.read_bytes()
-    start = data.index(struct.pack("<BQ", 6, 0)[:1], 8)
-    while data[start] != 6 or b"zstd" not in data[start : start + 60]:
-        start = data.index(b"\x06", start + 1)
-    (length,) = struct.unpack_from("<Q", data, start + 1)
+    whole = file.read_bytes()
+    start = whole.index(b"\x06", 8)
+    while b"zstd" not in whole[start : start + 60]:
+        start = whole.index(b"\x06", start + 1)
+    (length,) = struct.unpack_from("<Q", whole, start + 1)
     squeezed = zstd.compress(bytes(300 << 20), 1)
-    header = data[start + 9 : start + 9 + 16] + struct.pack("<QI", 300 << 20, 0) + struct.pack("<I", 4) + b"zstd"
+    header = whole[start + 9 : start + 9 + 16] + struct.pack("<QI", 300 << 20, 0) + struct.pack("<I", 4) + b"zstd"
     chunk = header + struct.pack("<Q", len(squeezed)) + squeezed
-    file.write_bytes(data[:start] + struct.pack("<BQ", 6, len(chunk)) + chunk + data[start + 9 + length :])
+    file.write_bytes(whole[:start] + struct.pack("<BQ", 6, len(chunk)) + chunk + whole[start + 9 + length :])
     if not metadata:
         (path / "metadata.yaml").unlink()
     assert "s" in refusal(capsys, "info", path)
@@ -193,10 +196,10 @@ def test_reading_that_fails_in_the_middle_goes_on_with_what_is_whole(tmp_path: P
     session = session_of_clips([walks()["walk 1.3"].cut(0, 200)])
     write_session(tmp_path / "s", session, "mcap", "storage")
     file = tmp_path / "s" / "s.mcap"
-    data = bytearray(file.read_bytes())
-    at = data.index(b"\x28\xb5\x2f\xfd")
-    data[at + 80_000 : at + 200_000] = b"\xff" * 120_000
-    file.write_bytes(data)
+    whole = bytearray(file.read_bytes())
+    at = whole.index(b"\x28\xb5\x2f\xfd")
+    whole[at + 80_000 : at + 200_000] = b"\xff" * 120_000
+    file.write_bytes(whole)
     bag = Bag(tmp_path / "s")
     assert not bag.damage
     messages = list(bag.messages())
@@ -234,13 +237,13 @@ def yaml_bomb(key: str) -> str:
         (b"a" * (5 << 20), "is longer than 4 MB"),
     ],
 )
-@pytest.mark.parametrize("option", ["--options", "--map", "--features"])
-def test_yaml_that_cannot_be_used(option: str, text: bytes, says: str, tmp_path: Path, capsys):
+def test_yaml_that_cannot_be_used(text: bytes, says: str, tmp_path: Path, capsys):
     file, motion = tmp_path / "x.yaml", tmp_path / "walk.bvh"
     file.write_bytes(text)
     motion.write_bytes(small_bvh())
-    said = refusal(capsys, "import", motion, option, file, "-o", tmp_path / "a.mmdb")
-    assert says in said and str(file) in said and len(said) < 600
+    for option in ("--options", "--map", "--features") if b"*a8" in text else ("--options",):
+        said = refusal(capsys, "import", motion, option, file, "-o", tmp_path / "a.mmdb")
+        assert says in said and str(file) in said and len(said) < 600
     assert sorted(p.name for p in tmp_path.iterdir()) == ["walk.bvh", "x.yaml"]
 
 
@@ -263,9 +266,9 @@ def test_yaml_that_people_write_is_read(tmp_path: Path):
     ],
 )
 def test_motion_that_cannot_be(old: bytes, new: bytes, says: str, tmp_path: Path, capsys):
-    data = small_bvh()
-    assert old in data
-    (tmp_path / "a.bvh").write_bytes(data.replace(old, new, 1))
+    good = small_bvh()
+    assert old in good
+    (tmp_path / "a.bvh").write_bytes(good.replace(old, new, 1))
     assert says in refusal(capsys, "info", tmp_path / "a.bvh")
 
 
@@ -319,6 +322,6 @@ def test_the_fuzzer_finds_nothing_in_its_first_inputs(tmp_path: Path):
         capture_output=True, text=True, timeout=400, cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}/tools:{ROOT}"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sum(sum(c.values()) for c in json.loads(figures.read_text()).values()) >= 8 * 14
+    assert sum(sum(c.values()) for c in json.loads(figures.read_text()).values()) >= 8 * 16
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from animals import NAMINGS, quadruped
-from bvh_dialects import DIALECTS, SPINE_LAFAN, names_of, walk, walks
+from bvh_dialects import DIALECTS, SPINE_LAFAN, SPINE_XSENS, names_of, walk, walks
 
 from mm_ros.cli import main
 from mm_ros.core.cleaning import MOST_FRAMES, sample_times
@@ -303,6 +303,18 @@ def test_sides_of_lower_case_names_are_read(tmp_path: Path):
     assert assumed(found, "left and right").value == "as named"
     assert "put in" not in assumed(found, "joints").why
     assert found.clips[0].skeleton.leg_length == pytest.approx(ADULT_LEG, abs=0.01)
+
+
+def test_a_collar_and_a_shoulder_are_two_joints(tmp_path: Path):
+    """Lower case, and wrists that are end sites: no family has these names."""
+    words = ("collar", "shoulder", "elbow", "wrist", "hip", "knee", "ankle", "toe")
+    bvh = to_bvh(walk(), Dialect(names_of(SPINE_XSENS, tuple("{l}" + w for w in words))))
+    found = imported(tmp_path, ends_instead_of(bvh, "wrist"))
+    assert "by words" in assumed(found, "joints").value
+    skeleton, truth = found.clips[0].skeleton, walk().skeleton
+    for joint in ("left_upper_arm", "left_lower_arm", "left_hand", "right_foot"):
+        at = skeleton.index(joint)
+        assert np.linalg.norm(skeleton.offsets[at]) == pytest.approx(np.linalg.norm(truth.offsets[at]), abs=0.01), joint
 
 
 # --- animals ---------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class _BoundedFile(zstd.ZstdFile):
 @cache
 def bound_rosbags() -> None:
     """rosbags has no option for it."""
-    storage_mcap.DECOMPRESSORS.update({"zstd": expand_zstd, "lz4": expand_lz4})
+    getattr(storage_mcap, "DECOMPRESSORS", {}).update({"zstd": expand_zstd, "lz4": expand_lz4})
     rosbags_reader.zstd = _BoundedZstd
 
 
@@ -137,7 +137,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # damaged: whoever reads it says how
+        return  # damaged: reading it reports how
     finally:
         database.close()
 

@@ -47,7 +47,7 @@ def read_yaml(path: str | Path) -> Any:
     except MmRosError as error:
         raise MmRosError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
-        # PyYAML's own constructors stumble over dates, numbers and keys that cannot be
+        # PyYAML's own constructors fail on dates, numbers and keys that cannot be
         raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())[:300]})") from error
     return value
 

@@ -190,7 +190,7 @@ def warm_up(kinds: list[Format], folder: Path) -> None:
     place_of.mkdir()
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         for kind in kinds:
-            if kind.name in ("bvh", "csv", "features", "options", "calibration", "urdf", "mmdb"):
+            if kind.name in ("bvh", "csv", "features", "options", "calibration", "urdf", "mmdb", "mcap"):
                 path = place_of / kind.file
                 path.write_bytes(kind.seeds[0])
                 opened(kind, path)

@@ -20,6 +20,7 @@ from mm_ros.io.bvh_export import to_bvh
 from mm_ros.io.calibration import read_calibration, write_calibration
 from mm_ros.io.database import write_database
 from mm_ros.io.features import format_layout, read_layout
+from mm_ros.io.learned_model import DEFAULT_MODEL, LearnedModel
 from mm_ros.io.onnx_model import MODELS, OnnxModel
 from mm_ros.io.session import write_session
 from mm_ros.io.session_making import session_of_clips
@@ -129,7 +130,9 @@ def formats(folder: Path) -> list[Format]:
         Format("urdf", "robot.urdf", (URDF.encode(),), robot, True),
         Format("mmdb", "small.mmdb", (database.read_bytes(),), info),
         Format("onnx", "facing.onnx", ((MODELS / "facing_paper_r1.onnx").read_bytes(),), network),
-        Format("mcap", "s.mcap", tuple(v for k, v in bags.items() if k.startswith("mcap")), info),
+        Format("mcap", "s.mcap", tuple(bags[f"mcap {c}"] for c in ("none", "storage", "message")), info),
+        Format("mcap_zstd", "s.mcap.zstd", (bags["mcap file"],), info),
+        Format("learned", "learned.onnx", (DEFAULT_MODEL.read_bytes(),), LearnedModel),
         Format("sqlite3", "s.db3", (bags["sqlite3 none"],), info),
         Format("metadata", "metadata.yaml", (bags["metadata"],), session_folder, True),
         Format("zip", "walks.zip", (_zip(bvh),), info),
@@ -154,14 +157,14 @@ def _bags(folder: Path, clip: object) -> dict[str, bytes]:
     session.frames = session.frames[:20]
     session.truth = session.truth[:3]
     out: dict[str, bytes] = {}
-    for storage, compression in (("mcap", "none"), ("mcap", "storage"), ("sqlite3", "none")):
+    kinds = (("mcap", "none"), ("mcap", "storage"), ("mcap", "message"), ("mcap", "file"), ("sqlite3", "none"))
+    for storage, compression in kinds:
         path = folder / f"{storage}_{compression}"
         write_session(path, session, storage, compression)
         file = next(p for p in path.iterdir() if p.name != "metadata.yaml")
         out[f"{storage} {compression}"] = file.read_bytes()
         if storage == "mcap" and compression == "none":
             out["metadata"] = (path / "metadata.yaml").read_bytes()
-            out["storage of metadata"] = file.read_bytes()
     return out
 
 

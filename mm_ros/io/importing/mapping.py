@@ -78,9 +78,13 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)
     for side in SIDES:
-        # a lone "shoulder" above the elbow is the upper arm (Xsens), not the collar bone
+        # the "shoulder" next to the elbow is the upper arm (Xsens); one above it is the collar bone
         if f"{side}_upper_arm" not in nodes and f"{side}_shoulder" in nodes:
-            nodes[f"{side}_upper_arm"] = nodes.pop(f"{side}_shoulder")
+            collar = nodes.pop(f"{side}_shoulder")
+            shoulders = [i for i, n in enumerate(names) if side_of(n) == side and part_of(n) == "shoulder"]
+            nodes[f"{side}_upper_arm"] = shoulders[-1]
+            if collar != shoulders[-1]:
+                nodes[f"{side}_shoulder"] = collar
     legs = [nodes.get(f"{s}_upper_leg") for s in SIDES]
     if None not in legs:
         nodes["hips"] = common_ancestor(bvh.node_parents, [x for x in legs if x is not None])
