@@ -96,3 +96,41 @@ def test_each_make_target_shown_exists(page, line):
     known = {name for names in targets for name in names.split()}
     asked = [w for w in line.split()[1:] if "=" not in w and re.fullmatch(r"[\w-]+", w)]
     assert set(asked[:1]) <= known, f"{page}: {line}"
+
+
+ABSENT = {
+    r"\bDESIGN\b|\bEDGES\.md\b": "a text that is not in the repository",
+    r"\bissue \d|(?<![\w/&;\"'{])#\d+\b(?!\w)": "a number of an issue",
+    r"\.\./shared": "a folder beside the repository",
+    r"git clone …": "an address that is none",
+}
+
+
+@pytest.mark.parametrize(("pattern", "what"), ABSENT.items(), ids=list(ABSENT.values()))
+def test_nothing_is_cited_that_is_not_in_the_repository(pattern, what):
+    sources = [*PAGES, *(p for p in sorted((TOP / "mm_ros").rglob("*.py")) if p.name != "data.py")]
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in sources
+        for line in path.read_text().splitlines()
+        if re.search(pattern, re.sub(r"\]\([^)]*\)|font:[^;]*|(?:background|color|solid|border)[: ]*#\w+", "", line))
+    ]
+    assert not found, what
+
+
+def test_readme_sends_users_of_a_gamepad_or_a_path_to_a_page_about_them():
+    readme = (TOP / "README.md").read_text()
+    page = re.search(r"gamepad or a path[^.]*?\]\((docs/[\w-]+\.md)\)", readme, re.S)
+    assert page
+    text = (TOP / page.group(1)).read_text()
+    for word in ("joystick_control", "path_control", "/avatar/joy", "/avatar/cmd_vel", "/avatar/path"):
+        assert word in text
+
+
+def test_no_page_offers_a_speed_in_a_path_or_a_floor_to_a_node():
+    for page in PAGES:
+        text = page.read_text()
+        assert "key point names none" not in text and "as `floor(x, y)`" not in text, page.name
+    from nav_msgs.msg import Path as PathMessage
+
+    assert set(PathMessage.get_fields_and_field_types()) == {"header", "poses"}

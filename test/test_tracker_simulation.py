@@ -1,4 +1,4 @@
-"""Simulated trackers sit where the design says, on any joint axes."""
+"""Simulated trackers sit at the offsets that are documented, on any joint axes."""
 
 import numpy as np
 import pytest

@@ -21,7 +21,7 @@ HELP = "what gate, bridge and replay cost, and how well they keep time"
 
 EXAMPLE = """examples:
   mm_ros bench trackers
-  mm_ros bench trackers --recordings ../shared/data/vr_sessions --json trackers.json
+  mm_ros bench trackers --recordings tables/ --json trackers.json
 """
 
 

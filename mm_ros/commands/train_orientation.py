@@ -18,7 +18,7 @@ HELP = "train the network that tells where the body faces, and say how well it d
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
-        "example: mm_ros train orientation --data ../shared/data/cmu_locomotion.tar.xz -o facing.onnx --seed 1\n\n"
+        "example: mm_ros train orientation --data cmu_locomotion.tar.xz -o facing.onnx --seed 1\n\n"
         "Writes FILE.onnx and, for comparison, FILE_paper_r1.onnx and FILE_paper_r50.onnx.\n"
         "Use it: mm_ros up --config FILE, with `model: facing.onnx` under /**/orientation_predictor"
     )

@@ -1,4 +1,4 @@
-"""How good is it: DESIGN's table of metrics over motion at one rate (60 Hz unless `dt` says otherwise).
+"""How good is it: metrics over motion at one rate (60 Hz unless `dt` says otherwise).
 
 Arrays are stacked over F frames: joint positions (F, J, 3) and rotations (F, J, 4) in the room, contacts (F, 2).
 Functions ending in a unit give one number a frame, a stance or an event; `summarise` makes {mean, median, p95, p99}

@@ -18,7 +18,7 @@ SPACING_M = 0.005  # of the table that the path becomes
 
 @dataclass(frozen=True)
 class PathSettings(Settings):
-    speed: float = setting(1.2, "speed where a key point names none", "m/s", 0.05, 8.0)
+    speed: float = setting(1.2, "speed along the path; nav_msgs/Path has no speeds of its own", "m/s", 0.05, 8.0)
     acceleration: float = setting(1.5, "largest acceleration along the path", "m/s²", 0.1, 20.0)
     cornering: float = setting(2.0, "largest acceleration across the path: slows down in bends", "m/s²", 0.1, 20.0)
 

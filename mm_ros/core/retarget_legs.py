@@ -153,7 +153,7 @@ def skating(positions: Array, rate: float) -> NDArray[np.bool_]:
 
 
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
-    """Largest drift of each stance of at least 0.15 s, and frames that skate, as DESIGN's metrics have them."""
+    """Largest drift of each stance of at least 0.15 s, and frames that skate, as core.metrics defines them."""
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)
     rest = clip.skeleton.rest_positions()[list(TOES), 2]

@@ -48,7 +48,7 @@ RATE = 90.0
 
 @dataclass(frozen=True)
 class Simulation:
-    """How the devices are worn and how badly they work. Defaults: perfect devices, worn as the design says."""
+    """How the devices are worn and how badly they work. Defaults: perfect devices, at the offsets above."""
 
     rate: float = RATE
     headset_in_head: tuple[float, float, float] = HEADSET_IN_HEAD
