@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
 import zlib
 from collections import Counter
@@ -20,6 +21,7 @@ from mm_ros.io.database import read_database, read_header
 _HEAD = struct.Struct("<8sIIQ")
 CORRECT, REFUSED, WRONG = "correct", "refused", "wrong"
 END_MARGIN_S = 0.5
+HANGS_S = 60  # ends the child by SIGALRM
 
 
 def without_checksums(data: bytes) -> bytes:
@@ -108,6 +110,7 @@ def _in_a_child(
             for i, (at, bit) in enumerate(todo):
                 os.pwrite(file, bytes([sound[at] ^ 1 << bit]), at)
                 os.utime(path, ns=(i, i - len(todo)))  # the clock of files is too slow to tell one from the next
+                signal.alarm(HANGS_S)
                 os.write(writing, f"{outcome(path, truth)}\n".encode())
                 os.pwrite(file, sound[at : at + 1], at)
         finally:

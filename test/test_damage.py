@@ -1,5 +1,9 @@
 """A damaged database is refused, or serves as a sound one does; it never ends the process."""
 
+import base64
+import io
+import json
+import math
 import os
 import time
 import zlib
@@ -15,6 +19,7 @@ from mm_ros.core.errors import MmRosError
 from mm_ros.core.search import make_engine
 from mm_ros.io.checksums import BodyChecksums
 from mm_ros.io.database import read_database, read_header, write_database
+from mm_ros.io.learned_model import DEFAULT_MODEL, LearnedModel
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +105,53 @@ def test_checksums_of_a_later_version_are_a_sentence(path: Path):
     path.write_bytes(head)
     with pytest.raises(MmRosError, match="has checksums of version 2; expected 1"):
         read_database(path)
+
+
+def learned(tmp_path: Path, change) -> Path:
+    """The learned engine that comes with mm_ros, with a change."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    model = onnx.load(DEFAULT_MODEL)
+    change(onnx, model, {p.key: p for p in model.metadata_props})
+    onnx.save(model, tmp_path / "a.onnx")
+    return tmp_path / "a.onnx"
+
+
+def fewer_joints(onnx, model, metadata):
+    with np.load(io.BytesIO(base64.b64decode(metadata["digest"].value))) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    arrays["positions"] = arrays["positions"][:, :-1]
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    metadata["digest"].value = base64.b64encode(out.getvalue()).decode()
+
+
+def endless_weight(onnx, model, metadata):
+    metadata["weights"].value = json.dumps([math.inf, *json.loads(metadata["weights"].value)[1:]])
+
+
+def short_poses(onnx, model, metadata):
+    node = next(n for n in model.graph.node if "pose" in n.output)
+    node.output[list(node.output).index("pose")] = "whole_pose"
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(10), "first_ten"))
+    model.graph.node.append(onnx.helper.make_node("Gather", ["whole_pose", "first_ten"], ["pose"], axis=1))
+    del next(o for o in model.graph.output if o.name == "pose").type.tensor_type.shape.dim[:]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (fewer_joints, r"is broken: database: positions must be float32 \(100, 23, 3\), came float32 \(100, 22, 3\)"),
+        (endless_weight, "is broken: its weights must be 0 or more and finite"),
+        (short_poses, r"is broken: 'pose' must be float32 \(1, 140\), came float32 \(1, 10\)"),
+    ],
+)
+def test_a_learned_model_with_other_sizes_is_refused(change, sentence: str, tmp_path: Path):
+    with pytest.raises(MmRosError, match=sentence):
+        LearnedModel(learned(tmp_path, change))
+
+
+def test_metadata_that_is_no_text_is_a_sentence(tmp_path: Path):
+    data = DEFAULT_MODEL.read_bytes()
+    (tmp_path / "a.onnx").write_bytes(data.replace(b"procedural, made by", b"procedural, m\xffde by"))
+    with pytest.raises(MmRosError, match="are no text"):
+        LearnedModel(tmp_path / "a.onnx")

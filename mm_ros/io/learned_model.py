@@ -20,7 +20,7 @@ from mm_ros.core.matcher import MatcherSettings
 from mm_ros.core.pose_source import LEARNED
 from mm_ros.core.skeleton import Skeleton
 from mm_ros.core.types import F32
-from mm_ros.io.onnx_model import MODELS, session
+from mm_ros.io.onnx_model import MODELS, metadata_of, session
 from mm_ros.io.onnx_runtime import ort
 
 KIND = "learned"
@@ -39,7 +39,7 @@ class LearnedModel:
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL
         self._session = session(self.path)
-        self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
+        self.metadata = metadata_of(self._session, self.path)
         self._check()
         try:
             self._prepare()
@@ -154,10 +154,10 @@ class LearnedModel:
                 clip_names=tuple(f"learned {i}" for i in range(rows)), tag_names=tuple(json.loads(m["tag_names"])),
                 provenance={"bands": json.loads(m["bands"]), "licence": m["licence"]}, **arrays,
             )  # fmt: skip
+        except MmRosError as error:
+            raise MmRosError(f"{self.path} is broken: {error}") from None
         except (KeyError, ValueError, TypeError, AttributeError, OSError, zlib.error, zipfile.BadZipFile) as error:
             raise MmRosError(f"{self.path} is broken: what it says of its motion cannot be read ({error})") from error
-        except MmRosError as error:
-            raise MmRosError(f"{self.path} is broken: {error}") from error
         odd = [name for name, array in arrays.items() if not np.isfinite(array).all()]
         if odd:
             raise MmRosError(f"{self.path} is broken: {', '.join(odd)} of its motion are not finite")

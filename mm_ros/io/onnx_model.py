@@ -40,6 +40,15 @@ def session(path: Path) -> ort.InferenceSession:
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
 
 
+def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
+    try:
+        for value in (*opened.get_inputs(), *opened.get_outputs()):
+            value.name  # noqa: B018 - all text of the file is decoded here, where an error can be explained
+        return dict(opened.get_modelmeta().custom_metadata_map)
+    except UnicodeDecodeError as error:
+        raise MmRosError(f"{path} is broken: its names or metadata are no text ({error.reason})") from error
+
+
 class OnnxModel:
     """Float32 in and out; `metadata` as written by the trainer (values are text).
 
@@ -51,7 +60,7 @@ class OnnxModel:
         """`kind` and `layout`, where given, must be the file's own."""
         self.path = Path(path)
         self._session = session(self.path)
-        self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
+        self.metadata = metadata_of(self._session, self.path)
         self._check(kind, layout)
         try:
             self._prepare()
