@@ -9,8 +9,10 @@ import pytest
 from mm_ros.core import plausible
 from mm_ros.core.errors import MmRosError
 from mm_ros.core.features import HORIZON_S
-from mm_ros.core.skeleton import default_skeleton
-from mm_ros.core.types import Calibration, TrackerFrame, rest_pose, still_wish
+from mm_ros.core.landmarks import Landmarks
+from mm_ros.core.skeleton import Skeleton, default_skeleton
+from mm_ros.core.types import TRACKED, Calibration, TrackerFrame, rest_pose, still_wish
+from mm_ros.io import bag_messages
 from mm_ros.io.calibration import read_calibration, write_calibration
 
 
@@ -86,3 +88,29 @@ def test_a_file_of_absurd_measures_is_refused_by_its_name(tmp_path):
     path.write_text(path.read_text().replace("head_height: 1.68", "head_height: 1.0e+30"))
     with pytest.raises(MmRosError, match=r"anna\.yaml: head height of .*: expected 0.3 to 3 m, came 1e\+30"):
         read_calibration("anna", path)
+
+
+def absurd_things():
+    """What bags and topics carry, each with one number that cannot be."""
+    frame, moved, pose = TrackerFrame(0), TrackerFrame(0), rest_pose(default_skeleton())
+    frame.velocities[0, 1], frame.state[0] = 1e30, TRACKED
+    moved.new_from_old = np.array([1e30, 0, 0, 1.0, 0, 0, 0])
+    pose.root[2] = -1e9
+    seen = Landmarks(0, np.zeros((33, 3)), np.full(33, np.nan, np.float32))
+    bones = Skeleton(np.where(default_skeleton().offsets == 0, 0, 1e6).astype(np.float32))
+    measured = replace(Calibration(), floor_height=math.inf)
+    return {"trackers": frame, "new_from_old": moved, "avatar_pose": pose, "landmarks": seen, "skeleton": bones,
+            "calibration": measured}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", absurd_things())
+def test_bags_are_checked_as_topics_are(name):
+    pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+    from mm_ros.ros import conversions
+
+    kind = "trackers" if name == "new_from_old" else name
+    stamp = (0,) if kind in ("skeleton", "calibration") else ()
+    for module, suffix in ((conversions, "ros"), (bag_messages, "bag")):
+        message = getattr(module, f"{kind}_to_{suffix}")(absurd_things()[name], *stamp)
+        with pytest.raises(plausible.Implausible):
+            getattr(module, f"{kind}_from_{suffix}")(message)

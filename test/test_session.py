@@ -17,6 +17,7 @@ from mm_ros.core.landmark_simulation import COMMON, simulate_landmarks
 from mm_ros.core.simulated_trackers import simulate_clip
 from mm_ros.core.truth import truth_of_clip
 from mm_ros.io.bag import COMPRESSIONS, Bag
+from mm_ros.io.bag_messages import trackers_to_bag
 from mm_ros.io.session import Session, SessionWriter, read_session, write_session
 from mm_ros.trackers.synthetic import user_clip
 
@@ -288,4 +289,11 @@ def test_a_session_of_absurd_messages_alone_is_a_sentence(tmp_path, session):
     with SessionWriter(tmp_path / "s", truth=False) as writer:
         writer.write_frame(replace(session.frames[0], positions=np.full_like(session.frames[0].positions, 1e30)))
     with pytest.raises(MmRosError, match=r"holds a topic for trackers: position of head: expected"):
+        read_session(tmp_path / "s")
+
+
+def test_negative_stamps_of_a_session_are_a_sentence(tmp_path, session):
+    with SessionWriter(tmp_path / "s", truth=False) as writer:
+        writer._write("trackers", 0, trackers_to_bag(replace(session.frames[0], stamp_ns=-5_000_000_000)))
+    with pytest.raises(MmRosError, match=r"stamp: expected 0 to .* came -5"):
         read_session(tmp_path / "s")

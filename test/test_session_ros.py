@@ -26,7 +26,7 @@ from std_srvs.srv import SetBool
 from mm_ros import graph
 from mm_ros.core.landmarks import Landmarks
 from mm_ros.io.bag import Bag, BagWriter
-from mm_ros.io.session import INPUTS, read_session, write_session
+from mm_ros.io.session import INPUTS, SessionWriter, read_session, write_session
 from mm_ros.io.session_making import session_of_clips
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -300,3 +300,20 @@ def test_mistakes_are_sentences(tmp_path):
         env=ENVIRONMENT,
     )
     assert done.returncode == 2 and "does not exist" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_namespace_that_ros_does_not_take_is_a_sentence_and_another_can_be_given(tmp_path, walk, ear):
+    session = read_session(walk)
+    with SessionWriter(tmp_path / "odd", avatar="9 lives\x1b[31m", truth=False) as writer:
+        for frame in session.frames:
+            writer.write_frame(frame)
+    words = [sys.executable, "-m", "mm_ros", "replay", str(tmp_path / "odd")]
+    done = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    assert done.returncode == 2
+    assert r"its namespace '9 lives\x1b[31m' cannot be one of ROS; give another with --avatar" in done.stderr
+    assert "Traceback" not in done.stderr
+    player = start("replay", tmp_path / "odd", "--avatar", "anna", "--wait-for", 1)
+    try:
+        ear.until(lambda: len(ear.heard["trackers"]) > 10)
+    finally:
+        stop(player)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from io import BytesIO
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -49,6 +51,7 @@ class Page:
         port, token, self._browser = free_port(), new_token(), browser
         self.url = address("127.0.0.1", port, token)
         self._log = (folder / "log").open("ab")
+        self.said = (folder / "log").read_text
         words = [["up", "--avatar", AVATAR], ["view", "--port", str(port), "--show", f"{AVATAR},{OTHER}"]]
         self._running = [
             subprocess.Popen(
@@ -149,6 +152,12 @@ def seen(tmp_path_factory):
 def patience(seen):
     with seen.patience():
         yield
+
+
+def test_the_page_is_at_the_printed_address_only(seen):
+    assert f"the avatar is at {seen.url}" in seen.said()
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(seen.url.rpartition("/")[0].rpartition("/")[0], timeout=30)
 
 
 def test_sliders_show_what_the_nodes_have_and_move_it(seen):

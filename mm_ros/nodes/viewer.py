@@ -39,7 +39,7 @@ from mm_ros.viewing.cameras import Camera
 from mm_ros.viewing.features import feature_vectors
 from mm_ros.viewing.panels import Panel
 from mm_ros.viewing.scene import AvatarScene, furnish
-from mm_ros.viewing.server import serve, stop, url_of
+from mm_ros.viewing.server import access_of, serve, stop, url_of
 from mm_ros.viewing.swift import mover
 
 UNSEEN = ("pose",)  # while no browser is there: who is there, and how he fares
@@ -356,6 +356,7 @@ class Viewer(AvatarNode):
     # ---- figures
 
     def _report(self) -> None:
+        self.health.values["refused_pages"] = str(access_of(self._server).refused.total())
         seen = self._seen.get(self._panel.avatar.value)
         if seen is None:
             return

@@ -89,6 +89,9 @@ class SessionSource(Source):
         due = (s.landmarks for s in seen[first : self._next_picture])
         return [replace(m, stamp_ns=m.stamp_ns + shift) for m in due]
 
+    def status(self) -> str:
+        return self._session.damage
+
     def truth(self) -> AvatarPose | None:
         return self._truth
 

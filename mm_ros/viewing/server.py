@@ -105,6 +105,7 @@ class _Websockets:
             "process_request": _judge(self._access, process_request),
             "create_connection": _connection_class(self._access),
             "max_size": self._access.limits.message_bytes,
+            "close_timeout": 1.0,  # a page that floods does not answer the closing
         }
         return serve(_limit(self._access, handler), host, port, **options | ours)
 

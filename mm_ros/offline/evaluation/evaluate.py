@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,6 +101,8 @@ def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any]]:
     if not out:
         raise MmRosError("nothing to evaluate: all clips are shorter than a second")
     for name, given in out:
+        if not isinstance(given, Clip) and given.damage:
+            print(f"mm_ros: {name}: {given.damage}", file=sys.stderr)
         if not isinstance(given, Clip) and len(given.frames) < 10:
             raise MmRosError(f"session {name} has {len(given.frames)} samples of trackers; at least 10 are needed")
     return out
