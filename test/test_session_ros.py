@@ -312,8 +312,5 @@ def test_a_namespace_that_ros_does_not_take_is_a_sentence_and_another_can_be_giv
     assert done.returncode == 2
     assert r"its namespace '9 lives\x1b[31m' cannot be one of ROS; give another with --avatar" in done.stderr
     assert "Traceback" not in done.stderr
-    player = start("replay", tmp_path / "odd", "--avatar", "anna", "--wait-for", 1)
-    try:
+    with started("replay", tmp_path / "odd", "--avatar", "anna", "--wait-for", 1):
         ear.until(lambda: len(ear.heard["trackers"]) > 10)
-    finally:
-        stop(player)
