@@ -15,7 +15,7 @@ from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 Values = Mapping[str, Callable[[Any], Any]]
 # Topics whose fields are compared in test_tracker_bridge.py and in test_graph_nodes.py.
 OF_THE_BRIDGE = ("trackers", "calibration", "truth", "truth_skeleton", "landmarks")
-OF_THE_CHAIN = ("body_orientation", "trajectory", "matched_pose", "match", "skeleton", "pose")
+OF_THE_CHAIN = ("body_orientation", "trajectory", "matched_pose", "match", "skeleton", "feature_layout", "pose")
 ONLY_FILLED = None  # of a value that the stage cannot give again, such as a time that was measured
 
 
@@ -91,6 +91,12 @@ SKELETON: Values = {
     "height": lambda s: np.float32(s.head_height),
     "feet": lambda _: [LEFT_FOOT, RIGHT_FOOT],
     "toes": lambda _: [LEFT_TOES, RIGHT_TOES],
+}
+LAYOUT: Values = {
+    "header": lambda _: ONLY_FILLED,
+    "hash": lambda layout: int(layout.hash, 16),
+    "features": lambda layout: [f.name for f in layout.features],
+    "weights": lambda layout: [f.weight for f in layout.features],
 }
 TRACKERS: Values = {"trackers": lambda _: ONLY_FILLED}  # each in `trackers_of`
 CALIBRATION: Values = {
