@@ -45,7 +45,7 @@ test:
 
 test-packaging:
 	$(SETUP) --extras viewer,openxr,steamvr,test,lint
-	$(PYTEST) -m slow_packaging -o timeout=840 -o faulthandler_timeout=900 $(PYTEST_ARGS) test/test_packaging_slow.py
+	$(PYTEST) -m slow_packaging -o timeout=840 -o faulthandler_timeout=900 $(PYTEST_ARGS) test/base/test_packaging_slow.py
 
 test-openxr:
 	$(SETUP) --extras openxr,test
@@ -55,7 +55,7 @@ test-openxr:
 test-pose:
 	$(SETUP) --extras test_pose
 	$(VENV)/bin/mm_ros pose-setup
-	MM_ROS_NO_SKIPS=1 $(PYTEST) $(PYTEST_ARGS) test/test_pose_estimator.py test/test_camera.py
+	MM_ROS_NO_SKIPS=1 $(PYTEST) $(PYTEST_ARGS) test/facing/test_pose_estimator.py test/facing/test_camera.py
 
 lint:
 	$(SETUP) --extras lint

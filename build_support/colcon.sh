@@ -27,12 +27,12 @@ check() {
     python - "$workspace/install-$1" <<'PYTHON'
 import sys
 
-import mm_ros.core
+import mm_ros.maths
 import mm_ros.msg
 
-for module in (mm_ros, mm_ros.core, mm_ros.msg):
+for module in (mm_ros, mm_ros.maths, mm_ros.msg):
     assert module.__file__.startswith(sys.argv[1]), f"{module.__name__} comes from {module.__file__}"
-print(f"mm_ros.msg and mm_ros.core come from {sys.argv[1]}")
+print(f"mm_ros.msg and mm_ros.maths come from {sys.argv[1]}")
 PYTHON
     if command -v ros2 >/dev/null; then ros2 pkg executables mm_ros; else ls "$workspace/install-$1/mm_ros/lib/mm_ros"; fi
   )

@@ -1,43 +1,60 @@
-"""Print the test files that need core alone: they run where there are only numpy, numba, pytest and hypothesis."""
+"""Print the test files that need only numpy and numba, beside pytest and hypothesis."""
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1]
-ALLOWED = ("mm_ros.core", "mm_ros.cache", "numpy", "numba", "pytest", "hypothesis", "test")
+ALLOWED = ("numpy", "numba", "llvmlite", "pytest", "hypothesis")
+ALGORITHMS = {"maths", "body", "search", "motion", "tracking", "facing", "trajectory", "matching", "pose", "robot"}
 
 
-def imports(path: Path, within_functions: bool) -> set[str]:
+def imports(path: Path) -> set[str]:
+    """Names that a file imports, also within functions, except for the helpers beside the tests."""
     found: set[str] = set()
     tree = ast.parse(path.read_text())
-    for node in ast.walk(tree) if within_functions else tree.body:
+    helper = path.parent == SOURCE / "test" and not path.name.startswith("test_")
+    for node in tree.body if helper else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
-def core_imports(path: Path, within_functions: bool = True) -> bool:
-    """What lies beside the test is imported with it, and so is what that imports at once."""
+def source_of(name: str) -> list[Path]:
+    """The files of a module of mm_ros, its packages included, or of a module beside the tests."""
+    base = SOURCE if name.startswith("mm_ros") else SOURCE / "test"
+    parts = name.split(".")
+    stems = [base.joinpath(*parts[:i]) for i in range(1, len(parts) + 1)]
+    return [p for stem in stems for p in (stem / "__init__.py", stem.with_suffix(".py")) if p.is_file()]
 
-    def allowed(name: str) -> bool:
-        top = name.split(".")[0]
-        beside = SOURCE / "test" / f"{top}.py"
-        if beside.is_file():
-            return core_imports(beside, within_functions=False)
-        return name.startswith(ALLOWED) or top in sys.stdlib_module_names or name == "mm_ros"
 
-    return all(map(allowed, imports(path, within_functions)))
+@cache
+def third_party(path: Path) -> frozenset[str]:
+    """Third-party packages that a file imports, directly or through files of this project."""
+    reached, todo, found = {path}, [path], set()
+    while todo:
+        for name in imports(todo.pop()):
+            ours = source_of(name)
+            todo += [p for p in ours if p not in reached]
+            reached |= set(ours)
+            top = name.split(".")[0]
+            if top == "mm_ros":
+                if name.startswith("mm_ros.msg"):
+                    found.add("mm_ros.msg")
+            elif not ours and top not in sys.stdlib_module_names:
+                found.add(top)
+    return frozenset(found)
 
 
 def needs_core_only(path: Path) -> bool:
-    text = path.read_text()
-    return "mm_ros.core" in text and "data_dir" not in text and core_imports(path)
+    ours = ALGORITHMS & {name.split(".")[1] for name in imports(path) if name.startswith("mm_ros.")}
+    return bool(ours) and "data_dir" not in path.read_text() and third_party(path) <= set(ALLOWED)
 
 
 if __name__ == "__main__":
-    for path in sorted((SOURCE / "test").glob("test_*.py")):
+    for path in sorted((SOURCE / "test").rglob("test_*.py")):
         if needs_core_only(path):
             print(path.relative_to(SOURCE))

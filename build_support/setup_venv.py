@@ -27,8 +27,8 @@ SOURCE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(SOURCE))
 
 from build_support.messages import BuildError, check_tools  # noqa: E402
-from mm_ros.core.errors import MmRosError  # noqa: E402
-from mm_ros.extras import resolved  # noqa: E402
+from mm_ros.base.errors import MmRosError  # noqa: E402
+from mm_ros.base.extras import resolved  # noqa: E402
 
 
 def read_pyproject(python: Path) -> dict:

@@ -1,4 +1,4 @@
-"""The whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. What it starts stands in mm_ros/graph.py."""
+"""The whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. See mm_ros/ros/graph.py."""
 
 from launch.actions import OpaqueFunction
 

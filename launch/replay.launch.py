@@ -3,8 +3,8 @@
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 
 from launch import LaunchDescription
-from mm_ros.core.errors import MmRosError
-from mm_ros.own_python import module_command
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.own_python import module_command
 from mm_ros.ros import launching
 
 FIXED = {"use_sim_time": "true", "trackers": "none"}

@@ -1,6 +1,6 @@
 """Motion matching for ROS 2: a full-body avatar from a headset and two controllers.
 
-This module imports no ROS: `import mm_ros.core` works with numpy and numba alone.
+This module imports no ROS: the packages below `ros/` work without it.
 """
 
 import sys
@@ -10,7 +10,7 @@ import sys
 if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     del sys.path[0]
 
-from mm_ros import ending
+from mm_ros.base import ending
 
 ending.during_imports()
 
@@ -21,6 +21,6 @@ import pkgutil  # noqa: E402
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from mm_ros._version import __version__ as __version__  # noqa: E402
-from mm_ros.cache import configure_numba  # noqa: E402
+from mm_ros.base.cache import configure_numba  # noqa: E402
 
 configure_numba()

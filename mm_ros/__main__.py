@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from mm_ros.cli import main
+from mm_ros.cli.main import main
 
 
 def command() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mm_ros.io.bvh import Bvh
+from mm_ros.motion.bvh.reader import Bvh
 
 # The same animal under several names: hips, spine, chest, neck, head, then front and hind limbs of three joints a side,
 # {S} Left/Right, {s} left/right, {L} L/R, {l} l/r, {f} and {b} front and hind in the exporter's own words.

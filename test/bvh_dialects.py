@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
-from mm_ros.core.clip import Clip
-from mm_ros.core.procedural import make_clips
-from mm_ros.core.skeleton import NAMES
-from mm_ros.io.bvh_export import Dialect
-from mm_ros.io.importing.names import _LIMBS, _filled
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import NAMES
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.importing.export import Dialect
+from mm_ros.motion.importing.names import _LIMBS, _filled
+from mm_ros.motion.procedural import make_clips
 
 SPINE_LAFAN = {
     "hips": "Hips",

@@ -12,7 +12,7 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import deserialize_message
 from tf2_msgs.msg import TFMessage
 
-from mm_ros import graph
+from mm_ros.ros import graph
 from mm_ros.ros.node import AvatarNode
 
 FRAME_NS = 11_111_111

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES
-from mm_ros.core.types import ROLES, TrackerFrame
+from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES
+from mm_ros.body.types import ROLES, TrackerFrame
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
 Values = Mapping[str, Callable[[Any], Any]]

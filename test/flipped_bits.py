@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.pose_source import SearchSource
-from mm_ros.core.search import Mask
-from mm_ros.io.database import read_database, read_header
+from mm_ros.base.errors import MmRosError
+from mm_ros.matching.engines.source import SearchSource
+from mm_ros.motion.files import read_database, read_header
+from mm_ros.search import Mask
 
 _HEAD = struct.Struct("<8sIIQ")
 CORRECT, REFUSED, WRONG = "correct", "refused", "wrong"

@@ -18,14 +18,14 @@ from rclpy.executors import SingleThreadedExecutor
 from ros_calls import answer_of
 from std_srvs.srv import Trigger
 
-from mm_ros import graph
-from mm_ros.core.calibration import from_skeleton
-from mm_ros.core.clip import Clip
-from mm_ros.core.procedural import make_clips
-from mm_ros.core.simulated_trackers import Simulation, TrackerTrack, simulate_clip
-from mm_ros.core.types import LOST, Calibration, TrackerFrame
+from mm_ros.body.clip import Clip
+from mm_ros.body.types import LOST, Calibration, TrackerFrame
+from mm_ros.motion.procedural import make_clips
+from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_to_ros, stamp_from_ros, trackers_to_ros
 from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
+from mm_ros.tracking.calibration import from_skeleton
+from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
 START_S = 150.0
@@ -33,7 +33,7 @@ ATTEMPTS = 4
 
 
 def node_command(name: str, avatar: str, **parameters: Any) -> list[str]:
-    command = [sys.executable, "-m", "mm_ros.nodes", name, "--ros-args", "-r", f"__ns:=/{avatar}"]
+    command = [sys.executable, "-m", "mm_ros.ros.nodes", name, "--ros-args", "-r", f"__ns:=/{avatar}"]
     for key, value in parameters.items():
         command += ["-p", f"{key}:={value}"]
     return command

@@ -6,7 +6,7 @@ import time
 
 import rclpy
 
-from mm_ros import graph
+from mm_ros.ros import graph
 from mm_ros.ros.conversions import avatar_pose_from_ros
 from mm_ros.ros.qos import listener_qos, message_class
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
-from mm_ros.core import simulated_trackers as sim
-from mm_ros.core.types import TRACKED, R, TrackerFrame
-from mm_ros.offline.orientation.data import Motion
+from mm_ros.body.types import TRACKED, R, TrackerFrame
+from mm_ros.facing.training.data import Motion
+from mm_ros.maths import rotations as rot
+from mm_ros.tracking import simulation as sim
 
 
 def walker(seconds=4.0, rate=60.0, seed=0, subject="toy") -> Motion:

@@ -5,16 +5,17 @@ import numpy as np
 import pytest
 from toys import toy_database, trackers
 
-from mm_ros.core import metrics, metrics_motion
-from mm_ros.core import rotations as rot
-from mm_ros.core import skeleton as sk
-from mm_ros.core.avatar import Avatar, AvatarSettings
-from mm_ros.core.calibration import from_skeleton, standing_headset_height
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.matcher import MatcherSettings
-from mm_ros.core.orientation import OrientationSettings
-from mm_ros.core.rounding import rounded_pose, rounded_trajectory
-from mm_ros.core.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, ROLES, TRACKED
+from mm_ros.avatar import Avatar, AvatarSettings
+from mm_ros.base.errors import MmRosError
+from mm_ros.body import skeleton as sk
+from mm_ros.body.rounding import rounded_pose, rounded_trajectory
+from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, ROLES, TRACKED
+from mm_ros.facing.orientation import OrientationSettings
+from mm_ros.matching.matcher import MatcherSettings
+from mm_ros.maths import rotations as rot
+from mm_ros.motion import metrics
+from mm_ros.motion import metrics_feet as metrics_motion
+from mm_ros.tracking.calibration import from_skeleton, standing_headset_height
 
 RATE = 90
 HEADSET = OrientationSettings(predictor="hmd_forward")

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
-from mm_ros.core import skeleton as sk
-from mm_ros.core.database import MotionDatabase
-from mm_ros.core.features import HORIZON_S, default_layout
-from mm_ros.core.types import HEAD_ROLE, TRACKED, Calibration, TrackerFrame, Trajectory
+from mm_ros.body import skeleton as sk
+from mm_ros.body.types import HEAD_ROLE, TRACKED, Calibration, TrackerFrame, Trajectory
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.features import HORIZON_S, default_layout
 
 RATE = 60.0
 SPEEDS = (0.0, 0.6, 1.2, 2.4)

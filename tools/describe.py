@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mm_ros.io.features import example_yaml
+from mm_ros.motion.feature_files import example_yaml
 from mm_ros.ros import describe
 from mm_ros.ros.rviz import rviz_config
 

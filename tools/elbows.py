@@ -1,4 +1,4 @@
-"""How far the elbow of motion capture is from where the rule of core/upper_body.py puts it, hand and shoulder given.
+"""How far the elbow of motion capture is from where the rule of pose/upper_body.py puts it, hand and shoulder given.
 
 `python tools/elbows.py FILE_OR_FOLDER…`: centimetres, by person; beside them how far elbows stick out at all.
 """
@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 
-from mm_ros.core import quat
-from mm_ros.core import rotations as rot
-from mm_ros.core.clip import Clip
-from mm_ros.core.skeleton import LEFT_HAND, LEFT_LOWER_ARM, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, UPPER_CHEST
-from mm_ros.core.upper_body import elbow_direction
-from mm_ros.io.importing import load_clips
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import LEFT_HAND, LEFT_LOWER_ARM, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, UPPER_CHEST
+from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.importing import load_clips
+from mm_ros.pose.upper_body import elbow_direction
 
 STRIDE = RIGHT_UPPER_ARM - LEFT_UPPER_ARM
 EACH_S = 0.05

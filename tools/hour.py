@@ -12,14 +12,14 @@ from time import perf_counter
 
 import numpy as np
 
-from mm_ros.core.avatar import Avatar
-from mm_ros.core.calibration import from_skeleton
-from mm_ros.core.orientation import OrientationSettings
-from mm_ros.core.simulated_trackers import simulate_clip
-from mm_ros.io.database import read_database
-from mm_ros.io.default_database import default_database_path
-from mm_ros.io.onnx_model import load_facing_model
-from mm_ros.trackers.synthetic import user_clip
+from mm_ros.avatar import Avatar
+from mm_ros.facing.model_file import load_facing_model
+from mm_ros.facing.orientation import OrientationSettings
+from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.files import read_database
+from mm_ros.tracking.calibration import from_skeleton
+from mm_ros.tracking.simulation import simulate_clip
+from mm_ros.tracking.sources.synthetic import user_clip
 
 RATE = 90
 TOLD_EACH_S = 360

@@ -21,11 +21,11 @@ import numpy as np
 from chromium import CHROMIUM, Browser
 from PIL import Image
 
-from mm_ros.core import rotations as rot
-from mm_ros.core.body_shape import room_joints
-from mm_ros.core.skeleton import LEFT_FOOT, RIGHT_FOOT
-from mm_ros.own_python import module_command
-from mm_ros.viewing.access import TOKEN_VARIABLE, address, new_token, session_token
+from mm_ros.base.own_python import module_command
+from mm_ros.body.shape import room_joints
+from mm_ros.body.skeleton import LEFT_FOOT, RIGHT_FOOT
+from mm_ros.maths import rotations as rot
+from mm_ros.web.access import TOKEN_VARIABLE, address, new_token, session_token
 
 TOP = Path(__file__).resolve().parents[1]
 PICTURES = TOP / "docs" / "pictures"

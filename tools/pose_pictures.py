@@ -12,23 +12,23 @@ from pathlib import Path
 
 import numpy as np
 
-from mm_ros.core import rotations as rot
-from mm_ros.core.avatar import Avatar
-from mm_ros.core.calibration import from_skeleton
-from mm_ros.core.clip import Clip
-from mm_ros.core.orientation import OrientationSettings
-from mm_ros.core.simulated_trackers import TrackerTrack, simulate_clip
-from mm_ros.core.stoop import stooped
-from mm_ros.core.types import RIGHT_HAND_ROLE
-from mm_ros.io.build import build_database
-from mm_ros.io.data import dataset
-from mm_ros.io.film import figure
-from mm_ros.io.importing import load_clips
-from mm_ros.io.onnx_model import load_facing_model
-from mm_ros.io.render import ACCENT, GHOST, Shape, contact_sheet, follow, render, write_png
-from mm_ros.offline.evaluation import measure
-from mm_ros.offline.evaluation.run import truth_of
-from mm_ros.offline.replay_chain import run_chain
+from mm_ros.avatar import Avatar
+from mm_ros.body.clip import Clip
+from mm_ros.body.types import RIGHT_HAND_ROLE
+from mm_ros.evaluation import measure
+from mm_ros.evaluation.replay_chain import run_chain
+from mm_ros.evaluation.run import truth_of
+from mm_ros.facing.model_file import load_facing_model
+from mm_ros.facing.orientation import OrientationSettings
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.build import build_database
+from mm_ros.motion.importing import load_clips
+from mm_ros.motion.shared_data import dataset
+from mm_ros.motion.stoop import stooped
+from mm_ros.show.film import figure
+from mm_ros.show.render import ACCENT, GHOST, Shape, contact_sheet, follow, render, write_png
+from mm_ros.tracking.calibration import from_skeleton
+from mm_ros.tracking.simulation import TrackerTrack, simulate_clip
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 COLUMNS, WIDTH, HEIGHT = 8, 170, 250

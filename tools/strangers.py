@@ -8,18 +8,18 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from mm_ros.commands.progress import Progress
-from mm_ros.core.avatar import AvatarSettings
-from mm_ros.core.matcher import MatcherSettings
-from mm_ros.core.simulated_trackers import Simulation
-from mm_ros.io.build import BuildOptions, build_database
-from mm_ros.io.data import dataset
-from mm_ros.io.database import write_database
-from mm_ros.io.importing import load_clips
-from mm_ros.offline.evaluation import measure, run, table
-from mm_ros.offline.evaluation.evaluate import table_of
-from mm_ros.offline.evaluation.rows import DATABASE, chosen
-from mm_ros.offline.thesis_bench import some_of
+from mm_ros.avatar import AvatarSettings
+from mm_ros.cli.progress import Progress
+from mm_ros.evaluation import measure, run, table
+from mm_ros.evaluation.benchmarks.thesis import some_of
+from mm_ros.evaluation.evaluate import table_of
+from mm_ros.evaluation.rows import DATABASE, chosen
+from mm_ros.matching.matcher import MatcherSettings
+from mm_ros.motion.build import BuildOptions, build_database
+from mm_ros.motion.files import write_database
+from mm_ros.motion.importing import load_clips
+from mm_ros.motion.shared_data import dataset
+from mm_ros.tracking.simulation import Simulation
 
 
 def main() -> None:

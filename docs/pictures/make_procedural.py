@@ -11,16 +11,16 @@ from PIL import Image
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from mm_ros.core.body_shape import bones, capsules
-from mm_ros.core.clip import Clip
-from mm_ros.core.procedural import make_clips
-from mm_ros.core.procedural.footsteps import plan_footsteps
-from mm_ros.core.procedural.gait import gait_figures, knee_angles, on_floor
-from mm_ros.core.procedural.recipes import recipes
-from mm_ros.core.procedural.user import SyntheticUser
-from mm_ros.core.procedural.wish import make_wish
-from mm_ros.core.skeleton import HIPS
-from mm_ros.io.render import BODY, contact_sheet, follow, render
+from mm_ros.body.clip import Clip
+from mm_ros.body.shape import bones, capsules
+from mm_ros.body.skeleton import HIPS
+from mm_ros.motion.procedural import make_clips
+from mm_ros.motion.procedural.footsteps import plan_footsteps
+from mm_ros.motion.procedural.gait import gait_figures, knee_angles, on_floor
+from mm_ros.motion.procedural.recipes import recipes
+from mm_ros.motion.procedural.user import SyntheticUser
+from mm_ros.motion.procedural.wish import make_wish
+from mm_ros.show.render import BODY, contact_sheet, follow, render
 
 HERE = Path(__file__).parent
 SIDE, FRONT = -np.pi / 2, -0.75

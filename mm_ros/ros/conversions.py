@@ -1,7 +1,7 @@
 """Our messages ↔ core types, in pairs `x_to_ros` / `x_from_ros`. The only place that reorders quaternions.
 
 Core has w first, ROS has w last. `x_from_ros` refuses, in a sentence, what has the wrong length, is not finite or is of
-a size that cannot be (`core/plausible.py`).
+a size that cannot be (`body/plausible.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from geometry_msgs.msg import Point, Pose, Quaternion, Twist, Vector3
 from numpy.typing import NDArray
 from std_msgs.msg import Header
 
-from mm_ros.core import plausible
-from mm_ros.core.database import MotionDatabase
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.features import FeatureLayout
-from mm_ros.core.landmarks import COUNT, Landmarks, flat
-from mm_ros.core.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
-from mm_ros.core.types import (
+from mm_ros.base.errors import MmRosError
+from mm_ros.body import plausible
+from mm_ros.body.landmarks import COUNT, Landmarks, flat
+from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
+from mm_ros.body.types import (
     LOST,
     ROLES,
     AvatarPose,
@@ -34,6 +32,8 @@ from mm_ros.core.types import (
     TrackerFrame,
     Trajectory,
 )
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.features import FeatureLayout
 from mm_ros.msg import AvatarPose as AvatarPoseMsg
 from mm_ros.msg import BodyOrientation as BodyOrientationMsg
 from mm_ros.msg import Calibration as CalibrationMsg

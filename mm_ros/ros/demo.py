@@ -13,10 +13,10 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from mm_ros import ending
-from mm_ros.io.film import BODY, GHOST, Actor, film
-from mm_ros.io.render import contact_sheet, write_gif, write_png
+from mm_ros.base import ending
 from mm_ros.ros.observer import Observer
+from mm_ros.show.film import BODY, GHOST, Actor, film
+from mm_ros.show.render import contact_sheet, write_gif, write_png
 
 STATUS_S = 0.5
 RATE_OVER_S = 2.0

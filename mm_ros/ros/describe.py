@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm_ros import graph
-from mm_ros.core.settings import Settings, Spec
+from mm_ros.base.settings import Settings, Spec
+from mm_ros.ros import graph
 
 Types = tuple[type[Settings], ...]
 _HEAD = """# All parameters with their defaults. Made from the settings dataclasses by `python tools/describe.py`.

@@ -9,7 +9,7 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.subscription import Subscription
 
-from mm_ros import ending
+from mm_ros.base import ending
 
 Stream = tuple[Subscription, Callable[[Any], None]]
 

@@ -10,9 +10,9 @@ from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from sensor_msgs.msg import Image, Joy
 
-from mm_ros.core import plausible
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.types import U8
+from mm_ros.base.errors import MmRosError
+from mm_ros.body import plausible
+from mm_ros.body.types import U8
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
 # Image encoding → bytes a pixel, and which of them are red, green, blue.

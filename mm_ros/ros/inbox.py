@@ -10,7 +10,7 @@ from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from mm_ros import graph
+from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class
 
 DEPTH = 12  # messages between two looks: 33 ms at 360 Hz

@@ -1,4 +1,4 @@
-"""What the launch files start, from the one list in `mm_ros/graph.py`. Imported by launch files only."""
+"""What the launch files start, from the one list in `mm_ros/ros/graph.py`. Imported by launch files only."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mm_ros import graph
-from mm_ros.core.errors import MmRosError
-from mm_ros.ending import PARENT
-from mm_ros.io.files import read_yaml
-from mm_ros.own_python import module_command
-from mm_ros.renamed import refuse_renamed_in
+from mm_ros.base.ending import PARENT
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.files import read_yaml
+from mm_ros.base.own_python import module_command
+from mm_ros.base.renamed import refuse_renamed_in
+from mm_ros.base.share import share_folder
+from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.rviz import rviz_config
 from mm_ros.ros.several import side_by_side
-from mm_ros.share import share_folder
-from mm_ros.trackers import SOURCES
+from mm_ros.tracking.sources import SOURCES
 
 
 @dataclass(frozen=True)

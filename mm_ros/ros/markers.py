@@ -13,10 +13,10 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from mm_ros.core import rotations as rot
-from mm_ros.core.body_shape import room_joints
-from mm_ros.core.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
-from mm_ros.core.types import LOST, ROLES, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.body.shape import room_joints
+from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
+from mm_ros.body.types import LOST, ROLES, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.maths import rotations as rot
 from mm_ros.msg import Match
 from mm_ros.ros.conversions import WORLD, pose_to_ros, stamp_to_ros
 

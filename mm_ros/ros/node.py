@@ -18,16 +18,17 @@ from rclpy.publisher import Publisher
 from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
-from mm_ros import ending, graph
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.plausible import ImplausibleOutput, Outputs
-from mm_ros.core.settings import Settings
-from mm_ros.core.types import Calibration
+from mm_ros.base import ending
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.process import settle
+from mm_ros.base.settings import Settings
+from mm_ros.body.plausible import ImplausibleOutput, Outputs
+from mm_ros.body.types import Calibration
+from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
 from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
-from mm_ros.ros.process import settle
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.reach import settle_reach
 

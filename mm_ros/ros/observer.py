@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 
-from mm_ros import graph
-from mm_ros.core import rotations as rot
-from mm_ros.core.skeleton import Skeleton
-from mm_ros.core.types import AvatarPose
+from mm_ros.body.skeleton import Skeleton
+from mm_ros.body.types import AvatarPose
+from mm_ros.maths import rotations as rot
+from mm_ros.ros import graph
 from mm_ros.ros.conversions import avatar_pose_from_ros, skeleton_from_ros, stamp_from_ros
 from mm_ros.ros.qos import message_class, subscription_qos
 

@@ -18,9 +18,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.parameter_service import ParameterService
 
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.settings import Settings, Spec
-from mm_ros.renamed import refuse_renamed
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.renamed import refuse_renamed
+from mm_ros.base.settings import Settings, Spec
 
 _HUGE = 1e9
 

@@ -1,4 +1,4 @@
-"""QoS profiles and message classes of the topics in `mm_ros/graph.py`."""
+"""QoS profiles and message classes of the topics in `mm_ros/ros/graph.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
 
-from mm_ros.graph import Qos
+from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:

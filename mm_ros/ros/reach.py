@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mm_ros.share import share_folder
+from mm_ros.base.share import share_folder
 
 RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"

@@ -8,10 +8,10 @@ from typing import Any
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from mm_ros import graph
-from mm_ros.io.bag import FLUSH_S, BagWriter
-from mm_ros.io.session import INPUTS, LATCHED, RECORDED
+from mm_ros.ros import graph
 from mm_ros.ros.qos import listener_qos, message_class
+from mm_ros.sessions.bag import FLUSH_S, BagWriter
+from mm_ros.sessions.session import INPUTS, LATCHED, RECORDED
 
 OUTPUTS = ("body_orientation", "trajectory", "matched_pose", "match", "pose", "skeleton")
 DEPTH = 2000  # messages: a disk that stalls for 2 s loses nothing at the highest rate of a source, 1000 Hz

@@ -12,8 +12,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import qos_profile_parameter_events
 
-from mm_ros import graph
-from mm_ros.core.settings import Spec
+from mm_ros.base.settings import Spec
+from mm_ros.ros import graph
 
 Fields = dict[str, tuple[Any, Spec]]
 

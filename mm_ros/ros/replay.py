@@ -17,12 +17,12 @@ from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool
 
-from mm_ros import graph
-from mm_ros.core.errors import MmRosError
-from mm_ros.io.bag import Bag, BagMessage
-from mm_ros.io.player import Due, Player, Rewriter
-from mm_ros.io.session import LATCHED, choose_avatar, input_topics
+from mm_ros.base.errors import MmRosError
+from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class, publisher_qos
+from mm_ros.sessions.bag import Bag, BagMessage
+from mm_ros.sessions.player import Due, Player, Rewriter
+from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 
 CLOCK_PERIOD_S = 0.01
 KEPT_S = 2.0  # so long may a reliable listener stall without a loss, at any rate

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from mm_ros import graph
+from mm_ros.ros import graph
 from mm_ros.ros.several import ROOM_M
 
 _HEAD = "# Made by mm_ros/ros/rviz.py. The launch files write one for the avatars that they start (rviz:=true).\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm_ros.core.errors import MmRosError
+from mm_ros.base.errors import MmRosError
 
 ROOM_M = 5.0  # from one user's room to the next
 MOST = 64

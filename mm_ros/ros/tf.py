@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
-from mm_ros.core import rotations as rot
-from mm_ros.core.revolute import MOVING, Robot
-from mm_ros.core.skeleton import NAMES, PARENTS
-from mm_ros.core.types import LOST, ROLES, AvatarPose, TrackerFrame
+from mm_ros.body.skeleton import NAMES, PARENTS
+from mm_ros.body.types import LOST, ROLES, AvatarPose, TrackerFrame
+from mm_ros.maths import rotations as rot
+from mm_ros.robot.revolute import MOVING, Robot
 from mm_ros.ros.conversions import WORLD, stamp_to_ros, w_last
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sensor_msgs.msg import JointState
 
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.revolute import RevoluteRetargeter
-from mm_ros.core.skeleton import Skeleton
-from mm_ros.core.types import AvatarPose
-from mm_ros.io.urdf import guess_map, read_urdf
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import Skeleton
+from mm_ros.body.types import AvatarPose
+from mm_ros.robot.revolute import RevoluteRetargeter
+from mm_ros.robot.urdf import guess_map, read_urdf
 from mm_ros.ros.conversions import header
 from mm_ros.ros.tf import RobotTf
 

@@ -23,10 +23,10 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from std_srvs.srv import Trigger
 
-from mm_ros.core import rotations as rot
-from mm_ros.core.types import LOST, TRACKED
+from mm_ros.body.types import LOST, TRACKED
+from mm_ros.maths import rotations as rot
 from mm_ros.ros.conversions import trackers_from_ros
-from mm_ros.trackers import axes
+from mm_ros.tracking.sources import axes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from monado import Remote, Service
@@ -88,7 +88,7 @@ class Graph:
     def __init__(self, folder):
         environment = dict(os.environ, MM_ROS_USERS=str(folder / "users"))
         self.process = subprocess.Popen(
-            f"{sys.executable} -m mm_ros.nodes tracker_bridge --ros-args -r __ns:=/xr -p source:=openxr".split(),
+            f"{sys.executable} -m mm_ros.ros.nodes tracker_bridge --ros-args -r __ns:=/xr -p source:=openxr".split(),
             env=environment,
         )
         rclpy.init()
@@ -272,7 +272,7 @@ def test_without_a_runtime_the_node_waits_and_says_why(tmp_path):
     """In a process of its own: the loader reads its environment once."""
     code = (
         "import time\n"
-        "from mm_ros.trackers.openxr import OpenXrSource\n"
+        "from mm_ros.tracking.sources.openxr import OpenXrSource\n"
         "s = OpenXrSource(); s.open(); time.sleep(2); print('STATUS', s.status()); s.close()"
     )
     environment = dict(os.environ, XR_RUNTIME_JSON=str(tmp_path / "none.json"))

@@ -10,21 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_ros.cli import main
-from mm_ros.core.clip import Clip
-from mm_ros.core.errors import MmRosError
-from mm_ros.core.procedural import make_clips
-from mm_ros.io.build import BuildOptions, build_database
-from mm_ros.io.bvh import format_bvh
-from mm_ros.io.bvh_export import to_bvh
-from mm_ros.io.calibration import read_calibration, write_calibration
-from mm_ros.io.database import write_database
-from mm_ros.io.features import format_layout, read_layout
-from mm_ros.io.learned_model import DEFAULT_MODEL, LearnedModel
-from mm_ros.io.onnx_model import MODELS, OnnxModel
-from mm_ros.io.session import write_session
-from mm_ros.io.session_making import session_of_clips
-from mm_ros.io.urdf import guess_map, read_urdf
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.clip import Clip
+from mm_ros.cli.main import main
+from mm_ros.facing.model_file import MODELS, OnnxModel
+from mm_ros.matching.model_file import DEFAULT_MODEL, LearnedModel
+from mm_ros.motion.build import BuildOptions, build_database
+from mm_ros.motion.bvh.reader import format_bvh
+from mm_ros.motion.feature_files import format_layout, read_layout
+from mm_ros.motion.files import write_database
+from mm_ros.motion.importing.export import to_bvh
+from mm_ros.motion.procedural import make_clips
+from mm_ros.robot.urdf import guess_map, read_urdf
+from mm_ros.sessions.session import write_session
+from mm_ros.tracking.files import read_calibration, write_calibration
+from mm_ros.tracking.session_making import session_of_clips
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,13 @@ def formats(folder: Path) -> list[Format]:
 
 
 def _features() -> bytes:
-    from mm_ros.core.features import default_layout
+    from mm_ros.motion.features import default_layout
 
     return format_layout(default_layout()).encode()
 
 
 def _calibration(folder: Path) -> bytes:
-    from mm_ros.core.types import Calibration
+    from mm_ros.body.types import Calibration
 
     return write_calibration(Calibration(), folder / "user.yaml").read_bytes()
 

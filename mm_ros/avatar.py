@@ -1,0 +1,90 @@
+"""The whole machine on one screen: trackers → orientation (→ fusion) → trajectory → match → pose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mm_ros.body.landmarks import Landmarks
+from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
+from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+from mm_ros.body.warm_up import sample_trackers
+from mm_ros.facing.fusion import FusionSettings, FusionStage
+from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
+from mm_ros.matching.engines.learned import LearnedNetworks
+from mm_ros.matching.engines.state_machine import matcher_stage
+from mm_ros.matching.matcher import MatcherSettings
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.pose.postprocess import PostSettings, PostStage
+from mm_ros.tracking.calibration import avatar_scale
+from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
+
+
+@dataclass(frozen=True)
+class AvatarSettings:
+    orientation: OrientationSettings = field(default_factory=OrientationSettings)
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
+    matcher: MatcherSettings = field(default_factory=MatcherSettings)
+    post: PostSettings = field(default_factory=PostSettings)
+
+
+@dataclass
+class Steps:
+    """What each stage said in the last step."""
+
+    facing: BodyOrientation
+    wish: Trajectory
+    matched: AvatarPose
+    match: Match
+    pose: AvatarPose
+
+
+class Avatar:
+    """One user's avatar. The nodes run these same stages; between them values are rounded as a topic rounds them."""
+
+    def __init__(
+        self,
+        database: MotionDatabase,
+        calibration: Calibration | None = None,
+        settings: AvatarSettings | None = None,
+        model: FacingModel | None = None,
+        learned: LearnedNetworks | None = None,
+    ):
+        calibration, settings = calibration or Calibration(), settings or AvatarSettings()
+        self.scale = avatar_scale(calibration, database.skeleton)
+        self.skeleton = database.skeleton.scaled(self.scale)
+        self.orientation = OrientationStage(settings.orientation, calibration, model)
+        self.fusion = FusionStage(settings.fusion, calibration)
+        self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
+        self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
+        self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.last: Steps | None = None
+
+    def reset(self) -> None:
+        for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
+            stage.reset()
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """A camera's picture; it counts from the next step on."""
+        self.fusion.watch(landmarks)
+        self.matcher.watch(landmarks)
+
+    def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
+        """None for a sample that comes late or twice. `facing`, when given, stands in for the predicted one."""
+        if facing is None:
+            facing = self.fusion.step(trackers, self.orientation.step(trackers))
+        wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))
+        result = wish and self.matcher.step(rounded_trajectory(wish))
+        if not (facing and wish and result):
+            return None
+        matched = rounded_pose(result[0])
+        pose = self.post.step(matched, trackers)
+        self.last = Steps(facing, wish, matched, result[1], pose)
+        return pose
+
+    def warm_up(self) -> None:
+        """Compile, or load, all that a step needs, and forget it again."""
+        for trackers in sample_trackers():
+            self.step(trackers)
+        self.reset()
+        self.matcher.segment = 0

@@ -1,0 +1,187 @@
+"""Where mm_ros keeps what it can make again: compiled kernels and the default database.
+
+Imported by `mm_ros/__init__.py` before numba is, so it is quick and needs the standard library only.
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+# The mark of https://bford.info/cachedir: backups leave such a folder out, and `mm_ros clean` may remove it.
+TAG = "CACHEDIR.TAG"
+TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by mm_ros; `mm_ros clean` removes this folder.\n"
+UNUSED_DAYS = 7.0
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+# Packages with compiled functions, and with the constants that are compiled into them.
+_COMPILED = (
+    *("maths", "body", "search", "motion", "tracking", "facing"),
+    *("trajectory", "matching", "pose", "robot", "show"),
+)
+
+
+def cache_root() -> Path:
+    """`$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`. Need not exist yet."""
+    own = os.environ.get("MM_ROS_CACHE")
+    return Path(own) if own else cache_root_by_default()
+
+
+def cache_root_by_default() -> Path:
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification tells us to ignore a relative path.
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "mm_ros"
+    try:
+        return Path("~/.cache").expanduser() / "mm_ros"
+    except RuntimeError:  # nobody's home: a container with a user id that has no name
+        return _temporary()
+
+
+def writable_root() -> Path:
+    """The cache folder, made when missing; a private temporary one, with a warning, when that fails."""
+    root, fallback = cache_root(), _temporary()
+    if root != fallback and _can_write(root):
+        return root
+    if _is_private(fallback) and _can_write(fallback):
+        if root != fallback:
+            _warn(f"cache folder {root} is not writable", fallback)
+        return fallback
+    fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
+    why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
+    _warn(f"cache folder {why}", fresh)
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # the same for all that this process asks for and starts
+    return fresh
+
+
+def _is_private(folder: Path) -> bool:
+    """Others can make this name in the temporary folder first, and kernels are stored as pickles: code."""
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()) / f"mm_ros-{os.getuid()}"
+
+
+def _warn(why: str, fallback: Path) -> None:
+    warnings.warn(
+        f"{why}; using {fallback} instead. Set MM_ROS_CACHE to a folder that you can write to.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def is_writable(folder: Path) -> bool:
+    """Is there, or can be made, without making it."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            (folder / TAG).write_text(TAG_TEXT)
+        return os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        return False
+
+
+def is_ours(folder: Path) -> bool:
+    """Made by us, and for us alone: MM_ROS_CACHE may name a folder that holds other things."""
+    return (folder / TAG).is_file() or folder == cache_root_by_default()
+
+
+def kernels_key() -> str:
+    """Names one set of compiled kernels: all sources of the compiled packages, numba, Python and the CPU.
+
+    numba looks at the file of a function only, not at the functions of other files that it compiles
+    into it; a change there would leave old machine code in use. Hence the hash over the whole layer.
+    """
+    digest = hashlib.sha256()
+    sources = (source for package in _COMPILED for source in (_PACKAGE / package).rglob("*.py"))
+    for source in sorted(s for s in sources if "training" not in s.parts):
+        digest.update(str(source.relative_to(_PACKAGE)).encode() + b"\0" + source.read_bytes() + b"\0")
+    for fact in (_numba_version(), sys.version, platform.machine(), _cpu(), str(_PACKAGE)):
+        digest.update(fact.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _numba_version() -> str:
+    try:
+        return importlib.metadata.version("numba")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _cpu() -> str:
+    """Model and features: a home folder may be shared by machines with different ones."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
+
+
+def configure_numba() -> None:
+    """Point numba at our cache and at one thread, unless the user has said something else."""
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
+        return
+    os.environ["NUMBA_CACHE_DIR"] = str(writable_root() / "kernels" / kernels_key())
+
+
+def forget_old_kernels(days: float = 30.0) -> None:
+    """Each change of core is a new folder of kernels; those that nobody has used for long are removed."""
+    current = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    mark_used(current)
+    for folder in unused(cache_root() / "kernels", "*", days):
+        if folder != current:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def mark_used(path: Path) -> None:
+    """Its time is that of its last use, not of its making."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
+    """What another checkout or an older version has made and may still use is left to it for a while."""
+    out = []
+    for path in folder.glob(pattern):
+        with suppress(OSError):  # another process has just removed it
+            if time.time() - path.stat().st_mtime > days * 86400:
+                out.append(path)
+    return out
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Only one process at a time holds `name`. The kernel frees the lock if its holder dies."""
+    folder = writable_root() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)

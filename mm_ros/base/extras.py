@@ -1,0 +1,82 @@
+"""The optional requirements (extras) of pyproject.toml, and the command that installs them.
+
+pyproject.toml is in the checkout or, installed, in share/mm_ros. The metadata of the installed package is not used:
+colcon writes none, and that of a live checkout has no extras.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.share import share_folder
+
+
+def setup_command(extra: str) -> str:
+    """The `mm_ros setup …` to type; with a path where the `mm_ros` of this Python is not the one on the PATH."""
+    beside = Path(sys.executable).with_name("mm_ros")
+    found = shutil.which("mm_ros")
+    if not beside.is_file() or (found and os.path.samefile(found, beside)):
+        return f"mm_ros setup {extra}"
+    path = os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside)
+    return f"{path} setup {extra}"
+
+
+def extras() -> dict[str, list[str]]:
+    """Names of the extras and their requirement lines as written."""
+    known: dict[str, list[str]] = _pyproject()["project"]["optional-dependencies"]
+    return known
+
+
+def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
+    """The requirement lines of these extras; `mm_ros[a,b]` inside of an extra is replaced by what it stands for."""
+    lines: list[str] = []
+    todo, seen = list(names), set()
+    while todo:
+        extra = todo.pop(0)
+        if extra in seen:
+            continue
+        seen.add(extra)
+        if extra not in known:
+            raise MmRosError(f"extra '{extra}' does not exist. Extras: {', '.join(known)}")
+        for line in known[extra]:
+            own = re.fullmatch(r"mm_ros\[([\w,\s-]+)\]", line)
+            if own:
+                todo.extend(own.group(1).replace(" ", "").split(","))
+            elif line not in lines:
+                lines.append(line)
+    return lines
+
+
+def missing(lines: Sequence[str]) -> list[str]:
+    """Those that this Python does not have. A line with a marker is for some Pythons only and is not looked at."""
+    return [line for line in lines if ";" not in line and not _is_installed(line)]
+
+
+def _is_installed(line: str) -> bool:
+    name, _, version = line.partition("==")
+    try:
+        there = importlib.metadata.version(re.split(r"[\[<>=!~ ]", name)[0])
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return not version or there == version
+
+
+def _pyproject() -> dict[str, Any]:
+    path = share_folder() / "pyproject.toml"
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        from pip._vendor import tomli as tomllib  # type: ignore[no-redef]
+    try:
+        content: dict[str, Any] = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise MmRosError(f"{path} cannot be read ({error.strerror}): build and install mm_ros again") from error
+    return content

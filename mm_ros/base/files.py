@@ -1,0 +1,117 @@
+"""Files that are written whole or not at all, and text that people write."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mm_ros.base.errors import MmRosError
+
+MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading without waiting. A pipe or a device, which might be waited for, is refused."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise MmRosError(f"{path}: cannot be read ({getattr(error, 'strerror', error)})") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MmRosError(f"{path}: cannot be read (it is not a regular file)")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_yaml(path: str | Path) -> Any:
+    """None where the file is empty."""
+    import yaml
+
+    try:
+        with open_regular(path) as handle:
+            data = handle.read(MOST_YAML_BYTES + 1)
+        if len(data) > MOST_YAML_BYTES:
+            raise MmRosError(f"is longer than {MOST_YAML_BYTES >> 20} MB; expected a file that people write")
+        value = yaml.safe_load(data.decode("utf-8-sig"))
+        _refuse_bombs(value)
+    except OSError as error:
+        raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise MmRosError(f"{path}: is not YAML (it is no text: byte {error.start} is not UTF-8)") from error
+    except RecursionError as error:
+        raise MmRosError(f"{path}: is not YAML that can be used (it is nested too deeply)") from error
+    except MmRosError as error:
+        raise MmRosError(f"{path}: {error}") from error
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
+        # PyYAML's own constructors fail on dates, numbers and keys that cannot be
+        raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())[:300]})") from error
+    return value
+
+
+def _refuse_bombs(value: Any) -> None:
+    """A few aliases of aliases are billions of elements as soon as they are looked at or printed."""
+    sizes: dict[int, int] = {}
+
+    def size(part: Any, depth: int) -> int:
+        if not isinstance(part, dict | list | tuple | set):
+            return 1
+        if depth > MOST_YAML_DEPTH:
+            raise MmRosError("is nested too deeply, or holds itself")
+        if id(part) not in sizes:
+            inner = [*part.keys(), *part.values()] if isinstance(part, dict) else part
+            sizes[id(part)] = 1 + sum(size(p, depth + 1) for p in inner)
+        return sizes[id(part)]
+
+    if size(value, 0) > MOST_YAML_ELEMENTS:
+        raise MmRosError(f"grows to more than {MOST_YAML_ELEMENTS} elements by its aliases")
+
+
+@contextmanager
+def folder_whole(path: Path) -> Iterator[Path]:
+    """A folder to fill, of the same name but elsewhere; it comes to its place when all went well."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as aside:
+            inside = Path(aside) / path.name
+            yield inside
+            inside.rename(path)
+    except OSError as error:
+        raise MmRosError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: int = 0o644) -> None:
+    """Written under a temporary name in the same folder, then renamed: a reader never sees half of it."""
+    path = Path(path)
+    parts = [data] if isinstance(data, bytes) else data
+    try:
+        if path.exists() and not path.is_file():
+            _write_through(path, parts)
+        else:
+            _write_aside(path.resolve(), parts, mode)  # behind a link: the link stays
+    except OSError as error:
+        raise MmRosError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """A pipe or a device: a file of that name would take its place. (A folder is refused by `open`.)"""
+    with path.open("wb") as handle:
+        handle.writelines(parts)
+
+
+def _write_aside(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.writelines(parts)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.chmod(aside, mode)
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,33 @@
+"""Parameters and values that have another name now. A user's YAML, `-p` or `ros2 param set` that has an old one is
+refused with the new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mm_ros.base.errors import MmRosError
+
+PARAMETERS: dict[tuple[str, str], str] = {}  # node, former name → name
+VALUES: dict[tuple[str, str, str], str] = {  # node, parameter, former value → what to write
+    ("motion_matcher", "engine", name): f"search_structure: {name}" for name in ("tree", "boxes", "brute")
+}
+
+
+def refuse_renamed(node: str, name: str, value: Any = None) -> None:
+    if (node, name) in PARAMETERS:
+        raise MmRosError(f"{node}: the parameter '{name}' is now named '{PARAMETERS[node, name]}'")
+    if isinstance(value, str) and (node, name, value) in VALUES:
+        raise MmRosError(f"{node}: '{name}: {value}' is now written '{VALUES[node, name, value]}'")
+
+
+def refuse_renamed_in(content: Any) -> None:
+    """All of a file of parameters. What else may be wrong with it, the nodes say."""
+    for key, section in content.items() if isinstance(content, dict) else ():
+        values = section.get("ros__parameters") if isinstance(section, dict) else None
+        if values is None:
+            refuse_renamed_in(section)  # a namespace: its nodes are below
+            continue
+        name = str(key).rsplit("/", 1)[-1]
+        for node in {n for n, *_ in (*PARAMETERS, *VALUES)} if name in ("*", "**") else (name,):
+            for parameter, value in values.items() if isinstance(values, dict) else ():
+                refuse_renamed(node, str(parameter), value)

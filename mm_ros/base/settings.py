@@ -1,0 +1,81 @@
+"""Settings of a stage: one frozen dataclass, each field with default, unit, range and a sentence.
+
+The same object serves the node (which declares it as ROS parameters), the command line and the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from mm_ros.base.errors import MmRosError
+
+S = TypeVar("S", bound="Settings")
+
+
+@dataclass(frozen=True)
+class Spec:
+    description: str
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    live: bool = True  # may change while running
+    file: str = ""  # the value is a path; ending of such files. A page may choose among known ones, and set no other
+
+
+def setting(
+    default: Any,
+    description: str,
+    unit: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    live: bool = True,
+    file: str = "",
+) -> Any:
+    return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
+
+
+@dataclass(frozen=True)
+class Settings:
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            check(f.name, getattr(self, f.name), f.default, f.metadata["spec"])
+
+    @classmethod
+    def specs(cls) -> dict[str, Spec]:
+        return {f.name: f.metadata["spec"] for f in fields(cls)}
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        return {f.name: f.default for f in fields(cls)}
+
+    def with_values(self: S, **values: Any) -> S:
+        known = self.specs()
+        for name in values:
+            if name not in known:
+                raise MmRosError(f"setting '{name}' does not exist. Settings: {', '.join(known)}")
+        return replace(self, **values)
+
+
+def check(name: str, value: Any, default: Any, spec: Spec) -> None:
+    wanted = type(default)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise MmRosError(f"{name}: expected {wanted.__name__}, came {value!r}")
+    if spec.choices and value not in spec.choices:
+        raise MmRosError(f"{name}: '{value}' is not among {', '.join(spec.choices)}")
+    for v in value if isinstance(value, (tuple, list)) else (value,):
+        if isinstance(v, (int, float)) and not isinstance(v, bool):
+            _check_range(name, float(v), spec)
+
+
+def _check_range(name: str, value: float, spec: Spec) -> None:
+    low = -math.inf if spec.low is None else spec.low
+    high = math.inf if spec.high is None else spec.high
+    if not low <= value <= high:  # NaN fails too
+        unit = f" {spec.unit}" if spec.unit else ""
+        raise MmRosError(f"{name}: expected {low:g} to {high:g}{unit}, came {value:g}")

@@ -1,0 +1,23 @@
+"""Where launch/, config/ and rviz/ are: in the checkout, in the ament index, or beside this Python."""
+
+import os
+import sys
+from pathlib import Path
+
+from mm_ros.base.errors import MmRosError
+
+
+def share_folder() -> Path:
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "package.xml").is_file():
+        return checkout
+    # pip's venv is a prefix as any other, but nothing puts it into AMENT_PREFIX_PATH.
+    prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
+    for prefix in prefixes:
+        share = Path(prefix) / "share" / "mm_ros"
+        if (share / "package.xml").is_file():
+            return share
+    raise MmRosError(
+        f"share/mm_ros is in none of {', '.join(prefixes)}: source the workspace's install/setup.bash, "
+        "or run the Python of the venv that mm_ros was installed into"
+    )

@@ -1,0 +1,59 @@
+"""A piece of motion on the canonical skeleton."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import PARENTS, J, Skeleton
+from mm_ros.body.types import F32
+from mm_ros.maths import rotations as rot
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Local motion, joint 0 the virtual root in the clip's room (floor z = 0). `tags`: (name, first, stop) frames."""
+
+    name: str
+    rate: float
+    skeleton: Skeleton
+    positions: F32  # (F, J, 3)
+    rotations: F32  # (F, J, 4) w x y z
+    tags: tuple[tuple[str, int, int], ...] = ()
+    subject: str = ""
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        f = len(self.positions)
+        if self.positions.shape != (f, J, 3) or self.rotations.shape != (f, J, 4):
+            raise MmRosError(
+                f"clip '{self.name}': expected (F, {J}, 3) and (F, {J}, 4), "
+                f"came {self.positions.shape} and {self.rotations.shape}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def seconds(self) -> float:
+        return len(self) / self.rate
+
+    def globals(self) -> tuple[F32, F32]:
+        """Positions (F, J, 3) and rotations (F, J, 4) in the clip's room."""
+        p, q = rot.forward_kinematics(PARENTS, self.positions, self.rotations)
+        return p, q
+
+    def cut(self, first: int, stop: int) -> Clip:
+        tags = tuple(
+            (n, max(a, first) - first, min(b, stop) - first)
+            for n, a, b in self.tags
+            if a < stop and b > first
+        )
+        return replace(
+            self,
+            positions=np.ascontiguousarray(self.positions[first:stop]),
+            rotations=np.ascontiguousarray(self.rotations[first:stop]),
+            tags=tags,
+        )

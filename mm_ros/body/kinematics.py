@@ -1,0 +1,79 @@
+"""One avatar's joints while a pose is worked on: local and global, in float64, made once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.skeleton import (
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
+    PARENTS,
+    RIGHT_HAND,
+    RIGHT_LOWER_LEG,
+    J,
+    Skeleton,
+)
+from mm_ros.body.types import F64
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Row
+
+ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # right joint = left joint + stride
+LEG_STRIDE = RIGHT_LOWER_LEG - LEFT_LOWER_LEG
+
+
+class Body(NamedTuple):
+    """Row 0 of the local arrays is the root in the room."""
+
+    parents: NDArray[np.int32]
+    positions: F64  # (J, 3) local
+    rotations: F64  # (J, 4) local
+    room_positions: F64  # (J, 3)
+    room_rotations: F64  # (J, 4)
+
+
+def make_body() -> Body:
+    q = np.zeros((J, 4))
+    q[:, 0] = 1.0
+    return Body(PARENTS.copy(), np.zeros((J, 3)), q, np.zeros((J, 3)), q.copy())
+
+
+def limb_lengths(skeleton: Skeleton) -> F64:
+    """(2 sides, 4): upper arm, lower arm, thigh, shin."""
+    o = skeleton.offsets.astype(np.float64)
+    out = np.zeros((2, 4))
+    for side in range(2):
+        out[side, 0] = np.linalg.norm(o[LEFT_LOWER_ARM + side * ARM_STRIDE])
+        out[side, 1] = np.linalg.norm(o[LEFT_HAND + side * ARM_STRIDE])
+        out[side, 2] = np.linalg.norm(o[LEFT_LOWER_LEG + side * LEG_STRIDE])
+        out[side, 3] = np.linalg.norm(o[LEFT_FOOT + side * LEG_STRIDE])
+    return out
+
+
+@njit
+def update_room(body: Any, first: int, stop: int) -> None:
+    """Room poses of joints first … stop − 1 from their parents' and the local ones."""
+    for j in range(first, stop):
+        k = body.parents[j]
+        if k < 0:
+            quat.put3(body.room_positions, j, quat.get3(body.positions, j))
+            quat.put4(body.room_rotations, j, quat.get4(body.rotations, j))
+            continue
+        q = quat.get4(body.room_rotations, k)
+        p = quat.add(quat.get3(body.room_positions, k), quat.rotate(q, quat.get3(body.positions, j)))
+        quat.put3(body.room_positions, j, p)
+        quat.put4(body.room_rotations, j, quat.mul(q, quat.get4(body.rotations, j)))
+
+
+@njit
+def turn_joint(body: Any, j: int, room_rotation: Row) -> None:
+    """Give joint j this rotation in the room; its parent's room rotation must be current. Children follow on update."""
+    k = body.parents[j]
+    local = quat.normalize(quat.inv_mul(quat.get4(body.room_rotations, k), room_rotation))
+    quat.put4(body.rotations, j, local)
+    quat.put4(body.room_rotations, j, room_rotation)

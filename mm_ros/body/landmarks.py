@@ -1,0 +1,69 @@
+"""A person as a camera sees them: the 33 landmarks of BlazePose's topology, what msg/Landmarks.msg carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.types import F32, F64
+
+NAMES: tuple[str, ...] = (
+    "nose", "left_eye_inner", "left_eye", "left_eye_outer", "right_eye_inner", "right_eye", "right_eye_outer",
+    "left_ear", "right_ear", "mouth_left", "mouth_right", "left_shoulder", "right_shoulder", "left_elbow",
+    "right_elbow", "left_wrist", "right_wrist", "left_pinky", "right_pinky", "left_index", "right_index",
+    "left_thumb", "right_thumb", "left_hip", "right_hip", "left_knee", "right_knee", "left_ankle", "right_ankle",
+    "left_heel", "right_heel", "left_foot_index", "right_foot_index",
+)  # fmt: skip
+COUNT = len(NAMES)
+NOSE, LEFT_WRIST, RIGHT_WRIST = (NAMES.index(n) for n in ("nose", "left_wrist", "right_wrist"))
+LEFT_SHOULDER, RIGHT_SHOULDER = NAMES.index("left_shoulder"), NAMES.index("right_shoulder")
+LEFT_HIP, RIGHT_HIP = NAMES.index("left_hip"), NAMES.index("right_hip")
+LEFT_ANKLE, RIGHT_ANKLE = NAMES.index("left_ankle"), NAMES.index("right_ankle")
+
+
+def _mirrored(name: str) -> str:
+    return name.replace("left", "\0").replace("right", "left").replace("\0", "right")
+
+
+# Left landmark ↔ right landmark: what an estimator does that takes a back for a front.
+SWAPPED: NDArray[np.int64] = np.array([NAMES.index(_mirrored(n)) for n in NAMES])
+
+
+@dataclass
+class Landmarks:
+    """`positions` in the camera's body axes (x forward, y left, z up), from the middle of the hips, metres.
+
+    The estimator sees a picture cut out around the person, so its axes are those of the ray to the person rather than
+    of the camera; `image` says which ray that is.
+    """
+
+    stamp_ns: int  # when the picture was taken, as far as the camera knows
+    positions: F64  # (33, 3)
+    visibility: F32  # (33,)
+    image: F32 = field(default_factory=lambda: np.full((COUNT, 2), 0.5, np.float32))  # (33, 2) from left, from top
+    confidence: float = 1.0
+    epoch: int = 0
+    source: str = ""
+
+
+def flat(seen: Landmarks) -> dict[str, Any]:
+    """By name, in rows of float32, as messages hold them; all but the stamp."""
+    return {
+        "epoch": seen.epoch,
+        "source": seen.source,
+        "positions": np.asarray(seen.positions, np.float32).ravel(),
+        "visibility": np.asarray(seen.visibility, np.float32),
+        "image": np.asarray(seen.image, np.float32).ravel(),
+        "confidence": float(seen.confidence),
+    }
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """`landmarks` as they arrive, with when: what the fusion is fed."""
+
+    arrives_ns: int
+    landmarks: Landmarks

@@ -1,0 +1,257 @@
+"""Plausible sizes of every number that enters or leaves a stage. One table; a value outside of it is refused.
+
+Finite is not enough: one head at 1e308 m makes a spring overflow, and its state is then NaN for good. The limits are
+far above what people, rooms and robots do, so that no real recording is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.landmarks import Landmarks
+from mm_ros.body.skeleton import NAMES, Skeleton
+from mm_ros.body.timeline import is_identity
+from mm_ros.body.types import ROLES, AvatarPose, BodyOrientation, Calibration, TrackerFrame, Trajectory
+
+M = TypeVar("M")
+
+
+class Implausible(MmRosError):
+    """A number that is not finite, or of a size that cannot be."""
+
+
+class Limit(NamedTuple):
+    low: float
+    high: float
+    unit: str
+
+
+LIMITS = {
+    "position": Limit(-1e4, 1e4, "m"),  # in map
+    "offset": Limit(-10.0, 10.0, "m"),  # of a joint in its parent, of a landmark from the hips
+    "device": Limit(-1.0, 1.0, "m"),  # of a device in the joint that carries it
+    "velocity": Limit(-1e3, 1e3, "m/s"),
+    "angular velocity": Limit(-1e4, 1e4, "rad/s"),
+    "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),  # differences of poses, which may be a microsecond apart
+    "command": Limit(-50.0, 50.0, "m/s or rad/s"),
+    "stick": Limit(-10.0, 10.0, "of its way"),
+    "angle": Limit(-1e3, 1e3, "rad"),
+    "sigma": Limit(0.0, 1e3, "rad"),
+    "height ratio": Limit(-10.0, 10.0, "of the standing height"),
+    "time ahead": Limit(0.0, 60.0, "s"),
+    "direction": Limit(-1.5, 1.5, "of a unit vector"),
+    "share": Limit(-0.01, 1.01, "of 1"),
+    "picture": Limit(-100.0, 100.0, "pictures"),
+    "quaternion": Limit(-10.0, 10.0, "of a unit quaternion"),
+    "head height": Limit(0.3, 3.0, "m"),
+    "floor height": Limit(-10.0, 10.0, "m"),
+    "arm span": Limit(0.0, 4.0, "m"),
+    "seconds": Limit(0, 2**31 - 1, "s"),  # of a stamp: a signed number in messages
+    "nanoseconds": Limit(0, 999_999_999, "ns"),
+    "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
+    "samples": Limit(0, 1_000, "samples"),
+    "points": Limit(0, 100_000, "points"),
+}
+UNIT_TOLERANCE = 1e-3  # quaternions that our nodes make
+LOOSE_TOLERANCE = 0.1  # quaternions of other programs; they are normalized on entry
+LEAP_M = 50.0  # from one output to the next, without a word about it in the input
+
+
+def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
+    """Refuse numbers (an array or one) outside of the limit of this kind; NaN is outside of every limit.
+
+    `rows`: names of the array's rows; the name of the worst row stands for `{}` in `what`.
+    """
+    limit = LIMITS[kind]
+    if isinstance(values, (float, int)):
+        if not limit.low <= values <= limit.high:
+            _refuse(what, np.array([values], np.float64), limit, rows)
+    elif not _surely_within(values, limit):
+        _refuse(what, np.asarray(values, np.float64), limit, rows)
+
+
+def _surely_within(values: Any, limit: Limit) -> bool:
+    """Six times as fast as minimum and maximum: when the squares sum to less than the limit's, each one is within."""
+    flat = values.ravel()
+    if flat.dtype.kind != "f" or limit.low != -limit.high:
+        return all(limit.low <= v <= limit.high for v in flat.tolist())
+    return bool(flat.dot(flat) <= limit.high * limit.high)
+
+
+def _refuse(what: str, values: NDArray[np.float64], limit: Limit, rows: tuple[str, ...]) -> None:
+    if ((values >= limit.low) & (values <= limit.high)).all():
+        return
+    beyond = np.where(np.isfinite(values), np.maximum(values - limit.high, limit.low - values), np.inf)
+    worst = int(beyond.argmax())
+    if rows:
+        what = what.format(rows[int(np.unravel_index(worst, beyond.shape)[0])])
+    if np.isinf(beyond.flat[worst]):
+        raise Implausible(f"{what}: a number is NaN or infinite")
+    raise Implausible(
+        f"{what}: expected {limit.low:g} to {limit.high:g} {limit.unit}, came {values.flat[worst]:g}"
+    )
+
+
+def _check_rotation(
+    what: str, quaternions: Any, tolerance: float = UNIT_TOLERANCE, rows: tuple[str, ...] = ()
+) -> None:
+    """Refuse quaternions (…, 4) that are not of length 1."""
+    q = np.asarray(quaternions).reshape(-1, 4)
+    off = np.einsum("ij,ij->i", q, q) - 1.0
+    if off.dot(off) <= tolerance * tolerance:  # twice as strict as the lengths themselves: then each one is within
+        return
+    _check(what, q, "quaternion", rows)
+    off = np.abs(np.linalg.norm(q, axis=1) - 1.0)
+    worst = int(off.argmax())
+    if off[worst] > tolerance:
+        length = float(np.linalg.norm(q[worst]))
+        what = what.format(rows[worst]) if rows else what
+        raise Implausible(f"{what}: expected a quaternion of length 1, came {length:g}")
+
+
+def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float = UNIT_TOLERANCE) -> None:
+    """Refuse a pose (7,) of x, y, z, qw, qx, qy, qz."""
+    _check(what, pose[:3], kind)
+    _check_rotation(f"rotation of {what}", pose[3:], tolerance)
+
+
+# An overflow of the squares is infinite, and so refused; numpy's warning of it would say nothing more. It is switched
+# off once for each message, because that takes as long as a check.
+_quietly = np.errstate(over="ignore")
+check, check_pose = _quietly(_check), _quietly(_check_pose)
+
+
+def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
+    """Return a stamp in nanoseconds; refuse a negative one, and more nanoseconds than a second has."""
+    _check(what, seconds, "seconds")
+    _check(what, nanoseconds, "nanoseconds")
+    return seconds * 1_000_000_000 + nanoseconds
+
+
+# ---- what passes between the stages; each returns its argument
+
+
+@_quietly
+def trackers(frame: TrackerFrame) -> TrackerFrame:
+    _check("position of {}", frame.positions, "position", ROLES)
+    _check_rotation("rotation of {}", frame.rotations, rows=ROLES)
+    _check("velocity of {}", frame.velocities, "velocity", ROLES)
+    _check("angular velocity of {}", frame.angular_velocities, "angular velocity", ROLES)
+    _check("state of {}", frame.state, "state", ROLES)
+    _check_pose("new_from_old", frame.new_from_old)
+    return frame
+
+
+def orientation(facing: BodyOrientation) -> BodyOrientation:
+    _check("yaw of the body", facing.yaw, "angle")
+    _check("yaw rate of the body", facing.yaw_rate, "angular velocity")
+    _check("sigma of the body's yaw", facing.sigma, "sigma")
+    return facing
+
+
+@_quietly
+def trajectory(desired: Trajectory) -> Trajectory:
+    _check("position of the trajectory", desired.position, "position")
+    _check("velocity of the trajectory", desired.velocity, "velocity")
+    _check("yaw of the trajectory", desired.yaw, "angle")
+    _check("yaw_sigma of the trajectory", desired.yaw_sigma, "sigma")
+    _check("height ratio of the trajectory", desired.height_ratio, "height ratio")
+    _check("number of times of the trajectory", len(desired.times), "samples")
+    _check("times of the trajectory", desired.times, "time ahead")
+    _check("positions of the trajectory", desired.positions, "position")
+    _check("directions of the trajectory", desired.directions, "direction")
+    _check_pose("new_from_old", desired.new_from_old)
+    return desired
+
+
+@_quietly
+def avatar_pose(pose: AvatarPose) -> AvatarPose:
+    _check_pose("root", pose.root)
+    _check("position of {}", pose.positions, "offset", NAMES)
+    _check_rotation("rotation of {}", pose.rotations, rows=NAMES)
+    _check("velocity of {}", pose.velocities, "rate of a joint", NAMES)
+    _check("angular velocity of {}", pose.angular_velocities, "rate of a joint", NAMES)
+    return pose
+
+
+@_quietly
+def landmarks(seen: Landmarks) -> Landmarks:
+    _check("positions of the landmarks", seen.positions, "offset")
+    _check("visibility of the landmarks", seen.visibility, "share")
+    _check("places of the landmarks in the picture", seen.image, "picture")
+    _check("confidence of the landmarks", seen.confidence, "share")
+    return seen
+
+
+@_quietly
+def calibration(measured: Calibration) -> Calibration:
+    _check("head height of the calibration", measured.head_height, "head height")
+    _check("floor height of the calibration", measured.floor_height, "floor height")
+    _check("arm span of the calibration", measured.arm_span, "arm span")
+    _check("forward yaw of the calibration", measured.forward_yaw, "angle")
+    for name in ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand"):
+        _check_pose(f"{name} of the calibration", getattr(measured, name), "device")
+    # The scale of the avatar and the height ratio are made of this one.
+    _check("head joint's height of the calibration", measured.head_height - measured.headset_in_head[2], "head height")
+    return measured
+
+
+@_quietly
+def skeleton(bones: Skeleton) -> Skeleton:
+    _check("offsets of the skeleton", bones.offsets, "offset")
+    return bones
+
+
+# ---- what leaves a stage
+
+
+class ImplausibleOutput(Implausible):
+    """A stage made what cannot be: it is not published, and the stage starts anew."""
+
+
+class Outputs:
+    """Checks what one stage makes before it is published: plausible sizes, and no leap."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, NDArray[np.float64]] | None = None
+
+    def orientation(self, facing: BodyOrientation) -> BodyOrientation:
+        return self._checked(orientation, facing)
+
+    def landmarks(self, seen: Landmarks) -> Landmarks:
+        return self._checked(landmarks, seen)
+
+    def trackers(self, frame: TrackerFrame) -> TrackerFrame:
+        return self._checked(trackers, frame)
+
+    def trajectory(self, desired: Trajectory) -> Trajectory:
+        self._checked(trajectory, desired)
+        self._leap(desired.epoch, np.asarray(desired.position, np.float64), not is_identity(desired.new_from_old))
+        return desired
+
+    def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
+        """`moved`: the input said that the play space has moved."""
+        self._checked(avatar_pose, pose)
+        self._leap(pose.epoch, pose.root[:2], moved)
+        return pose
+
+    def _checked(self, judge: Callable[[M], M], made: M) -> M:
+        try:
+            return judge(made)
+        except Implausible as error:
+            self._last = None
+            raise ImplausibleOutput(f"made, and not published: {error}") from None
+
+    def _leap(self, epoch: int, place: NDArray[np.float64], moved: bool) -> None:
+        last, self._last = self._last, (epoch, place.copy())
+        if last is None or moved or last[0] != epoch:
+            return
+        away = float(np.abs(place - last[1]).max())
+        if away > LEAP_M:
+            self._last = None
+            raise ImplausibleOutput(f"made, and not published: a leap of {away:.0f} m")

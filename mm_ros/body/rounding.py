@@ -1,0 +1,42 @@
+"""What a value becomes when it crosses a topic. The chain does this between its stages, so that the graph and the
+chain in one process agree bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mm_ros.body.types import AvatarPose, BodyOrientation, Trajectory
+
+
+def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
+    return BodyOrientation(int(o.stamp_ns), int(o.epoch), float(o.yaw), float(o.yaw_rate), float(o.sigma), o.source)
+
+
+def rounded_trajectory(t: Trajectory) -> Trajectory:
+    return replace(
+        t,
+        position=np.array(t.position, np.float64),
+        velocity=np.array(t.velocity, np.float64),
+        times=np.array(t.times, np.float32),
+        positions=np.array(t.positions, np.float32),
+        directions=np.array(t.directions, np.float32),
+        new_from_old=np.array(t.new_from_old, np.float64),
+    )
+
+
+def rounded_pose(p: AvatarPose) -> AvatarPose:
+    """Row 0 travels as `root` and `root_velocity`: its own position and rotation are not sent."""
+    positions, rotations = np.array(p.positions, np.float32), np.array(p.rotations, np.float32)
+    positions[0], rotations[0] = 0, (1, 0, 0, 0)
+    return replace(
+        p,
+        root=np.array(p.root, np.float64),
+        positions=positions,
+        rotations=rotations,
+        velocities=np.array(p.velocities, np.float32),
+        angular_velocities=np.array(p.angular_velocities, np.float32),
+        contacts=np.array(p.contacts, np.bool_),
+        locked=np.array(p.locked, np.bool_),
+    )

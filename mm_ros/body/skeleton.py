@@ -1,0 +1,154 @@
+"""The canonical humanoid: one joint order, one rest pose, for every motion and every avatar.
+
+In the rest pose (a T-pose: facing +x, arms along ±y, legs along −z) every joint's rotation is the identity. Skeletons
+therefore differ in their offsets alone, and a local rotation means the same on all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+
+JOINTS: tuple[tuple[str, str], ...] = (
+    ("root", ""),
+    ("hips", "root"),
+    ("spine", "hips"),
+    ("chest", "spine"),
+    ("upper_chest", "chest"),
+    ("neck", "upper_chest"),
+    ("head", "neck"),
+    ("left_shoulder", "upper_chest"),
+    ("left_upper_arm", "left_shoulder"),
+    ("left_lower_arm", "left_upper_arm"),
+    ("left_hand", "left_lower_arm"),
+    ("right_shoulder", "upper_chest"),
+    ("right_upper_arm", "right_shoulder"),
+    ("right_lower_arm", "right_upper_arm"),
+    ("right_hand", "right_lower_arm"),
+    ("left_upper_leg", "hips"),
+    ("left_lower_leg", "left_upper_leg"),
+    ("left_foot", "left_lower_leg"),
+    ("left_toes", "left_foot"),
+    ("right_upper_leg", "hips"),
+    ("right_lower_leg", "right_upper_leg"),
+    ("right_foot", "right_lower_leg"),
+    ("right_toes", "right_foot"),
+)
+NAMES: tuple[str, ...] = tuple(name for name, _ in JOINTS)
+PARENTS: NDArray[np.int32] = np.array([NAMES.index(p) if p else -1 for _, p in JOINTS], np.int32)
+J = len(NAMES)
+(ROOT, HIPS, SPINE, CHEST, UPPER_CHEST, NECK, HEAD,
+ LEFT_SHOULDER, LEFT_UPPER_ARM, LEFT_LOWER_ARM, LEFT_HAND,
+ RIGHT_SHOULDER, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND,
+ LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES,
+ RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES) = range(J)  # fmt: skip
+
+# Left joint ↔ right joint, for mirroring.
+MIRROR: NDArray[np.int32] = np.array(
+    [NAMES.index(n.replace("left", "\0").replace("right", "left").replace("\0", "right")) for n in NAMES],
+    np.int32,
+)
+
+# A 1.75 m person: head joint at 1.60 m, eyes at about 1.65 m.
+DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
+    [
+        (0, 0, 0),
+        (0, 0, 0.95),
+        (0, 0, 0.10),
+        (-0.01, 0, 0.13),
+        (0, 0, 0.13),
+        (-0.01, 0, 0.16),
+        (0.02, 0, 0.12),
+        (0, 0.03, 0.12),
+        (0, 0.14, 0),
+        (0, 0.28, 0),
+        (0, 0.25, 0),
+        (0, -0.03, 0.12),
+        (0, -0.14, 0),
+        (0, -0.28, 0),
+        (0, -0.25, 0),
+        (0, 0.09, -0.06),
+        (0, 0, -0.41),
+        (0, 0, -0.41),
+        (0.13, 0, -0.055),
+        (0, -0.09, -0.06),
+        (0, 0, -0.41),
+        (0, 0, -0.41),
+        (0.13, 0, -0.055),
+    ],
+    np.float32,
+)
+# Where the last bone of a chain ends, in the leaf joint's own axes: crown, finger tips, toe tips. For drawing and
+# heights.
+DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
+    "head": (0.02, 0.0, 0.18),
+    "left_hand": (0.0, 0.17, 0.0),
+    "right_hand": (0.0, -0.17, 0.0),
+    "left_toes": (0.07, 0.0, 0.0),
+    "right_toes": (0.07, 0.0, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """`offsets` (J, 3): each joint in its parent's axes at rest, metres; `offsets[HIPS]` is above the floor."""
+
+    offsets: NDArray[np.float32]
+    names: tuple[str, ...] = NAMES
+
+    def __post_init__(self) -> None:
+        if self.offsets.shape != (len(self.names), 3) or not np.isfinite(self.offsets).all():
+            raise MmRosError(
+                f"skeleton offsets: expected {len(self.names)} finite rows of 3, came shape {self.offsets.shape}"
+            )
+
+    @property
+    def parents(self) -> NDArray[np.int32]:
+        return PARENTS
+
+    def index(self, name: str) -> int:
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise MmRosError(
+                f"joint '{name}' is not in the skeleton. Joints: {', '.join(self.names)}"
+            ) from None
+
+    @property
+    def hash(self) -> int:
+        """64 bits over names, parents and offsets (to 10 µm): equal hash, equal skeleton."""
+        digest = hashlib.blake2b(digest_size=8)
+        digest.update("\n".join(self.names).encode())
+        digest.update(np.ascontiguousarray(self.parents, "<i4").tobytes())
+        digest.update(np.round(self.offsets.astype(np.float64) * 1e5).astype("<i8").tobytes())
+        return int.from_bytes(digest.digest(), "little")
+
+    def rest_positions(self) -> NDArray[np.float32]:
+        """Joint positions above the floor in the rest pose, (J, 3)."""
+        out = self.offsets.copy()
+        for j in range(1, len(out)):
+            out[j] += out[PARENTS[j]]
+        return out
+
+    @property
+    def head_height(self) -> float:
+        """Height of the head joint standing upright, metres."""
+        return float(self.rest_positions()[HEAD, 2])
+
+    @property
+    def leg_length(self) -> float:
+        """Hip joint to ankle along the bones, metres (left and right averaged)."""
+        legs = [LEFT_LOWER_LEG, LEFT_FOOT, RIGHT_LOWER_LEG, RIGHT_FOOT]
+        return float(np.linalg.norm(self.offsets[legs].astype(np.float64), axis=1).sum() / 2)
+
+    def scaled(self, scale: float) -> Skeleton:
+        return Skeleton((self.offsets * np.float32(scale)).astype(np.float32), self.names)
+
+
+def default_skeleton() -> Skeleton:
+    return Skeleton(DEFAULT_OFFSETS.copy())

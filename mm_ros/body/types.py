@@ -1,0 +1,178 @@
+"""What passes between the stages: one dataclass a topic, arrays in fixed shapes.
+
+Stamps are integer nanoseconds of whatever clock the source uses; core never asks the time. Poses in 7 numbers are
+x, y, z, qw, qx, qy, qz. Rooms and frames: everything is in `map` unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.skeleton import Skeleton
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+U8 = NDArray[np.uint8]
+
+ROLES: tuple[str, ...] = ("head", "left_hand", "right_hand", "waist", "left_foot", "right_foot")
+(HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE) = range(6)
+R = len(ROLES)
+LOST, EXTRAPOLATED, TRACKED = 0, 1, 2
+
+IDENTITY_POSE: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def identity_pose() -> F64:
+    return np.array(IDENTITY_POSE)
+
+
+def _rotations(n: int) -> F64:
+    out = np.zeros((n, 4))
+    out[:, 0] = 1.0
+    return out
+
+
+@dataclass
+class TrackerFrame:
+    """One sample of all trackers. Row r of each array is ROLES[r]; a role that is absent is LOST.
+
+    `epoch` grows at source start, loop and re-centre. `new_from_old` maps the play space of the last sample into this
+    one's. Same epoch: the user travels (stick, snap turn) and the legs step. New epoch with a transform: everything is
+    carried along rigidly (re-centre). New epoch with identity: state resets.
+    """
+
+    stamp_ns: int
+    epoch: int = 0
+    positions: F64 = field(default_factory=lambda: np.zeros((R, 3)))
+    rotations: F64 = field(default_factory=lambda: _rotations(R))
+    velocities: F64 = field(default_factory=lambda: np.zeros((R, 3)))
+    angular_velocities: F64 = field(default_factory=lambda: np.zeros((R, 3)))  # room axes, rad/s
+    state: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(R, np.uint8))
+    sampled_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(R, np.int64))
+    new_from_old: F64 = field(default_factory=identity_pose)
+
+
+@dataclass
+class BodyOrientation:
+    stamp_ns: int
+    epoch: int
+    yaw: float  # rad, room; 0 = +x, counter-clockwise
+    yaw_rate: float  # rad/s
+    sigma: float  # rad, standard deviation
+    source: str
+
+
+@dataclass
+class Trajectory:
+    """What the body is wished to do. Positions and velocities in room scale (the user's own size)."""
+
+    stamp_ns: int
+    epoch: int
+    source: str
+    position: F64  # (2,) now, m
+    velocity: F64  # (2,) m/s
+    yaw: float
+    yaw_sigma: float
+    height_ratio: float  # head height over standing head height
+    times: F32  # (T,) s ahead
+    positions: F32  # (T, 2) room, m
+    directions: F32  # (T, 2) room, unit
+    stale: bool = False
+    new_from_old: F64 = field(default_factory=identity_pose)
+
+
+def still_wish(times: tuple[float, ...]) -> Trajectory:
+    """Stand at the origin and face +x, for warming up and tests."""
+    n = len(times)
+    facing = np.tile(np.array([1.0, 0.0], np.float32), (n, 1))
+    return Trajectory(
+        0, 0, "", np.zeros(2), np.zeros(2), 0.0, 0.1, 1.0,
+        np.array(times, np.float32), np.zeros((n, 2), np.float32), facing,
+    )  # fmt: skip
+
+
+@dataclass
+class AvatarPose:
+    """A full body. Row 0 of the joint arrays is the root: identity in positions and rotations (its pose is `root`),
+    its own linear and angular velocity, in its own axes, in the velocities. Other rows are local to the parent;
+    angular velocities are in the parent's axes: q(t + dt) = exp(ω dt) q(t).
+    """
+
+    stamp_ns: int
+    epoch: int
+    skeleton: int  # hash
+    root: F64  # (7,) x y z qw qx qy qz in map
+    positions: F32  # (J, 3) m
+    rotations: F32  # (J, 4) w x y z
+    velocities: F32  # (J, 3) m/s
+    angular_velocities: F32  # (J, 3) rad/s
+    contacts: NDArray[np.bool_]  # (2,) left, right: what the motion says
+    locked: NDArray[np.bool_]  # (2,) left, right: held on the floor by IK
+    run: int = 0  # random at the start of the process
+    segment: int = 0  # one more at each jump to another place of the database
+    stale: bool = False
+    engine: str = ""  # what made it: "search", "learned", "state_machine", "truth"
+
+
+def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
+    """The T-pose at the origin, for warming up and tests."""
+    j = len(skeleton.offsets)
+    rotations = np.zeros((j, 4), np.float32)
+    rotations[:, 0] = 1.0
+    positions = skeleton.offsets.astype(np.float32)
+    positions[0] = 0.0
+    still, feet = np.zeros((j, 3), np.float32), np.ones(2, np.bool_)
+    return AvatarPose(
+        stamp_ns, 0, skeleton.hash, identity_pose(), positions, rotations, still, still.copy(), feet, ~feet
+    )
+
+
+@dataclass
+class Match:
+    """Why this pose: what the matcher decided in this step."""
+
+    stamp_ns: int
+    epoch: int
+    engine: str  # "search", "learned", "state_machine"
+    clip: str = ""
+    clip_index: int = -1  # -1 without a database
+    frame: int = -1  # row of the database; -1 without one
+    frame_fraction: float = 0.0  # of the way to the next frame
+    time: float = 0.0  # s within the clip
+    tags: tuple[str, ...] = ()  # of the frame
+    band: str = ""  # asked for
+    searched: bool = False
+    reason: str = ""  # "interval", "abrupt", "band", "tags", "clip end", "start", or the setting that was changed
+    jumped: bool = False  # another place has won
+    cost: float = math.nan  # of the frame that plays on
+    continue_cost: float = math.nan  # of simply playing on; inf where that was impossible
+    search_time: float = 0.0  # s; 0 where the stage has no clock
+    search_structure: str = ""  # of engine "search": "tree", "boxes", "brute"
+    database: int = 0  # hash; 0 without one
+    layout: int = 0  # hash of the feature layout
+    weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) as searched; empty unless searched
+    query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized, empty unless searched
+    winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized
+    runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    runner_up_clips: tuple[str, ...] = ()
+    runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+@dataclass
+class Calibration:
+    """One user's measures. Offsets are poses of the device in the axes of the joint that carries it."""
+
+    user: str = "default"
+    calibrated: bool = False
+    posture: str = "standing"  # or "seated"
+    head_height: float = 1.68  # of the headset, standing upright, m above the floor
+    floor_height: float = 0.0  # of the floor in the trackers' room, m
+    arm_span: float = 0.0  # between the grips with arms spread, m; 0 = not measured
+    forward_yaw: float = 0.0
+    headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
+    left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
+    right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))

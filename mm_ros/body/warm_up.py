@@ -1,0 +1,22 @@
+"""Input to run a stage on before the first real frame, so that nothing compiles inside of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mm_ros.body.types import TRACKED, TrackerFrame
+
+PERIOD_NS = 11_111_111
+
+
+def sample_trackers(count: int = 40) -> Iterator[TrackerFrame]:
+    """Head and hands of somebody who walks slowly along x."""
+    for i in range(count):
+        frame = TrackerFrame(i * PERIOD_NS)
+        forward = np.array([0.008 * i, 0.0, 0.0])
+        frame.positions[:3] = np.array([(0.0, 0.0, 1.65), (0.1, 0.3, 0.9), (0.1, -0.3, 0.9)]) + forward
+        frame.velocities[:3] = (0.72, 0.0, 0.0)
+        frame.state[:3] = TRACKED
+        yield frame

@@ -1,0 +1,152 @@
+"""`mm_ros bench all`: each of the others in turn, one report."""
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from mm_ros import __version__
+from mm_ros.base.errors import MmRosError
+from mm_ros.cli.main import available, run_verb
+from mm_ros.cli.output import STDOUT, add_json, table, write_json
+
+# What each is given with --quick; those of `NEEDS` have to be given something in any case.
+QUICK = {
+    "search": ["--sizes", "small", "--rounds", "1", "--no-growth"],
+    "graph": ["--seconds", "3", "--rounds", "1", "--rates", "90", "--avatars", "1"],
+    "trackers": ["--seconds", "3"],
+    "paper": ["--test", "{cmu}/16_31.bvh"],
+    "thesis": ["--data", "{cmu}/16_31.bvh", "{cmu}/16_32.bvh", "--test", "{cmu}/35_01.bvh"],
+    "engines": ["{cmu}/16_31.bvh"],
+}
+NEEDS = {"engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"]}
+
+HELP = "all benches, one after the other, each as it is by default"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros bench all --json bench.json"
+    parser.add_argument("--benches", default="", metavar="NAMES", help="only these, with commas: search,graph")
+    parser.add_argument("--quick", action="store_true", help="each as short as it can be: does it run? (some minutes)")
+    parser.add_argument("--compare", type=Path, metavar="OLD", help="JSON of an earlier run: the ratio of each figure")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    known = [name for name in available()["bench"] if name != "all"]
+    wanted = [name for name in args.benches.split(",") if name] or known
+    for name in wanted:
+        if name not in known:
+            raise MmRosError(f"bench '{name}' does not exist. Benches: {', '.join(known)}")
+    earlier = _read(args.compare) if args.compare else {}
+    rows: list[tuple[str, str, float]] = []
+    results: dict[str, Any] = {"machine": machine()}
+    for name in wanted:
+        print(f"\n=== bench {name}", flush=True)
+        start = time.monotonic()
+        verdict, results[name] = _run_one(name, args.quick)
+        rows.append((name, verdict, time.monotonic() - start))
+        if args.json != STDOUT:
+            write_json(args.json, results)  # who stops it keeps what was measured
+    print("\n" + table(("bench", "result", "seconds"), rows))
+    if earlier:
+        changed = ratios(earlier, results)
+        print(f"\ncompared with {args.compare}, new over old, the largest changes first")
+        print(table(("figure", "old", "new", "ratio"), changed[:40]) if changed else "no figure is in both")
+    write_json(args.json, results)
+    return 0 if all(verdict == "done" for _, verdict, _ in rows) else 1
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what it was measured."""
+    names = ("numpy", "numba", "onnxruntime", "ros-jazzy-rclpy")
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "cpu": next((x.split(":")[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), ""),
+        "load": os.getloadavg()[0],
+        "mm_ros": __version__,
+        "versions": {n: importlib.metadata.version(n) for n in names if _installed(n)},
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).is_file() else []
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise MmRosError(f"{path} is not the JSON of an earlier `mm_ros bench all`: {error}") from None
+    if not isinstance(value, dict):
+        raise MmRosError(f"{path} is not the JSON of an earlier `mm_ros bench all`: expected an object")
+    return value
+
+
+def figures(value: Any, name: str = "") -> dict[str, float]:
+    """All numbers of a report by their path, as `search.medium.ours.median_us`."""
+    if isinstance(value, bool) or value is None:
+        return {}
+    if isinstance(value, int | float):
+        return {name: float(value)}
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {k: v for key, inner in items for k, v in figures(inner, f"{name}.{key}".lstrip(".")).items()}
+
+
+def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Of every figure that both have, farthest from 1 first."""
+    before, after = ({k: v for k, v in figures(r).items() if not k.startswith("machine")} for r in (old, new))
+    both = [(k, before[k], after[k]) for k in before if k in after and before[k] > 0 and after[k] > 0]
+    both.sort(key=lambda row: -abs(math.log(row[2] / row[1])))
+    return [(k, f"{a:.4g}", f"{b:.4g}", f"{b / a:.2f}") for k, a, b in both]
+
+
+def _run_one(name: str, quick: bool) -> tuple[str, Any]:
+    """One that fails does not keep the others from running, nor leaves them pinned to one core."""
+    cores, environment = os.sched_getaffinity(0), dict(os.environ)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / f"{name}.json"
+        try:
+            code = run_verb(("bench", name), ["--json", str(report), *_given(name, quick)])
+        except MmRosError as error:
+            print(f"mm_ros: {error}", flush=True)
+            return "failed", None
+        except SystemExit:
+            return "failed", None
+        except Exception:
+            traceback.print_exc()
+            return "failed", None
+        finally:
+            os.sched_setaffinity(0, cores)
+            os.environ.clear()
+            os.environ.update(environment)
+        result = json.loads(report.read_text()) if report.is_file() else None
+        return ("done" if code == 0 else f"exit code {code}"), result
+
+
+def _given(name: str, quick: bool) -> list[str]:
+    words = QUICK.get(name, []) if quick else NEEDS.get(name, [])
+    if not any("{cmu}" in w for w in words):
+        return words
+    from mm_ros.motion.shared_data import dataset
+
+    cmu = dataset("cmu_locomotion")
+    files = {f.name: str(f) for f in cmu.rglob("*.bvh")}
+    return [files.get(w.removeprefix("{cmu}/"), w) if "{cmu}" in w else w for w in words]

@@ -1,0 +1,59 @@
+"""`mm_ros bench thesis`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mm_ros.cli.arguments import add_motion
+from mm_ros.cli.output import add_json, write_json
+
+if TYPE_CHECKING:
+    from mm_ros.body.clip import Clip
+
+HELP = "the thesis' figures: root error by the size of the database, poses used by the position accuracy"
+USERS = ("09", "35", "82", "83", "91", "127", "143")  # not in the database; the facing network knows them
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros bench thesis --data cmu/69 cmu/16 --test cmu/35 --json thesis.json"
+    add_motion(parser, "--data", "BVH that becomes the database (default: CMU locomotion)")
+    add_motion(parser, "--test", "BVH of other people (default: five minutes of seven)")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.cli.progress import Progress
+    from mm_ros.evaluation.benchmarks import thesis as bench
+    from mm_ros.motion.importing import load_clips
+    from mm_ros.motion.shared_data import PROCEDURAL_NOTE, dataset, has_data
+
+    tell = Progress()
+    every: list[Clip] = []
+    if not (args.data and args.test):
+        if has_data():
+            every = load_clips([dataset("cmu_locomotion")], progress=tell)
+        else:
+            print(PROCEDURAL_NOTE, file=sys.stderr)
+            every = _procedural_people()
+    users = load_clips(args.test, progress=tell) if args.test else []
+    for subject in () if args.test else USERS:
+        own = [c for c in every if c.subject == subject and c.seconds >= 1]
+        users += bench.some_of(own, bench.THESIS_SECONDS / len(USERS))
+    known = {c.subject for c in users}
+    data = load_clips(args.data, progress=tell) if args.data else [c for c in every if c.subject not in known]
+    result = bench.measure(data, [c for c in users if c.seconds >= 1], tell=tell)
+    tell.end()
+    print("\n".join(bench.lines(result)))
+    write_json(args.json, result)
+    return 0
+
+
+def _procedural_people() -> list[Clip]:
+    """Two procedural people: the database's, and one of another seed in the place of each user."""
+    from mm_ros.motion.procedural import make_clips
+
+    users = [replace(c, subject=USERS[i % len(USERS)]) for i, c in enumerate(make_clips(1))]
+    return [*make_clips(0), *users]

@@ -1,0 +1,32 @@
+"""`mm_ros bench viewer`."""
+
+import argparse
+
+from mm_ros.cli.arguments import add_number
+from mm_ros.cli.output import add_json, write_json
+
+HELP = "measure what the viewer costs the graph: latency with and without it, a browser connected"
+EPILOG = "example: mm_ros bench viewer --seconds 15 --rounds 3 --json viewer.json"
+MODES = ("processes", "composed")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_number(parser, "--seconds", default=20.0, help="length of each round (default 20)")
+    add_number(parser, "--rounds", default=5, help="medians of so many pairs (default 5)")
+    add_number(parser, "--rate", default=90.0, help="of the trackers (default 90)")
+    parser.add_argument("--mode", choices=MODES, default="processes", help="a process a node (default), or one")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.ros.bench.viewer import run_bench
+
+    result = run_bench(args.mode, round(args.rate), args.seconds, args.rounds, lambda text: print(text, flush=True))
+    for name in ("without", "with"):
+        m = result[name]
+        late = "  ".join(f"{k} {v:6.2f}" for k, v in m["latency_ms"].items())
+        print(f"{name:8s} {late} ms   lost {m['lost']} of {m['samples']}   CPU {m['cpu_percent']:5.1f} %")
+    print(f"p99 with the viewer is {result['p99_ratio']:.2f} times that without ({result['cpus']} CPUs)")
+    write_json(args.json, result)
+    return 0

@@ -1,0 +1,71 @@
+"""`mm_ros calibrate`: the countdown, and the bridge's service."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.cli.arguments import add_number, avatar
+
+HELP = "measure the user who wears the headset: stand straight for three seconds"
+
+EXAMPLE = """example:
+  mm_ros calibrate                    measures, and keeps it in the user's file
+  mm_ros calibrate --avatar anna --in 5
+
+The name of the user is the bridge's parameter `user`. Without ROS's command line this is the same as
+  ros2 service call /avatar/calibrate std_srvs/srv/Trigger
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the bridge (%(default)s)")
+    add_number(parser, "--in", dest="delay", default=3.0, help="count down so long first")
+    add_number(parser, "--timeout", default=10.0, help="how long to look for the bridge")
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
+    import rclpy
+    from std_srvs.srv import Trigger
+
+    rclpy.init(args=[])
+    try:
+        node = rclpy.create_node("calibrate", namespace=args.avatar)
+        client = node.create_client(Trigger, "calibrate")
+        if not client.wait_for_service(args.timeout):
+            raise MmRosError(
+                f"nobody offers {client.srv_name}: is the graph running (mm_ros up), and in this namespace (--avatar)?"
+            )
+        _count_down(args.delay)
+        answer, until = None, time.monotonic() + args.timeout
+        while answer is None and (left := until - time.monotonic()) > 0:
+            # Again after a while: DDS drops an answer whose asker the service has not met yet.
+            future = client.call_async(Trigger.Request())
+            rclpy.spin_until_future_complete(node, future, timeout_sec=min(left, 3.0))
+            answer = future.result() if future.done() else None
+        if answer is None:
+            raise MmRosError(f"{client.srv_name} did not answer within {args.timeout:g} s")
+    finally:
+        rclpy.try_shutdown()
+    print(
+        answer.message if answer.success else f"not measured: {answer.message}",
+        file=None if answer.success else sys.stderr,
+    )
+    return 0 if answer.success else 1
+
+
+def _count_down(seconds: float) -> None:
+    """The bridge looks back over its last seconds, so standing still begins now."""
+    print("stand straight and still, look ahead …", flush=True)
+    end = time.monotonic() + seconds + 3.0
+    while (left := end - time.monotonic()) > 0:
+        print(f"\r{left:3.0f} ", end="", flush=True)
+        time.sleep(min(1.0, left))
+    print()

@@ -1,0 +1,161 @@
+"""An invented user through the whole graph, seen in the browser, or written as a film."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mm_ros.base import ending
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.own_python import module_command
+from mm_ros.base.workers import deaf_to_ctrl_c
+from mm_ros.cli.arguments import add_database, add_number, add_output, port
+from mm_ros.cli.output import add_json, write_json
+from mm_ros.web.access import TOKEN_VARIABLE, address, session_token
+
+HELP = "a synthetic user walks; the avatar follows, in the browser"
+
+EXAMPLE = """examples:
+  mm_ros demo                          until Ctrl-C; the address of the page is printed
+  mm_ros demo --seconds 20 --headless  no browser: writes demo.gif and demo.png, prints the summary
+  mm_ros demo --session recording/     a recorded session instead of the synthetic user"""
+
+FILM_RATE, FILM_SECONDS = 12.5, 8.0
+FIRST_POSE_S = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: at Ctrl-C)")
+    parser.add_argument("--headless", action="store_true", help="no page: a film and a picture instead")
+    parser.add_argument("--session", type=Path, help="a recorded session instead of the synthetic user")
+    add_database(parser)
+    parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="of the synthetic user (default: %(default)s)")
+    add_output(parser, "film and picture: PATH.gif, PATH.png", default=Path("demo"))
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    started = time.monotonic()
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
+    if args.session and not args.session.exists():
+        raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # apart from whatever else runs here
+    _prepare(args)
+    from mm_ros.ros.demo import Demo
+
+    with Processes() as processes:
+        _start(args, processes)
+        demo = Demo("avatar", FILM_RATE if args.headless else 0.0, FILM_SECONDS)
+        with demo:
+            if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
+                print("mm_ros: no pose came; what the graph said stands above", file=sys.stderr)
+                return 1
+            print(f"first pose {time.monotonic() - started:.1f} s after the start")
+            demo.watch(args.seconds, processes.check)
+        summary = demo.summary()
+    _tell(summary)
+    if args.headless:
+        summary |= demo.write_film(args.output)
+    write_json(args.json, summary)
+    return 0 if summary["poses"] else 1
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    """What takes long the first time, with a word of what it is."""
+    from mm_ros.cli import warm
+
+    print("1/3 database and kernels (the first start makes them; the next finds them) …", flush=True)
+    warm.run(argparse.Namespace(quiet=False, database=args.database))
+
+
+def _start(args: argparse.Namespace, processes: Processes) -> None:
+    graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
+    graph += ["--database", str(args.database)] if args.database else []
+    graph += ["--trackers", "none"] if args.session else []
+    print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
+    processes.start(*graph)
+    if not args.headless:
+        wanted, args.port = args.port, free_port(args.port)
+        if args.port != wanted:
+            print(f"    port {wanted} is taken by somebody else; the page is at the next free one", flush=True)
+        os.environ[TOKEN_VARIABLE] = token = session_token()
+        print(f"3/3 viewer at {address('127.0.0.1', args.port, token)}", flush=True)
+        processes.start("view", "--port", str(args.port))
+    if args.session:
+        processes.start("replay", str(args.session), "--avatar", "avatar", "--loop")
+
+
+def free_port(wanted: int) -> int:
+    """The wanted port, or the next one that nobody listens on."""
+    for candidate in range(wanted, min(wanted + 50, 65536)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", candidate))
+            except OSError:
+                continue
+            return candidate
+    raise MmRosError(f"ports from {wanted} on are all taken; give another one with --port")
+
+
+class Processes:
+    """The verbs that the demo starts. They end with it, also when its terminal is closed or it is killed."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
+
+    def start(self, *words: str) -> None:
+        from mm_ros.base.process import end_with_parent
+
+        environment = {**os.environ, ending.PARENT: str(os.getpid())}
+        # Between fork and exec, because a process that still imports must end with us too.
+        ends = partial(end_with_parent, os.getpid())
+        with deaf_to_ctrl_c():  # until they can end quietly
+            started = subprocess.Popen(
+                module_command("mm_ros", *words),
+                start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)
+            )  # fmt: skip
+        self._running.append((words[0], started))
+
+    def check(self) -> str:
+        """Name of a process that has ended, or nothing."""
+        return next((name for name, p in self._running if p.poll() is not None), "")
+
+    def __enter__(self) -> Processes:
+        # Ctrl-C and SIGTERM end the watching; the children are told by us, in order.
+        if threading.current_thread() is threading.main_thread():
+            ending.remember(signal.SIGTERM)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for _name, p in reversed(self._running):
+            if p.poll() is None:
+                p.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + 10
+        for _name, p in self._running:
+            try:
+                p.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+
+
+def _tell(summary: dict[str, Any]) -> None:
+    print("\nsummary")
+    for name, value in summary.items():
+        text = "–" if value is None else f"{value:.2f}" if isinstance(value, float) else value
+        print(f"  {name.replace('_', ' '):<24} {text}")

@@ -1,0 +1,56 @@
+"""Why this pose, at a moment of a session or a clip."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mm_ros.cli.arguments import add_database, add_number, output_file
+from mm_ros.cli.output import add_json, write_json
+
+HELP = "why the matcher chose the pose at a moment"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros explain recording/ --at 12.3 --picture why.png"
+    parser.add_argument("path", type=Path, help="session, or BVH file (its first clip)")
+    add_number(parser, "--at", required=True, help="time from the start")
+    add_database(parser)
+    add_number(parser, "-k", default=5, help="runners-up (default: %(default)s)")
+    parser.add_argument("--picture", type=output_file, help="PNG: query pose's winner and runners-up side by side")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.avatar import AvatarSettings
+    from mm_ros.body.clip import Clip
+    from mm_ros.body.types import Calibration
+    from mm_ros.cli.progress import Progress
+    from mm_ros.evaluation import evaluate, explain, run, table
+    from mm_ros.evaluation.explain_picture import write_picture
+    from mm_ros.evaluation.rows import CHAIN_ROWS
+    from mm_ros.motion.default_database import default_database_path
+    from mm_ros.motion.files import read_database
+    from mm_ros.tracking.calibration import from_skeleton
+    from mm_ros.tracking.simulation import simulate_clip
+
+    tell = Progress()
+    _name, given = evaluate.read_inputs([args.path], tell)[0]
+    if isinstance(given, Clip):
+        track, calibration = simulate_clip(given), from_skeleton(given.skeleton)
+    else:
+        track, calibration = run.track_of_session(given), given.calibration or Calibration()
+    database = read_database(args.database or default_database_path(tell))
+    avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, calibration)
+    e = explain.explain(track, avatar, args.at, args.k)
+    print(f"search at {e.at:.2f} s, because: {e.match.reason}; height band {e.match.band or '–'}")
+    print("asked for, in root space (m, m/s):")
+    for name, values in e.query.items():
+        print(f"  {name:<22} " + "  ".join(f"{v:6.2f}" for v in values))
+    print("cost by feature (weighted squared distance):")
+    print(table.text(explain.lines(e)))
+    if args.picture:
+        write_picture(args.picture, database, e)
+        print(f"picture: {args.picture}")
+    write_json(args.json, explain.as_json(e))
+    return 0

@@ -1,0 +1,217 @@
+"""The command `mm_ros <verb>`.
+
+A verb is a module of this package with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the
+verb that was asked for is imported, so `mm_ros --help` needs neither ROS nor numba.
+"""
+
+import argparse
+import ast
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from mm_ros import __version__
+from mm_ros.base import ending
+from mm_ros.base.errors import MmRosError
+from mm_ros.cli.output import printable, stdout_kept_for
+
+_COMMANDS = Path(__file__).parent
+
+# One row a verb, in the order of the help text; a row of several names is a verb with sub-verbs, each of
+# them a file of its own: `bench search` is cli/bench_search.py, `session from-bvh` session_from_bvh.py.
+VERBS: dict[str, tuple[str, ...]] = {
+    "demo": (),
+    "doctor": (),
+    "setup": (),
+    "import": (),
+    "info": (),
+    "synth": ("motion", "session"),
+    "session": ("from-bvh", "from-csv"),
+    "record": (),
+    "replay": (),
+    "up": (),
+    "view": (),
+    "calibrate": (),
+    "pose-setup": (),
+    "evaluate": (),
+    "explain": (),
+    "warm": (),
+    "clean": (),
+    "train": ("orientation", "learned"),
+    "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "thesis", "all"),
+}
+
+GROUP_HELP = {
+    "synth": "make procedural motion capture or a synthetic user's session",
+    "session": "turn motion capture or a table of poses into a session (rosbag2)",
+    "train": "train a network and write it as ONNX",
+    "bench": "measure against named peers",
+}
+
+
+RENAMED = {
+    ("replay", "--rate"): "--speed",
+    ("evaluate", "--camera"): "--simulated-camera",
+    ("synth session", "--camera"): "--simulated-camera",
+    ("session from-bvh", "--camera"): "--simulated-camera",
+    ("view", "--avatars"): "--show",
+    ("bench all", "--only"): "--benches",
+}
+
+
+def module_name(*words: str) -> str:
+    """`bench search` → `bench_search`; a word that Python keeps for itself gets an underscore: `import_`."""
+    name = "_".join(words).replace("-", "_")
+    return f"{name}_" if name == "import" else name
+
+
+def exists(*words: str) -> bool:
+    return (_COMMANDS / f"{module_name(*words)}.py").is_file()
+
+
+def one_line_help(*words: str) -> str:
+    """The module's HELP, read from its source: importing it may cost a second (numba, rclpy, torch)."""
+    tree = ast.parse((_COMMANDS / f"{module_name(*words)}.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "HELP" for t in node.targets
+        ):
+            return str(ast.literal_eval(node.value)).splitlines()[0]
+    return ""
+
+
+def available() -> dict[str, tuple[str, ...]]:
+    """The rows of VERBS whose modules are there."""
+    rows = {}
+    for verb, subs in VERBS.items():
+        here = tuple(sub for sub in subs if exists(verb, sub))
+        if here or (not subs and exists(verb)):
+            rows[verb] = here
+    return rows
+
+
+def _overview(title: str, rows: dict[str, str]) -> str:
+    width = max((len(name) for name in rows), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in rows.items())])
+
+
+def _top_parser() -> argparse.ArgumentParser:
+    verbs = available()
+    rows = {
+        v: one_line_help(v) if not subs else f"{GROUP_HELP[v]} ({', '.join(subs)})"
+        for v, subs in verbs.items()
+    }
+    parser = argparse.ArgumentParser(
+        prog="mm_ros",
+        usage="mm_ros <verb> [options]",
+        description="A full-body avatar from a headset and two controllers, by motion matching, on ROS 2.",
+        epilog=_overview("verbs:", rows) + "\n\n`mm_ros <verb> --help` explains one, with an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"mm_ros {__version__}")
+    parser.add_argument("verb", choices=list(verbs), metavar="verb", help="what to do; see below")
+    return parser
+
+
+def _group_parser(verb: str, subs: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"mm_ros {verb}",
+        usage=f"mm_ros {verb} <what> [options]",
+        description=f"{GROUP_HELP[verb]}.",
+        epilog=_overview("what:", {sub: one_line_help(verb, sub) for sub in subs}),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=list(subs), metavar="what", help="see below")
+    return parser
+
+
+def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
+    module = importlib.import_module(f"mm_ros.cli.{module_name(*words)}")
+    parser = argparse.ArgumentParser(
+        prog=" ".join(["mm_ros", *words]),
+        description=module.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # `--only` must not mean `--only-ours` in one verb and a word in another
+    )
+    module.add_arguments(parser)
+    return parser, module
+
+
+def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
+    for word in argv:
+        name = word.partition("=")[0]
+        if (" ".join(words), name) in RENAMED:
+            raise MmRosError(f"{name} is now called {RENAMED[' '.join(words), name]}")
+    parser, module = verb_parser(*words)
+    args = parser.parse_args(argv)
+    with stdout_kept_for(getattr(args, "json", None)):
+        return int(module.run(args) or 0)
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    verb = _top_parser().parse_args(argv[:1]).verb
+    subs = available()[verb]
+    if not subs:
+        return run_verb((verb,), argv[1:])
+    what = _group_parser(verb, subs).parse_args(argv[1:2]).what
+    return run_verb((verb, what), argv[2:])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        _prepare_end()
+        return _flushed(arguments)
+    except KeyboardInterrupt:
+        ending.say_once()
+        return 130
+    except Exception as error:
+        if ending.asked():  # whatever Ctrl-C has become on its way through others' code
+            ending.say_once()
+            return 130
+        code = _failed(error)
+        if code is None:
+            raise
+        return code
+
+
+def _prepare_end() -> None:
+    """Ctrl-C, and the end of a parent that asked for it, end this process from now on."""
+    ending.forget()
+    if ending.PARENT in os.environ:
+        from mm_ros.base.process import end_with_parent
+
+        end_with_parent()
+    if ending.is_unhandled():
+        ending.remember(signal.SIGINT)
+
+
+def _failed(error: Exception) -> int | None:
+    """The exit code of what is no mistake of ours, after one sentence."""
+    if isinstance(error, MmRosError):
+        print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
+        return 2
+    if isinstance(error, BrokenPipeError):
+        # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    if isinstance(error, OSError) and error.filename is not None:
+        print(f"mm_ros: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return 2
+    return None
+
+
+def _flushed(arguments: Sequence[str]) -> int:
+    """Also after `--help`, which ends by SystemExit: whether the reader has gone shows here."""
+    try:
+        return _dispatch(arguments)
+    finally:
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

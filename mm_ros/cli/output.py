@@ -1,0 +1,100 @@
+"""What verbs share: the table for people and `--json FILE` for programs."""
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any, TextIO
+
+from mm_ros.base.files import write_whole
+from mm_ros.cli.arguments import output_file
+
+STDOUT = Path("-")
+_stdout_for_json: TextIO | None = None
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", metavar="FILE", type=output_file, help="also write the result as JSON to FILE; -: to stdout, alone"
+    )
+
+
+@contextmanager
+def stdout_kept_for(json_file: Path | None) -> Iterator[None]:
+    """With `--json -`, what people read goes to stderr, so that a program can read the rest."""
+    global _stdout_for_json
+    if json_file != STDOUT:
+        yield
+        return
+    _stdout_for_json = sys.stdout
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def write_json(path: Path | None, value: Any) -> None:
+    """Nothing when `path` is None. What could not be measured (NaN) is null."""
+    if path is None:
+        return
+    text = json.dumps(finite(value), indent=2, default=_plain, allow_nan=False) + "\n"
+    if path == STDOUT:
+        print(text, end="", file=_stdout_for_json or sys.stdout, flush=True)
+    else:
+        write_whole(path, text.encode())
+
+
+def finite(value: Any) -> Any:
+    """JSON has neither NaN nor infinity."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):
+        return finite(value.tolist())
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: Any) -> Any:
+    """Paths, as JSON knows them."""
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form: {value!r}")
+
+
+# All control characters but the ends of lines, marks that turn the direction of text, and bytes of file names that are
+# not UTF-8: on a terminal they may hide text or run commands.
+_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """For text that came from a file or its name."""
+    return _UNSAFE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that Python could not read as UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns as wide as their widest cell; columns of numbers to the right."""
+    header = [printable(h) for h in header]
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
+    right = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(header))]
+    lines = [list(header), ["-" * width for width in widths], *cells]
+    return "\n".join(
+        "  ".join(
+            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value).replace("\n", " "))

@@ -1,0 +1,87 @@
+"""`mm_ros replay`: a session onto topics, in its own time or in the present."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.cli.arguments import add_number, avatar
+from mm_ros.cli.output import add_json, write_json
+
+HELP = "play a session onto the topics that it was recorded from"
+
+EXAMPLE = """examples:
+  mm_ros replay walk                       with stamps of now: for a graph that runs in the present
+  mm_ros replay walk --clock --speed 0.5   with its own stamps and /clock, half as fast: for use_sim_time
+  mm_ros replay walk --loop --start 12     again and again, first from second 12
+
+while it plays:
+  ros2 service call /avatar/replay/pause std_srvs/srv/SetBool "{data: true}"
+  ros2 param set /avatar/replay position 30.0
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("session", type=Path, help="rosbag2 folder, or its .mcap or .db3 file")
+    add_number(parser, "--speed", default=1.0, help="how many times faster than recorded (default: %(default)s)")
+    parser.add_argument("--loop", action="store_true", help="again and again; each time is a new epoch")
+    add_number(parser, "--start", default=0.0, help="begin so far in")
+    parser.add_argument("--clock", action="store_true", help="keep the recorded stamps and publish /clock")
+    parser.add_argument("--avatar", type=avatar, default="", help="namespace to play into (default: as recorded)")
+    parser.add_argument("--from-avatar", default="", help="whose trackers, when the session holds several")
+    add_number(parser, "--wait-for", default=0, help="begin when N listen to the trackers")
+    parser.add_argument(
+        "--world-frame", default="", help="name of the world frame in the headers (default: as recorded); only the name"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
+    from mm_ros.sessions.bag import Bag
+
+    bag = Bag(args.session)
+    if bag.damage:
+        print(f"mm_ros: {bag.damage}", file=sys.stderr)
+    import rclpy
+
+    from mm_ros.ros.replay import Replay, spin_in_background
+
+    rclpy.init(args=[])
+    try:
+        node = Replay(
+            bag, args.avatar, args.speed, args.start, args.loop, args.clock, args.from_avatar, args.world_frame
+        )
+        signal.signal(signal.SIGTERM, lambda *_: node.end())
+        signal.signal(signal.SIGINT, lambda *_: node.end())
+        executor, thread = spin_in_background(node)
+        if args.wait_for:
+            node.wait_for(args.wait_for, 120.0)
+        print(f"{args.session}: {node.player.seconds:.1f} s into {node.get_namespace()}", flush=True)
+        node.play()
+        executor.shutdown()
+        thread.join(2.0)
+    finally:
+        rclpy.try_shutdown()
+    summary = timing(node.errors_s)
+    print(f"{summary['messages']} messages; on average {summary['mean_error_ms']:.2f} ms late")
+    write_json(args.json, summary)
+    return 0
+
+
+def timing(errors_s: list[float]) -> dict[str, float]:
+    late = np.abs(np.array(errors_s or [0.0])) * 1e3
+    return {
+        "messages": len(errors_s),
+        "mean_error_ms": float(late.mean()),
+        "p99_error_ms": float(np.percentile(late, 99)),
+        "max_error_ms": float(late.max()),
+    }

@@ -1,0 +1,37 @@
+"""`mm_ros session from-csv`: a table of poses as a session."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mm_ros.cli import session_options
+from mm_ros.cli.arguments import add_number
+
+HELP = "a table of poses (t, role, x, y, z, qx, qy, qz, qw) → a session"
+
+EXAMPLE = """example:
+  mm_ros session from-csv recording.csv -o recording
+
+Rows of a device have their own times (s). Roles: head, left_hand, right_hand, waist, left_foot, right_foot. Axes as
+in ROS: x forward, y left, z up, metres. Goes through the same gate as live trackers.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.add_argument("table", type=Path, help="CSV file")
+    add_number(parser, "--head-height", default=0.0, help="of the headset, standing (default: measured)")
+    session_options.add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    session_options.check_output(args)
+    from mm_ros.base.errors import MmRosError
+    from mm_ros.sessions.tables import read_table
+    from mm_ros.tracking.session_making import START_NS, session_of_table
+
+    if not args.table.is_file():
+        raise MmRosError(f"{args.table}: there is no such file")
+    frames = read_table(args.table, START_NS)
+    return session_options.finish(session_of_table(frames, args.output.name, args.head_height), args)

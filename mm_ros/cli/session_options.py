@@ -1,0 +1,97 @@
+"""What the verbs that make sessions share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import replace
+from typing import Any
+
+from mm_ros.cli import arguments
+from mm_ros.cli.arguments import add_number, add_simulated_camera, camera_of, new_folder
+from mm_ros.cli.output import add_json, table, write_json
+from mm_ros.sessions.bag import refuse_existing
+from mm_ros.sessions.session import Session, write_session
+from mm_ros.tracking.simulation import Simulation
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    arguments.add_output(parser, "new folder (rosbag2)", required=True)
+    parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
+    parser.add_argument(
+        "--compression",
+        choices=("none", "message", "file", "storage"),
+        default="none",
+        help="zstd (default: %(default)s)",
+    )
+    add_json(parser)
+
+
+def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
+    """How the simulated devices are worn, and how badly they work."""
+    group = parser.add_argument_group("devices")
+    add_faults(group, noise_m)
+    add_number(group, "--headset", nargs=3, metavar=("X", "Y", "Z"), help="headset in head axes [m]")
+    group.add_argument("--waist", action="store_true", help="a tracker on the waist too")
+    group.add_argument("--feet", action="store_true", help="trackers on the feet too")
+    add_simulated_camera(group, "landmarks of a simulated camera too", nargs="?", const="")
+
+
+def add_faults(parser: Any, noise_m: float = 0.0) -> None:
+    """How badly the simulated devices work; see `faults`."""
+    add_number(parser, "--rate", default=90.0, help="of simulated trackers (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="of all that is random (default: %(default)s)")
+    add_number(
+        parser, "--noise", default=noise_m,
+        help="of positions; of rotations three times as many radians (default: %(default)s)",
+    )  # fmt: skip
+    add_number(parser, "--dropouts", default=0.0, help="of each controller, in a minute")
+    add_number(parser, "--look-around", default=0.0, help="amplitude of turns of the head alone")
+    add_number(parser, "--grips", default=0.0, help="controllers are held turned; standard deviation about an axis")
+
+
+def faults(args: argparse.Namespace) -> Simulation:
+    return Simulation(
+        rate=args.rate,
+        noise_m=args.noise,
+        noise_rad=3 * args.noise,
+        grip_sd_rad=math.radians(args.grips),
+        dropouts_per_minute=args.dropouts,
+        look_around_rad=math.radians(args.look_around),
+        seed=args.seed,
+    )
+
+
+def simulation(args: argparse.Namespace) -> Simulation:
+    headset = tuple(args.headset) if args.headset else Simulation().headset_in_head
+    return replace(faults(args), waist=args.waist, feet=args.feet, headset_in_head=headset)
+
+
+def camera(args: argparse.Namespace) -> Any:
+    """A LandmarkSimulation, or None."""
+    return None if args.simulated_camera is None else camera_of(args.simulated_camera)
+
+
+def check_output(args: argparse.Namespace) -> None:
+    """Before the work."""
+    refuse_existing(args.output)
+    new_folder(args.output)
+
+
+def finish(session: Session, args: argparse.Namespace) -> int:
+    write_session(args.output, session, args.storage, args.compression)
+    calibration = session.calibration
+    summary = {
+        "path": args.output,
+        "seconds": session.seconds,
+        "frames": len(session.frames),
+        "truth": len(session.truth),
+        "landmarks": len(session.sightings),
+        "epochs": len({f.epoch for f in session.frames}),
+        "head_height_m": calibration.head_height if calibration else None,
+        "calibrated": bool(calibration and calibration.calibrated),
+    }
+    print(table(("what", "value"), [(k, str(v) if not isinstance(v, float) else v) for k, v in summary.items()]))
+    write_json(args.json, summary)
+    return 0

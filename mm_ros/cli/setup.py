@@ -1,0 +1,111 @@
+"""`mm_ros setup openxr`: install the optional requirements of this mm_ros, whichever way it was installed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import extras, missing, resolved
+from mm_ros.cli import pose_setup
+from mm_ros.cli.output import table
+
+HELP = "install what a headset, the page, a camera or training needs; without a name: list it"
+
+EPILOG = """examples:
+  mm_ros setup                   what there is, what each is for, and whether it is installed
+  mm_ros setup openxr viewer     install both into the Python that runs mm_ros
+  mm_ros setup pose --dry-run    only show pip's command"""
+
+PURPOSES = {
+    "viewer": "the page in the browser, pictures and films",
+    "openxr": "a headset by OpenXR (SteamVR, Monado, WiVRn)",
+    "steamvr": "SteamVR's devices by OpenVR",
+    "pose": "a person's pose from pictures (node pose_estimator), with its networks",
+    "webcam": "the same from a webcam or a video file",
+    "plot": "the pictures of --plot",
+    "train": "mm_ros train",
+    "tune": "mm_ros train orientation --tune",
+    "bench": "the libraries that mm_ros bench compares with",
+    "test": "work on mm_ros: tests",
+    "test_pose": "work on mm_ros: tests of the pose estimator",
+    "lint": "work on mm_ros: ruff, mypy, import contracts",
+    "colcon": "work on mm_ros: colcon",
+    "dev": "work on mm_ros: all of it",
+}
+ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the estimator's networks
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("extra", nargs="*", help=f"any of {', '.join(PURPOSES)}")
+    parser.add_argument("--dry-run", action="store_true", help="only show pip's command")
+
+
+def run(args: argparse.Namespace) -> int:
+    known = extras()
+    if not args.extra:
+        rows = [(name, _state(resolved(known, [name])), purpose) for name, purpose in PURPOSES.items()]
+        print(table(("extra", "", "for"), rows))
+        return 0
+    lines = resolved(known, args.extra)
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *lines]
+    print(shlex.join(command), flush=True)
+    if args.dry_run:
+        return 0
+    if missing(lines):
+        _install(command, lines)
+    if _needs_networks(lines):
+        pose_setup.run(argparse.Namespace(wheel=None))
+    print(f"installed: {', '.join(args.extra)}")
+    return 0
+
+
+def _state(lines: Sequence[str]) -> str:
+    if missing(lines):
+        return "–"
+    return "networks missing" if _needs_networks(lines) else "installed"
+
+
+def _needs_networks(lines: Sequence[str]) -> bool:
+    if not any(line.startswith(ESTIMATOR) for line in lines):
+        return False
+    from mm_ros.facing.camera.model_file import model_paths
+
+    try:
+        model_paths()
+    except MmRosError:
+        return True
+    return False
+
+
+def _install(command: Sequence[str], lines: Sequence[str]) -> None:
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise MmRosError(_advice(done.stderr, lines))
+    importlib.invalidate_caches()
+    left = missing(lines)
+    if left:
+        raise MmRosError(f"pip ended without an error, but {', '.join(left)} cannot be found by {sys.executable}")
+
+
+def _advice(stderr: str, lines: Sequence[str]) -> str:
+    """What to do about pip's failure."""
+    wanted = shlex.join(lines)
+    if "externally-managed-environment" in stderr:
+        return (
+            f"{sys.executable} belongs to the system, so that pip refuses to install into it. Either make a virtual "
+            "environment that sees the system's packages and run `mm_ros setup` there (docs/install.md, 'On a ROS 2 "
+            "machine'), or install into your home folder:\n"
+            f"  {sys.executable} -m pip install --user --break-system-packages {wanted}"
+        )
+    if "No module named pip" in stderr:
+        return f"{sys.executable} has no pip. On Debian and Ubuntu: sudo apt install python3-pip; then the same again"
+    reason = [line for line in stderr.strip().splitlines() if line.startswith("ERROR")] or ["it printed no error"]
+    return f"pip could not install {wanted}: {reason[-1].removeprefix('ERROR: ')}"
+

@@ -1,0 +1,110 @@
+"""`mm_ros synth motion`: walking made from footsteps, as BVH files or as a database."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.cli.arguments import add_number, add_output, new_folder
+from mm_ros.cli.output import add_json, table, write_json
+
+if TYPE_CHECKING:
+    from mm_ros.body.clip import Clip
+
+HELP = "make procedural motion capture: BVH files, or a database"
+
+EXAMPLE = """examples:
+  mm_ros synth motion -o walks                 a folder of BVH files
+  mm_ros synth motion -o walks.mmdb --seed 3   a database of other people's walks
+  mm_ros synth motion -o seen.mmdb --leading-foot      … that a camera tells which foot leads
+  mm_ros synth motion -o user --user 120       two minutes of the synthetic user
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    add_output(parser, "folder for BVH files, or a file NAME.mmdb", required=True)
+    add_number(parser, "--seed", default=0, help="same seed, same bytes (default: %(default)s)")
+    parser.add_argument("--only", metavar="WORD", default="", help="only clips with this word in their name")
+    add_number(parser, "--user", default=0.0, help="so long of the synthetic user instead of walks")
+    parser.add_argument("--no-mirror", action="store_true", help="left turns and left steps only")
+    parser.add_argument(
+        "--leading-foot", action="store_true", help="a database whom a camera may tell which foot leads"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    new_folder(args.output)
+    if args.leading_foot and args.output.suffix != ".mmdb":
+        raise MmRosError(f"--leading-foot is a matter of databases; expected an output NAME.mmdb, came {args.output}")
+    if args.seed < 0:
+        raise MmRosError(f"--seed: expected 0 or more, came {args.seed}")
+    clips = _clips(args)
+    if args.output.suffix == ".mmdb":
+        _write_database(clips, args)
+    else:
+        _write_files(clips, args)
+    summary = _summary(clips)
+    print(table(("kind", "minutes"), [(name, round(minutes, 2)) for name, minutes in summary["minutes"].items()]))
+    print(f"{summary['clips']} clips, {summary['seconds'] / 60:.1f} minutes → {args.output}")
+    write_json(args.json, summary)
+    return 0
+
+
+def _clips(args: argparse.Namespace) -> list[Clip]:
+    from mm_ros.motion.cleaning import mirror
+    from mm_ros.motion.procedural import make_clips
+    from mm_ros.motion.procedural.user import SyntheticUser
+
+    clips = [SyntheticUser(args.seed).clip(args.user)] if args.user else make_clips(args.seed)
+    chosen = [c for c in clips if args.only in c.name]
+    if not chosen:
+        raise MmRosError(f"no clip has '{args.only}' in its name. Clips: {', '.join(c.name for c in clips)}")
+    return chosen if args.no_mirror or args.user else [x for c in chosen for x in (c, mirror(c))]
+
+
+def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
+    from mm_ros.motion.build import BuildOptions, build_database
+    from mm_ros.motion.features import default_layout, with_leading_foot
+    from mm_ros.motion.files import write_database
+
+    options = BuildOptions(
+        plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=_progress(args.quiet)
+    )
+    layout = with_leading_foot(default_layout()) if args.leading_foot else default_layout()
+    write_database(build_database(clips, layout, options), args.output)
+
+
+def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:
+    from mm_ros.base.files import folder_whole
+    from mm_ros.motion.bvh.reader import write_bvh
+    from mm_ros.motion.importing.export import to_bvh
+
+    tell = _progress(args.quiet)
+    with folder_whole(args.output) as folder:
+        for i, clip in enumerate(clips):
+            tell("writing", i, len(clips))
+            write_bvh(to_bvh(clip), folder / f"{clip.name.replace(' ', '_')}.bvh")
+    tell("writing", len(clips), len(clips))
+
+
+def _progress(quiet: bool) -> Any:
+    def tell(what: str, done: int, of: int) -> None:
+        print(f"\r{what} {done}/{of}", end="\n" if done == of else "", flush=True)
+
+    return (lambda what, done, of: None) if quiet else tell
+
+
+def _summary(clips: list[Clip]) -> dict[str, Any]:
+    minutes: dict[str, float] = {}
+    for clip in clips:
+        for name, first, stop in clip.tags:
+            minutes[name] = minutes.get(name, 0.0) + (stop - first) / clip.rate / 60
+    return {
+        "clips": len(clips),
+        "seconds": sum(clip.seconds for clip in clips),
+        "minutes": dict(sorted(minutes.items(), key=lambda item: -item[1])),
+    }

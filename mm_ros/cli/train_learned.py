@@ -1,0 +1,103 @@
+"""`mm_ros train learned`: a database in, its learned engine as one ONNX file out."""
+
+import argparse
+import time
+from importlib.util import find_spec
+from typing import Any
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import setup_command
+from mm_ros.cli.arguments import add_database, add_number, add_output
+from mm_ros.cli.output import add_json, table, write_json
+
+HELP = "train the networks that replace a database (Learned Motion Matching), and say how well they do"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  mm_ros train learned --database my.mmdb -o my.onnx\n"
+        "\n"
+        "Use it: ros2 param set /avatar/motion_matcher model my.onnx, then engine learned.\n"
+        "Ctrl-C stops; the same command goes on from FILE.checkpoint. Losses are told as what they mean: how\n"
+        "far joints are off in character space (cm), and rotations (degrees)."
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_database(parser, "what to learn (default: the procedural one)")
+    add_output(parser, "the ONNX file to write", required=True)
+    add_number(parser, "--seed", default=0, help="same seed, same networks (default 0)")
+    add_number(parser, "--effort", default=1.0, help="times the usual number of steps (default 1)")
+    add_number(parser, "--latent", default=32, help="numbers beside the features (default 32)")
+    add_number(parser, "--width", default=512, help="units of a layer (default 512)")
+    add_number(parser, "--threads", default=1, help="of torch (default 1)")
+    parser.add_argument(
+        "--credit", default="", metavar="TEXT", help="whom the data asks to be named; else the database's own line"
+    )
+    parser.add_argument("--fresh", action="store_true", help="begin again, whatever the checkpoint says")
+    parser.add_argument("--force", action="store_true", help="write over a file that exists")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
+    if missing:
+        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
+    from mm_ros.matching.training.networks import Sizes
+    from mm_ros.matching.training.train import Options, Training, finish
+    from mm_ros.motion.default_database import default_database_path
+    from mm_ros.motion.files import read_database
+
+    database = read_database(args.database or default_database_path())
+    checkpoint = args.output.with_suffix(".checkpoint")
+    if args.fresh:
+        checkpoint.unlink(missing_ok=True)
+    usual = Options()
+    options = Options(
+        seed=args.seed, sizes=Sizes(latent=args.latent, width=args.width), threads=args.threads,
+        **{f"{s}_steps": max(1, round(getattr(usual, f"{s}_steps") * args.effort))
+           for s in ("pose", "stepper", "projector")},
+    )  # fmt: skip
+    began = time.monotonic()
+    length = f"{len(database)} frames, {len(database) / database.rate / 60:.1f} minutes"
+    print(f"{length}; checkpoint {checkpoint}", flush=True)
+    try:
+        trained = Training(database, options, checkpoint, lambda line: print(line, flush=True)).run()
+    except KeyboardInterrupt:
+        print(f"\nstopped; the same command goes on from {checkpoint}")
+        raise
+    figures = finish(trained, args.output, args.credit)
+    checkpoint.unlink(missing_ok=True)
+    print(report(figures))
+    minutes = (time.monotonic() - began) / 60
+    print(f"wrote {args.output} ({args.output.stat().st_size / 1e6:.2f} MB) after {minutes:.1f} minutes")
+    write_json(args.json, figures)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not args.output.parent.is_dir():
+        raise MmRosError(f"cannot write {args.output}: its folder does not exist")
+    if args.output.exists() and not args.force:
+        raise MmRosError(f"{args.output} exists. Choose another name, or write over it with --force.")
+    for name in ("latent", "width", "threads"):
+        if getattr(args, name) < 1:
+            raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
+    if not 0 < args.effort < 1000:
+        raise MmRosError(f"--effort: expected more than 0, came {args.effort:g}")
+
+
+def report(figures: dict[str, Any]) -> str:
+    rows = [
+        [title, *(round(figures[key][k], 2) for k in
+                  ("joints_cm_mean", "joints_cm_p95", "rotations_deg_mean", "rotations_deg_p95")),
+         round(100 * figures[key]["contacts_right"], 1)]
+        for key, title in (("rebuilt", "rebuilt from features and latents"), ("after_1_s", "after stepping for 1 s"))
+    ]  # fmt: skip
+    header = ["through the file itself", "joints cm", "p95", "rotations °", "p95", "contacts right %"]
+    answers = figures["answers"]
+    return (
+        f"{table(header, rows)}\n"
+        f"answers to wishes: cost {answers['cost_median']:.2f} in the median, the exact search's "
+        f"{answers['exact_cost_median']:.2f}"
+    )

@@ -1,0 +1,205 @@
+"""The whole graph in one process, without ROS's launch."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.cli.arguments import Number, add_database, add_number, avatar
+
+DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
+
+HELP = "start the graph: trackers → pose → TF, in one process"
+
+EXAMPLE = """example:
+  mm_ros up --trackers synthetic            an invented user walks about
+  mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
+  mm_ros up --avatars 4                     four invented users side by side, a process each
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--trackers", default="", help="source of trackers (default: synthetic); none: they come over the topic"
+    )
+    parser.add_argument("--path", default="", help="file of the source: BVH or session")
+    add_database(parser)
+    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the avatar (%(default)s)")
+    add_number(
+        parser,
+        "--avatars",
+        help="so many invented users, named avatar1, avatar2, …: each in its own process, which shares what it can",
+    )
+    parser.add_argument(
+        "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
+    )
+    parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
+    parser.add_argument(
+        "--camera",
+        default="",
+        metavar="SOURCE",
+        help="a camera corrects the facing: number of a webcam, video file, folder of pictures, or 'topic' (image)",
+    )
+    parser.add_argument("--place", default="", help="x,y of the user's room in the world [m] (default: 0,0)")
+    parser.add_argument("--urdf", default="", help="a humanoid robot that follows on joint_states")
+    parser.add_argument(
+        "--urdf-t-pose", default="", metavar="JOINT=DEG,…", help="its angles in T-pose: 'left_arm=90, right_arm=-90'"
+    )
+    add_number(parser, "--seed", help="of the synthetic user (default: 0)")
+    parser.add_argument(
+        "--world-frame",
+        default="",
+        help="the room's frame: parent of <avatar>/root on TF, and in every header (default: map)",
+    )
+    parser.add_argument(
+        "--discovery",
+        default="LOCALHOST",
+        choices=("LOCALHOST", "SUBNET", "OFF", "SYSTEM_DEFAULT"),
+        help="how far DDS looks for others (default: %(default)s, this machine; SUBNET: several machines); "
+        "ROS_AUTOMATIC_DISCOVERY_RANGE, where set, wins",
+    )
+    parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
+    parser.add_argument("--config", default="", help="YAML with parameters of the nodes; options win over it")
+    parser.add_argument(
+        "-p", "--parameter", action="append", default=[], metavar="NODE.NAME=VALUE",
+        help="one parameter of a node: motion_matcher.engine=learned; as often as needed",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach(args.discovery)
+    from mm_ros.ros import graph
+    from mm_ros.ros.node import run_all
+
+    extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
+    nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
+    classes = {n.name: n.node_class() for n in nodes}
+
+    def start(one: argparse.Namespace) -> int:
+        makers: list[Callable[..., Any]] = [
+            partial(kind, parameter_overrides=overrides(name, one)) for name, kind in classes.items()
+        ]
+        return run_all(makers, ros_arguments(one))
+
+    if args.avatars is None:
+        return start(args)
+    from mm_ros.base.process import run_each
+
+    each = _each(args)
+    _load_once(args.database)
+    return run_each([partial(start, one) for one in each])
+
+
+def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """The arguments of each avatar."""
+    from mm_ros.ros.several import side_by_side
+
+    if args.trackers not in ("", "synthetic") or args.place or args.camera:
+        raise MmRosError("--avatars starts invented users side by side; it takes no --trackers, --place or --camera")
+    users = side_by_side(args.avatar, args.avatars, args.seed or 0)
+    return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
+
+
+def _load_once(database: Path | None) -> None:
+    """Before the avatars part: kernels, libraries and the invented user's motion come into memory once."""
+    from mm_ros.cli.warm import load_kernels
+    from mm_ros.tracking.sources.synthetic import first_segment
+
+    load_kernels(database)
+    first_segment()
+
+
+def ros_arguments(args: argparse.Namespace) -> list[str]:
+    config = ["--params-file", args.config] if args.config else []
+    return ["--ros-args", "-r", f"__ns:=/{args.avatar}", *config]
+
+
+def overrides(node: str, args: argparse.Namespace) -> list[Any]:
+    """What the command line says of this node's parameters; what it does not say is left to --config.
+
+    Not by `-p node:name:=value`: that does not find a node in a namespace, and says nothing.
+    """
+    from rclpy.parameter import Parameter
+
+    from mm_ros.ros.parameters import world_frame
+
+    given = {
+        "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place)},
+        "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
+        "motion_matcher": {"database": str(args.database or "")},
+        "visualizer": {"database": str(args.database or "")},
+        "pose_postprocessor": {
+            "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose)
+        },
+    }.get(node, {})  # fmt: skip
+    given = {**given, "world_frame": world_frame(args.world_frame, args.config)}
+    said = {name: value for name, value in given.items() if value not in (None, "", [])}
+    if args.use_sim_time:
+        said["use_sim_time"] = True
+    said |= parameters(node, args.parameter)
+    return [Parameter(name, value=value) for name, value in said.items()]
+
+
+def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """Of `NODE.NAME=VALUE`, those of this node; what is no parameter of any is a sentence."""
+    from mm_ros.base.renamed import refuse_renamed
+    from mm_ros.ros import graph
+
+    out = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        who, dot, name = path.partition(".")
+        if not equals or not dot:
+            raise MmRosError(f"-p: expected NODE.NAME=VALUE, came '{pair}'")
+        defaults = {k: v for kind in graph.node(who).settings_types() for k, v in kind.defaults().items()}
+        refuse_renamed(who, name, text)
+        if name in graph.FrameSettings.specs():
+            raise MmRosError(f"-p: '{name}' is the same for all nodes: use --{name.replace('_', '-')}")
+        if name not in defaults:
+            raise MmRosError(f"{who} has no parameter '{name}'. Parameters: {', '.join(defaults)}")
+        if who == node:
+            out[name] = _as(defaults[name], text)
+    return out
+
+
+def _as(default: Any, text: str) -> Any:
+    """A value as the setting has it; what does not fit goes on as it is, and the node says what it expected."""
+    if isinstance(default, str):
+        return text
+    value = yaml.safe_load(text)
+    return float(value) if isinstance(default, float) and isinstance(value, int) else value
+
+
+def _in_radians(text: str) -> str:
+    """The node's parameter has radians, as all of ROS; the command line has degrees."""
+    out = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, _, value = part.partition("=")
+        try:
+            out.append(f"{name.strip()}={math.radians(DEGREES_OF_JOINTS(value))}")
+        except argparse.ArgumentTypeError:
+            raise MmRosError(f"--urdf-t-pose: expected 'joint=degrees', -360 to 360, came '{part}'") from None
+    return ", ".join(out)
+
+
+def _place(text: str) -> list[float]:
+    if not text:
+        return []
+    try:
+        place = [float(v) for v in text.split(",")]
+    except ValueError:
+        place = []
+    if len(place) != 2 or not all(math.isfinite(v) for v in place):
+        raise MmRosError(f"--place: expected x,y, came '{text}'")
+    return place

@@ -1,0 +1,29 @@
+"""The viewer alone, for a graph that runs elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+
+from mm_ros.cli.arguments import port
+
+HELP = "show the avatars of a running graph in the browser"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: mm_ros view --port 8081; open the address that it prints"
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to serve on (default: this machine only); 0.0.0.0: others too"
+    )
+    parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
+    parser.add_argument("--show", default="", metavar="NAMES", help="avatars to show, by commas (default: all)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from mm_ros.ros.reach import settle_reach
+
+    settle_reach("LOCALHOST")
+    from mm_ros.ros.node import run_all
+    from mm_ros.ros.nodes.viewer import Viewer
+
+    given = [f"host:={args.host}", f"port:={args.port}"] + ([f"avatars:={args.show}"] if args.show else [])
+    return run_all([Viewer], ["--ros-args", *(word for value in given for word in ("-p", f"viewer:{value}"))])

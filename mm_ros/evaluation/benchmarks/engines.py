@@ -1,0 +1,177 @@
+"""Search, learned and state machine on the same users: memory, time of a frame, and evaluate's metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mm_ros.avatar import Avatar, AvatarSettings
+from mm_ros.base.workers import in_its_own
+from mm_ros.evaluation import measure, run
+from mm_ros.evaluation.replay_chain import run_chain
+from mm_ros.facing.model_file import load_facing_model
+from mm_ros.matching.engines.source import ENGINES
+from mm_ros.matching.engines.state_machine import StateMachineStage
+from mm_ros.matching.matcher import MatcherStage
+from mm_ros.matching.model_file import LearnedModel, load_learned
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.files import read_database
+from mm_ros.tracking.simulation import Simulation
+
+Tell = Callable[[str, int, int], None]
+INTERVALS = (0.01, 0.1, 1.0)
+HALFLIVES = (0.01, 0.1, 1.0)
+# Szkaradek 2024, tables 5.5 and 5.6: ms a frame, MB (without the stored features).
+PAPER = {"search": ("MM", 0.13, 557.0), "learned": ("LMM_Big", 0.37, 7.4), "state_machine": ("FSM", 0.12, 1.6)}
+PARTS = ("positions", "rotations", "velocities", "angular_velocities", "contacts", "tags", "features")
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    settings: AvatarSettings
+
+
+def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
+    """The three, and what Szkaradek varied: how often is searched, how fast offsets decay, and none at all."""
+    learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
+    out = [Contender("search", base), Contender("learned", learned)]
+    loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
+    out.append(Contender("state_machine", loops))
+    for name, own in (("search", base), ("learned", learned)) if effects else ():
+        for s in INTERVALS:
+            changed = replace(own, matcher=own.matcher.with_values(search_interval=s))
+            out.append(Contender(f"{name}, every {s:g} s", changed))
+        for s in (*HALFLIVES, 0.0):
+            what = f"half-life {s:g} s" if s else "no inertialization"
+            out.append(Contender(f"{name}, {what}", replace(own, post=own.post.with_values(blend_halflife=s))))
+    return out
+
+
+class _Timed:
+    """A matcher whose steps are timed."""
+
+    def __init__(self, stage: Any) -> None:
+        self.stage, self.took_s = stage, list[float]()
+
+    def step(self, wish: Any) -> Any:
+        began = time.perf_counter()
+        out = self.stage.step(wish)
+        self.took_s.append(time.perf_counter() - began)
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage, name)
+
+
+def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any) -> Avatar:
+    settings = contender.settings
+    learned = load_learned(settings.matcher)
+    motion = learned.digest if learned is not None else database
+    return Avatar(motion, calibration, settings, load_facing_model(settings.orientation), learned)
+
+
+def compare(
+    inputs: Sequence[Any], path: Path, chosen: Sequence[Contender], simulation: Simulation, tell: Tell
+) -> dict[str, dict[str, Any]]:
+    """Contender → summary as of `mm_ros evaluate`, with `frame_ms` of the matcher alone."""
+    database = read_database(path)
+    whole, limit = run.measure_database(database)
+    parts: dict[str, list[measure.Measured]] = {c.name: [] for c in chosen}
+    truths, done = [], 0
+    frame_ms: dict[str, list[float]] = {c.name: [] for c in chosen}
+    for name, given in inputs:
+        task = run.task_of(name, given, path, simulation, limit)
+        track, calibration, truth, _ = run.input_of(task)
+        own_limit = run.pop_limit(limit, truth)
+        for c in chosen:
+            tell("running", done, len(inputs) * len(chosen))
+            done += 1
+            avatar = make_avatar(c, database, calibration)
+            avatar.warm_up()
+            timed = _Timed(avatar.matcher)
+            avatar.matcher = timed  # type: ignore[assignment]
+            result = run_chain(track, avatar, warm=False)
+            taken = run.taken_of(track, result)
+            parts[c.name].append(measure.of_chain(result, taken, calibration, avatar.skeleton, truth, own_limit))
+            frame_ms[c.name] += [1e3 * s for s in timed.took_s]
+        if truth is not None:
+            truths.append(measure.of_truth(truth, own_limit))
+    out: dict[str, dict[str, Any]] = {name: measure.pooled(p) for name, p in parts.items()}
+    for name, ms in frame_ms.items():
+        out[name]["frame_ms"] = {"mean": float(np.mean(ms)), "median": float(np.median(ms)),
+                                 "p99": float(np.percentile(ms, 99))}  # fmt: skip
+    if truths:
+        out["ground truth"] = measure.pooled(truths)
+    out["database"] = measure.pooled([whole])
+    return out
+
+
+def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
+    """MB: what each engine holds, counted array by array, and what its process grew by."""
+    database, learned = read_database(path), LearnedModel(model)
+    index = sum(a.nbytes for a in database.search_arrays.values())
+    counted = {
+        "search": sum(np.asarray(getattr(database, n)).nbytes for n in PARTS) + index,
+        "learned": learned.weight_bytes + sum(np.asarray(getattr(learned.digest, n)).nbytes for n in PARTS),
+        "state_machine": StateMachineStage(database).memory_bytes,
+    }
+    stored = {"search": path.stat().st_size, "learned": learned.path.stat().st_size}
+    grown = {engine: in_its_own(_grown, (engine, path, model)) for engine in ("search", "learned")}
+    return {
+        engine: {
+            "counted_mb": counted[engine] / 1e6,
+            "file_mb": stored.get(engine, float("nan")) / 1e6,
+            "process_grew_mb": grown.get(engine, float("nan")),
+        }
+        for engine in ENGINES
+    }
+
+
+def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str, dict[str, Any]]:
+    """Search and learned, wandering for so long."""
+    from mm_ros.evaluation.endurance import endure
+    from mm_ros.matching.matcher import MatcherSettings
+
+    learned, database = LearnedModel(model), read_database(path)
+    out = {}
+    for name, motion, settings in (
+        ("search", database, MatcherSettings()), ("learned", learned.digest, MatcherSettings(engine="learned")),
+    ):  # fmt: skip
+        stage = MatcherStage(settings, motion, learned=learned if name == "learned" else None)
+        out[name] = endure(stage, motion.layout.trajectory_times, minutes, noise=noise)
+    return out
+
+
+def _grown(asked: tuple[str, Path, str]) -> float:
+    """Resident memory that a process gains by an engine, with all its pages touched; libraries are loaded before."""
+    from mm_ros.body.types import still_wish
+    from mm_ros.matching.matcher import MatcherSettings
+
+    engine, path, model = asked
+    settings = MatcherSettings(engine=engine, model=model)
+    LearnedModel()  # onnxruntime itself, and numba's kernels below, are there in any case
+    MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
+    before = _resident_mb()
+    learned = load_learned(settings)
+    database = learned.digest if learned is not None else read_database(path)
+    stage = MatcherStage(settings, database, learned=learned)
+    stage.warm_up()
+    if learned is None:
+        for name in PARTS:
+            np.asarray(getattr(database, name)).sum()
+    for _ in range(100):
+        stage.step(still_wish(database.layout.trajectory_times))
+    return _resident_mb() - before
+
+
+def _resident_mb() -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1e3
+    return float("nan")

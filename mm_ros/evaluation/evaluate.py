@@ -1,0 +1,134 @@
+"""From paths to the table: what `mm_ros evaluate` does, without the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mm_ros.avatar import AvatarSettings
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import HEAD, LEFT_LOWER_ARM, LEFT_UPPER_ARM, NECK, RIGHT_LOWER_ARM, RIGHT_UPPER_ARM
+from mm_ros.body.types import F32
+from mm_ros.evaluation import measure, run
+from mm_ros.evaluation.rows import DATABASE, GROUND_TRUTH, ROW_NAMES, Row
+from mm_ros.evaluation.table import fletcher_lines
+from mm_ros.motion.cleaning import resample
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.files import read_database
+from mm_ros.motion.importing import load_clips
+from mm_ros.motion.kinds import KINDS
+from mm_ros.sessions.paths import is_session
+from mm_ros.sessions.session import read_session
+from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
+from mm_ros.tracking.simulation import Simulation
+
+# A clip of another take is 1° off and more in the median, the same clip 0.001°.
+COMPARED = [HEAD, NECK, LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM]
+SAME_RAD = 0.003
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`table` is what --json writes; `outcomes` hold the frames for reports."""
+
+    table: dict[str, Any]
+    outcomes: list[run.Outcome] = field(default_factory=list)
+
+
+def evaluate(
+    paths: Sequence[Path],
+    database: Path,
+    rows: tuple[Row, ...],
+    settings: AvatarSettings,
+    simulation: Simulation,
+    jobs: int,
+    tell: Progress,
+    keep: bool = False,
+    clips: Sequence[Clip] | None = None,
+    camera: LandmarkSimulation = COMMON,
+) -> Evaluation:
+    motion = read_database(database)
+    whole, limit = run.measure_database(motion)
+    inputs: list[tuple[str, Any]] = [(c.name, c) for c in clips] if clips is not None else read_inputs(paths, tell)
+    tasks = [
+        replace(run.task_of(name, given, database, simulation, limit, rows, settings, keep), camera=camera)
+        for name, given in inputs
+    ]
+    outcomes = run.run_all(tasks, jobs, tell)
+    known = clips_in(motion, [given for _, given in inputs if isinstance(given, Clip)])
+    return Evaluation({**table_of(outcomes, whole, rows), "in_database": known}, outcomes)
+
+
+def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
+    """Names of the clips, or parts of clips, that the database was built of.
+
+    They are found by how arms and head turn, which the building of a database leaves as it is: a file under another
+    name is found, and another motion under the same name is not.
+    """
+    known = np.asarray(database.rotations)[:, COMPARED]
+    return [c.name for c in clips if _is_in(known, resample(c, database.rate).rotations[:, COMPARED])]
+
+
+def _is_in(known: F32, own: F32) -> bool:
+    """Rotations (N, K, 4) and (F, K, 4): some frames of `own` are looked up, and all compared from there."""
+    for probe in (len(own) // 4, len(own) // 2, 3 * len(own) // 4):
+        row = int(np.abs(np.einsum("nkc,kc->nk", known, own[probe])).sum(axis=1).argmax())
+        rows = np.clip(row - probe + np.arange(len(own)), 0, len(known) - 1)
+        half_angles = np.arccos(np.clip(np.abs((known[rows] * own).sum(axis=-1, dtype=np.float64)), 0, 1))
+        if 2 * np.median(half_angles) < SAME_RAD:
+            return True
+    return False
+
+
+def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any]]:
+    """Sessions are rosbag2 folders or files; all else goes through the importer."""
+    sessions = [p for p in paths if is_session(p)]
+    others = [p for p in paths if p not in sessions]
+    for p in paths:
+        if not p.exists():
+            raise MmRosError(f"{p} does not exist; expected BVH files, folders, archives, or sessions")
+    out: list[tuple[str, Any]] = [(p.name, read_session(p)) for p in sessions]
+    if others:
+        out += [(c.name, c) for c in load_clips(others, progress=tell) if c.seconds >= 1.0]
+    if not out:
+        raise MmRosError("nothing to evaluate: all clips are shorter than a second")
+    for name, given in out:
+        if not isinstance(given, Clip) and given.damage:
+            print(f"mm_ros: {name}: {given.damage}", file=sys.stderr)
+        if not isinstance(given, Clip) and len(given.frames) < 10:
+            raise MmRosError(f"session {name} has {len(given.frames)} samples of trackers; at least 10 are needed")
+    return out
+
+
+def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tuple[Row, ...]) -> dict[str, Any]:
+    names = [n for n in ROW_NAMES if any(n in o.rows for o in outcomes)]
+    summary: dict[str, Any] = {n: measure.pooled([o.rows[n] for o in outcomes if n in o.rows]) for n in names}
+    summary[DATABASE] = measure.pooled([database])
+    kinds = {}
+    for n in names:
+        if n == GROUND_TRUTH:
+            continue
+        with_kinds = [o for o in outcomes if len(o.kinds)]
+        if with_kinds:
+            kinds[n] = measure.by_kind([o.rows[n] for o in with_kinds], [o.kinds for o in with_kinds], KINDS)
+    ours, brute = ([o.hashes.get(n) for o in outcomes] for n in ("ours", "brute"))
+    return {
+        "clips": [
+            {"name": o.name, "seconds": o.seconds, "rows": {n: measure.pooled([r]) for n, r in o.rows.items()}}
+            for o in outcomes
+        ],
+        "summary": summary,
+        "beside_fletcher": fletcher_lines(summary),
+        "kinds": kinds,
+        "seconds": sum(o.seconds for o in outcomes),
+        "hash": run.combined_hash(outcomes),
+        "brute_equals_ours": ours == brute if any(r.name == "brute" for r in rows) else None,
+    }

@@ -1,0 +1,28 @@
+"""The winner of a search and its runners-up, side by side from one camera, each facing forward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.body.skeleton import PARENTS
+from mm_ros.evaluation.explain import Explanation
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.show.film import figure
+from mm_ros.show.render import ACCENT, BODY, GHOST, contact_sheet, follow, render, write_png
+
+
+def write_picture(path: Path, database: MotionDatabase, e: Explanation) -> None:
+    """Blue: the winner; orange: what played on; sand: the runners-up."""
+    shown = [(e.winner.frame, BODY)]
+    shown += [(e.current.frame, ACCENT)] if e.current else []
+    shown += [(c.frame, GHOST) for c in e.runners_up]
+    pictures = []
+    for frame, color in shown:
+        p, q = np.array(database.positions[frame], np.float64), np.array(database.rotations[frame], np.float64)
+        p[0], q[0] = 0.0, (1.0, 0.0, 0.0, 0.0)
+        body = figure(database.skeleton, *rot.forward_kinematics(PARENTS, p, q), color)
+        pictures.append(render([body], follow(0, 0, 3.4), 240, 300))
+    write_png(path, contact_sheet(pictures, len(pictures)))

@@ -1,0 +1,60 @@
+"""Where the body will be, as the trajectory foretold it, beside "constant velocity from the raw headset"."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.types import F64, HEAD_ROLE
+from mm_ros.evaluation.replay_chain import ChainResult
+from mm_ros.motion.features import HORIZON_S
+from mm_ros.tracking.simulation import TrackerTrack
+
+STANDING_M, STANDING_S = 0.05, 1.0  # hips that stay as near to where they are for as long, before and after, stand
+SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
+ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
+RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
+SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # of the raw headset's mean error
+STANDING = "standing_ahead_m"  # the way that is foretold to the last horizon for one who stands
+
+
+def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: float) -> dict[str, F64]:
+    """`hips` (F, 2): the true ones on the floor, every `dt`; `times`: of the samples, s from the first of `hips`."""
+    own: F64 = np.arange(len(hips), dtype=np.float64) * dt
+    out: dict[str, F64] = {}
+    for seconds, error, raw in zip(HORIZON_S, ERRORS, RAW_ERRORS, strict=True):
+        seen = times + seconds <= own[-1]
+        then = _at(own, hips, times[seen] + seconds)
+        headset = trackers.positions[seen, HEAD_ROLE, :2] + seconds * trackers.velocities[seen, HEAD_ROLE, :2]
+        out[error] = np.linalg.norm(foretold(r, seconds)[seen] - then, axis=1)
+        out[raw] = np.linalg.norm(headset - then, axis=1)
+    still = standing(hips, dt)[np.clip(np.round(times / dt).astype(int), 0, len(hips) - 1)]
+    way = np.linalg.norm(foretold(r, HORIZON_S[-1]) - r.wish_position, axis=1)
+    out[STANDING] = way[still]
+    return out
+
+
+def foretold(r: ChainResult, seconds: float) -> F64:
+    """(F, 2) in the room; between the layout's times on a line."""
+    known = np.concatenate([[0.0], r.wish_times.astype(np.float64)])
+    places = np.concatenate([r.wish_position[:, None], r.wish_ahead], axis=1)
+    k = int(np.clip(np.searchsorted(known, seconds - 1e-6), 1, len(known) - 1))
+    share = (seconds - known[k - 1]) / (known[k] - known[k - 1])
+    return np.asarray(places[:, k - 1] + share * (places[:, k] - places[:, k - 1]))
+
+
+def standing(hips: F64, dt: float) -> NDArray[np.bool_]:
+    """(F,): the hips stay put from a second before until a second after; the ends of the clip do not count."""
+    reach = round(STANDING_S / dt)
+    out = np.zeros(len(hips), bool)
+    inner = slice(reach, len(hips) - reach)
+    out[inner] = True
+    for shift in range(1, reach + 1) if out.any() else ():
+        for k in (shift, -shift):
+            away = np.linalg.norm(np.roll(hips, k, axis=0) - hips, axis=1)
+            out[inner] &= away[inner] < STANDING_M
+    return out
+
+
+def _at(own: F64, hips: F64, wanted: F64) -> F64:
+    return np.stack([np.interp(wanted, own, hips[:, i]) for i in (0, 1)], axis=-1)

@@ -1,0 +1,125 @@
+"""Runs the whole chain over a track of trackers and keeps what each stage said, frame by frame."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.avatar import Avatar
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.landmarks import Sighting
+from mm_ros.body.types import F32, F64, AvatarPose, BodyOrientation
+from mm_ros.tracking.simulation import TrackerTrack
+
+
+@dataclass
+class PoseTrack:
+    """AvatarPoses as arrays over F frames."""
+
+    root: F64  # (F, 7)
+    positions: F32  # (F, J, 3)
+    rotations: F32  # (F, J, 4)
+    velocities: F32  # (F, J, 3)
+    angular_velocities: F32  # (F, J, 3)
+    contacts: NDArray[np.bool_]  # (F, 2)
+    locked: NDArray[np.bool_]  # (F, 2)
+    segment: NDArray[np.int64]  # (F,)
+
+    def local(self) -> tuple[F64, F64]:
+        """Joint transforms with the root's pose in row 0: what forward kinematics takes."""
+        positions, rotations = self.positions.astype(np.float64), self.rotations.astype(np.float64)
+        positions[:, 0], rotations[:, 0] = self.root[:, :3], self.root[:, 3:]
+        return positions, rotations
+
+
+@dataclass
+class ChainResult:
+    stamps_ns: NDArray[np.int64]  # (F,)
+    facing_yaw: F64  # (F,) predicted, rad
+    facing_sigma: F64  # (F,)
+    wish_position: F64  # (F, 2) where the body should be
+    wish_velocity: F64  # (F, 2)
+    wish_yaw: F64  # (F,)
+    wish_ahead: F64  # (F, T, 2) where it will be
+    wish_times: F32  # (T,)
+    height_ratio: F64  # (F,)
+    matched: PoseTrack
+    pose: PoseTrack
+    frame: NDArray[np.int64]  # (F,) row of the database that plays
+    reason: list[str]  # (F,) why a search ran; "" where none did
+    band: list[str]  # (F,)
+    cost: F64  # (F,) NaN where nothing was searched
+    continue_cost: F64  # (F,)
+    added_lean_deg: F64  # (F,) of the torso, by IK, for the head's sake
+    step_s: F64  # (F,) wall time of a step
+
+    def __len__(self) -> int:
+        return len(self.stamps_ns)
+
+    @property
+    def target_error_m(self) -> F64:
+        """Root to the wished body position (F,)."""
+        return np.asarray(np.linalg.norm(self.pose.root[:, :2] - self.wish_position, axis=1))
+
+
+def run_chain(
+    track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = ()
+) -> ChainResult:
+    """`facing` (F,): yaws that stand in for the predicted ones. Samples that the chain drops are not in the result.
+
+    `sightings`: landmarks, each given to the avatar before the first sample that comes after its arrival.
+    """
+    if warm:
+        avatar.warm_up()
+    rows: list[tuple[Any, ...]] = []
+    coming = deque(sightings)
+    for i in range(len(track)):
+        trackers = track.frame(i)
+        while coming and coming[0].arrives_ns <= trackers.stamp_ns:
+            avatar.watch(coming.popleft().landmarks)
+        told = None
+        if facing is not None:
+            told = BodyOrientation(trackers.stamp_ns, trackers.epoch, float(facing[i]), 0.0, 0.0, "truth")
+        began = time.perf_counter()
+        pose = avatar.step(trackers, told)
+        took = time.perf_counter() - began
+        if pose is not None and avatar.last is not None:
+            s = avatar.last
+            lean = avatar.post.added_lean_deg
+            rows.append((trackers.stamp_ns, s.facing, s.wish, s.match, s.matched, pose, lean, took))
+    if not rows:
+        raise MmRosError("no sample has a headset that is tracked: the chain gives no pose")
+    stamps, facings, wishes, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
+    return ChainResult(
+        stamps_ns=np.array(stamps),
+        facing_yaw=np.array([f.yaw for f in facings]),
+        facing_sigma=np.array([f.sigma for f in facings]),
+        wish_position=np.array([w.position for w in wishes]),
+        wish_velocity=np.array([w.velocity for w in wishes]),
+        wish_yaw=np.array([w.yaw for w in wishes]),
+        wish_ahead=np.array([w.positions for w in wishes], np.float64),
+        wish_times=wishes[0].times,
+        height_ratio=np.array([w.height_ratio for w in wishes]),
+        matched=stack_poses(matched),
+        pose=stack_poses(poses),
+        frame=np.array([m.frame for m in matches]),
+        reason=[m.reason for m in matches],
+        band=[m.band for m in matches],
+        cost=np.array([m.cost for m in matches]),
+        continue_cost=np.array([m.continue_cost for m in matches]),
+        added_lean_deg=np.array(leans),
+        step_s=np.array(took_s),
+    )
+
+
+def stack_poses(poses: Any) -> PoseTrack:
+    poses = list[AvatarPose](poses)
+    names = ("root", "positions", "rotations", "velocities", "angular_velocities", "contacts", "locked")
+    stacked = {name: np.stack([getattr(p, name) for p in poses]) for name in names}
+    return PoseTrack(**stacked, segment=np.array([p.segment for p in poses]))

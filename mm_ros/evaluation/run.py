@@ -1,0 +1,256 @@
+"""Clips and sessions through all rows, in a fixed order whatever the number of jobs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.avatar import Avatar, AvatarSettings
+from mm_ros.base.workers import mapped
+from mm_ros.body.clip import Clip
+from mm_ros.body.landmarks import Sighting
+from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.types import Calibration, TrackerFrame
+from mm_ros.evaluation import measure
+from mm_ros.evaluation.measure import Measured, Truth
+from mm_ros.evaluation.replay_chain import ChainResult, run_chain
+from mm_ros.evaluation.rows import DATABASE, GROUND_TRUTH, Row
+from mm_ros.evaluation.still import StillStage
+from mm_ros.facing.model_file import load_facing_model
+from mm_ros.matching.model_file import load_learned
+from mm_ros.maths import rotations as rot
+from mm_ros.motion import metrics as m
+from mm_ros.motion.contacts import TOES, contacts, contacts_of
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.files import read_database
+from mm_ros.motion.kinds import KINDS, kinds_of
+from mm_ros.sessions.session import Session
+from mm_ros.tracking.calibration import from_skeleton
+from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation, simulate_landmarks
+from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
+
+
+@dataclass(frozen=True)
+class Task:
+    """One clip or session, and all that a process needs to run it."""
+
+    name: str
+    database: Path
+    rows: tuple[Row, ...]
+    settings: AvatarSettings
+    simulation: Simulation
+    pop_limit: float
+    clip: Clip | None = None
+    session: Session | None = None
+    keep: bool = False  # poses, for a report
+    camera: LandmarkSimulation = COMMON
+
+
+def task_of(
+    name: str, given: Clip | Session, database: Path, simulation: Simulation, limit: float,
+    rows: tuple[Row, ...] = (), settings: AvatarSettings | None = None, keep: bool = False,
+) -> Task:  # fmt: skip
+    clip, session = (given, None) if isinstance(given, Clip) else (None, given)
+    return Task(name, database, rows, settings or AvatarSettings(), simulation, limit, clip, session, keep)
+
+
+@dataclass
+class Outcome:
+    name: str
+    seconds: float
+    rows: dict[str, Measured]
+    kinds: NDArray[np.int8]
+    hashes: dict[str, str]
+    kept: dict[str, Any] = field(default_factory=dict)
+
+
+def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:
+    out = []
+    for i, outcome in enumerate(mapped(run_one, tasks, jobs)):
+        out.append(outcome)
+        tell("evaluating", i + 1, len(tasks))
+    return out
+
+
+def run_one(task: Task) -> Outcome:
+    database = _database(task.database)
+    track, calibration, truth, kinds = input_of(task)
+    limit = pop_limit(task.pop_limit, truth)
+    rows: dict[str, Measured] = {}
+    hashes: dict[str, str] = {}
+    kept: dict[str, Any] = {}
+    for row in task.rows:
+        seen = sightings(task, track) if row.camera else []
+        if (row.camera and not seen) or (row.true_facing and truth is None):
+            continue  # a user recorded without a camera has no body for one to see
+        avatar = make_avatar(row, task.settings, database, calibration)
+        told = true_facing(truth, track) if row.true_facing and truth is not None else None
+        result = run_chain(track, avatar, told, sightings=seen)
+        taken = taken_of(track, result)
+        rows[row.name] = measure.of_chain(result, taken, calibration, avatar.skeleton, truth, limit)
+        hashes[row.name] = pose_hash(result)
+        if task.keep and row.name == "ours":
+            kept = {"result": result, "skeleton": avatar.skeleton, "truth": truth}
+    if truth is not None:
+        rows[GROUND_TRUTH] = measure.of_truth(truth, limit)
+    seconds = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
+    return Outcome(task.name, float(seconds), rows, kinds, hashes, kept)
+
+
+_DATABASES: dict[Path, MotionDatabase] = {}
+
+
+def _database(path: Path) -> MotionDatabase:
+    if path not in _DATABASES:
+        _DATABASES[path] = read_database(path)
+    return _DATABASES[path]
+
+
+def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibration: Calibration) -> Avatar:
+    settings = row.settings(base)
+    learned = load_learned(settings.matcher)
+    if learned is not None:
+        database = learned.digest  # needs no other
+    avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned)
+    if row.drag:
+        avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
+    return avatar
+
+
+def input_of(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArray[np.int8]]:
+    if task.clip is not None:
+        kinds, _ = kinds_of(task.clip)
+        return simulate_clip(task.clip, task.simulation), from_skeleton(task.clip.skeleton), truth_of(task.clip), kinds
+    session = task.session
+    assert session is not None
+    calibration = session.calibration or Calibration()
+    return track_of_session(session), calibration, truth_of_session(session), np.zeros(0, np.int8)
+
+
+def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
+    """Of a simulated camera before a clip; of the one that a session was recorded with, if any."""
+    if task.clip is None:
+        return task.session.sightings if task.session is not None else []
+    camera = replace(task.camera, seed=task.camera.seed + task.simulation.seed)
+    return simulate_landmarks(task.clip, camera, int(track.stamps_ns[0]), track)
+
+
+def true_facing(truth: Truth, track: TrackerTrack) -> Any:
+    """(F,) of the pelvis, at the trackers' samples: a waist tracker without an error."""
+    seconds = (track.stamps_ns - track.stamps_ns[0]) * 1e-9
+    yaw = np.unwrap(m.facing_of_pelvis(truth.positions))
+    return np.interp(seconds, np.arange(len(yaw)) * measure.DT, yaw)
+
+
+def truth_of(clip: Clip) -> Truth:
+    positions, rotations = clip.globals()
+    return Truth(
+        positions.astype(np.float64),
+        rotations.astype(np.float64),
+        np.asarray(rot.yaw_of(clip.rotations[:, 0].astype(np.float64))),
+        contacts_of(clip),
+    )
+
+
+def truth_of_session(session: Session) -> Truth | None:
+    """A session with a truth for (nearly) every sample, at 60 Hz; recorded users have none."""
+    if len(session.truth) < 0.9 * len(session.frames) or session.truth_skeleton is None:
+        return None
+    from mm_ros.evaluation.replay_chain import stack_poses
+
+    track = stack_poses(session.truth)
+    times = np.array([(p.stamp_ns - session.frames[0].stamp_ns) * 1e-9 for p in session.truth])
+    wanted = np.arange(0.0, times[-1], measure.DT)
+    positions, rotations, _, _ = measure.at_60(track, times, wanted)
+    yaw = np.interp(wanted, times, np.unwrap(rot.yaw_of(track.root[:, 3:])))
+    rest = session.truth_skeleton.rest_positions()[list(TOES), 2]
+    return Truth(positions, rotations, yaw, contacts(positions[:, list(TOES)], rest, measure.RATE))
+
+
+def track_of_session(session: Session) -> TrackerTrack:
+    """As arrays; epochs are taken from the frames themselves, so a looped session resets as it does live."""
+    f = session.frames
+    return SessionTrack(
+        np.array([x.stamp_ns for x in f]),
+        np.stack([x.positions for x in f]),
+        np.stack([x.rotations for x in f]),
+        np.stack([x.velocities for x in f]),
+        np.stack([x.angular_velocities for x in f]),
+        np.stack([x.state for x in f]),
+        f[0].epoch,
+        tuple(f),
+    )
+
+
+@dataclass(frozen=True)
+class SessionTrack(TrackerTrack):
+    frames: tuple[TrackerFrame, ...] = ()
+
+    def frame(self, i: int) -> TrackerFrame:
+        return self.frames[i]
+
+
+def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
+    """The rows of the track whose samples became poses."""
+    rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
+    return TrackerTrack(
+        track.stamps_ns[rows], track.positions[rows], track.rotations[rows], track.velocities[rows],
+        track.angular_velocities[rows], track.state[rows],
+    )  # fmt: skip
+
+
+def pose_hash(result: ChainResult) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for name in ("root", "positions", "rotations", "contacts", "locked"):
+        digest.update(np.ascontiguousarray(getattr(result.pose, name)).tobytes())
+    return digest.hexdigest()
+
+
+def combined_hash(outcomes: list[Outcome], row: str = "ours") -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for o in outcomes:
+        digest.update(f"{o.name} {o.hashes[row]}".encode())
+    return digest.hexdigest()
+
+
+def database_clips(database: MotionDatabase) -> Iterator[tuple[Any, Any]]:
+    """Room joints (F, J, 3) and contacts (F, 2) of each clip, as the database plays it."""
+    for a, b in zip(database.range_starts, database.range_stops, strict=True):
+        p, _ = rot.forward_kinematics(PARENTS, np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
+        yield p.astype(np.float64), np.asarray(database.contacts[a:b])
+
+
+def measure_database(database: MotionDatabase) -> tuple[Measured, float]:
+    """The database's own clips, played; and the acceleration beyond which a joint of theirs pops."""
+    limit = m.acceleration_limit([p for p, _ in database_clips(database)], measure.DT)
+    parts = [
+        measure.of_body(p, c, len(p) * measure.DT, limit) for p, c in database_clips(database) if len(p) >= 30
+    ]
+    for part in parts:
+        part.values.update({k: v for k, v in part.by_frame.items() if k in measure.VALUES})
+    whole = Measured(sum(p.seconds for p in parts))
+    for name in measure.VALUES:
+        have = [p.values[name] for p in parts if name in p.values]
+        if have:
+            whole.values[name] = np.concatenate(have)
+    for name in measure.NUMBERS:
+        have_numbers = [(p.numbers[name], p.seconds) for p in parts if name in p.numbers]
+        if have_numbers:
+            value, weight = np.array(have_numbers).T
+            whole.numbers[name] = float(np.average(value, weights=weight))
+    return whole, limit
+
+
+def pop_limit(database_limit: float, truth: Truth | None) -> float:
+    """The larger of truth's and database's own."""
+    own = m.acceleration_limit([truth.positions], measure.DT) if truth is not None else 0.0
+    return max(database_limit, own)
+
+
+__all__ = ["DATABASE", "GROUND_TRUTH", "KINDS", "Outcome", "Task", "combined_hash", "measure_database", "run_all"]

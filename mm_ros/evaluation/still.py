@@ -1,0 +1,54 @@
+"""No matching at all: one standing pose dragged along with the wish. The baseline that many applications are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mm_ros.body.timeline import DROP, Timeline
+from mm_ros.body.types import AvatarPose, Match, Trajectory
+from mm_ros.motion.database import MotionDatabase
+
+
+class StillStage:
+    """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
+
+    def __init__(self, database: MotionDatabase, scale: float = 1.0) -> None:
+        self.database, self.scale = database, scale
+        self.skeleton_hash = database.skeleton.scaled(scale).hash
+        self._row = stillest_row(database)
+        self.reset()
+
+    def reset(self) -> None:
+        self.timeline = Timeline()
+        self._last: tuple[AvatarPose, Match] | None = None
+
+    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match]:
+        verdict, _ = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        if verdict == DROP and self._last is not None:
+            return self._last
+        d, row = self.database, self._row
+        positions = (np.asarray(d.positions[row]) * np.float32(self.scale)).astype(np.float32)
+        rotations = np.array(d.rotations[row], np.float32)
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        half = wish.yaw / 2
+        root = np.array([*wish.position, 0.0, math.cos(half), 0.0, 0.0, math.sin(half)])
+        still, feet = np.zeros_like(positions), np.zeros(2, np.bool_)
+        pose = AvatarPose(
+            wish.stamp_ns, wish.epoch, self.skeleton_hash, root, positions, rotations, still, still.copy(),
+            feet, feet.copy(), stale=wish.stale,
+        )  # fmt: skip
+        clip = d.clip_names[d.clip_of(row)]
+        match = Match(wish.stamp_ns, wish.epoch, "still", clip, frame=row)
+        self._last = pose, match
+        return self._last
+
+
+def stillest_row(database: MotionDatabase) -> int:
+    """The frame that stands: both feet down, nothing moves, the head highest."""
+    speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
+        (1, 2)
+    )
+    standing = np.asarray(database.contacts).all(1) & (np.asarray(database.head_height_ratio) > 0.95)
+    return int(np.argmin(np.where(standing, speed, np.inf) if standing.any() else speed))

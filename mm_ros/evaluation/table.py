@@ -1,0 +1,87 @@
+"""The table for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mm_ros.evaluation.look_ahead import SUFFIXES
+from mm_ros.evaluation.rows import ROW_NAMES
+
+# Metric, heading, factor, digits, which statistic.
+COLUMNS = (
+    ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
+    ("facing_error_deg", "facing °", 1, 1, "mean"),
+    ("facing_error_deg", "facing p95 °", 1, 1, "p95"),
+    ("facing_error_root_deg", "facing (root) °", 1, 1, "mean"),
+    ("target_error_m", "target cm", 100, 1, "mean"),
+    ("root_error_m", "root cm", 100, 1, "mean"),
+    ("head_error_m", "head cm", 100, 2, "mean"),
+    ("head_error_deg", "head °", 1, 2, "mean"),
+    ("hand_error_m", "hands p99 cm", 100, 2, "p99"),
+    ("lean_deg", "added lean p95 °", 1, 1, "p95"),
+    ("stance_drift_m", "drift cm", 100, 2, "median"),
+    ("stance_twist_deg", "twist °", 1, 1, "median"),
+    ("locked_motion_m", "locked foot p99 cm", 100, 2, "p99"),
+    ("skate_ratio", "skate", 1, 3, ""),
+    ("floor_penetration_m", "floor p99 cm", 100, 2, "p99"),
+    ("knee_beyond_straight_deg", "knee beyond straight p99 °", 1, 2, "p99"),
+    ("jitter", "jitter m/s³", 1, 0, ""),
+    ("jumps_per_s", "jumps/s", 1, 2, ""),
+    ("pops_per_min", "pops/min", 1, 1, ""),
+    ("start_lag_s", "start lag s", 1, 2, "median"),
+    ("stop_lag_s", "stop lag s", 1, 2, "median"),
+    *((f"ahead_{k}_error_m", f"in {k} cm", 100, 1, "mean") for k in SUFFIXES),
+    *((f"ahead_{k}_share", f"in {k}, of raw's", 1, 2, "") for k in SUFFIXES),
+    ("standing_ahead_m", "standing, ahead p95 cm", 100, 1, "p95"),
+    ("step_ms", "step ms", 1, 2, "median"),
+)
+KIND_COLUMNS = tuple(c for c in COLUMNS if c[0] in (
+    "predicted_facing_error_deg", "facing_error_deg", "target_error_m", "root_error_m", "lean_deg"))  # fmt: skip
+
+
+def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
+    metric, _, factor, digits, statistic = column
+    value = row.get(metric)
+    if isinstance(value, dict):
+        value = value.get(statistic)
+    return "–" if value is None else f"{value * factor:.{digits}f}"
+
+
+def lines(summary: dict[str, Any]) -> list[list[str]]:
+    """First the headings; a metric a line, a row of the summary a column: twenty metrics do not fit side by side."""
+    names = [n for n in ROW_NAMES if n in summary]
+    body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
+    return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
+
+
+def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:
+    head = ["kind", "seconds", *(c[1] for c in KIND_COLUMNS)]
+    return [head, *([k, f"{v['seconds']:.0f}", *(cell(v, c) for c in KIND_COLUMNS)] for k, v in kinds.items())]
+
+
+# Fletcher et al. 2023, real users: avatar's hips against the true ones, driven by the published network (Ponton 2022),
+# by the camera's landmarks, by a waist tracker.
+FLETCHER = (28.9, 16.7, 13.3)
+FED_IN = ("ours", "fused", "true_facing")
+
+
+def fletcher_lines(summary: dict[str, Any]) -> list[list[str]]:
+    """Mean error of the facing beside theirs; nothing where neither camera nor truth was fed in."""
+    if not any(n in summary for n in FED_IN[1:]):
+        return []
+    ours = [
+        [name, *(cell(summary.get(n, {}), (metric, "", 1, 1, "mean")) for n in FED_IN)]
+        for name, metric in (
+            ("ours, hips of the avatar", "facing_error_pelvis_deg"),
+            ("ours, hips and shoulders of the avatar", "facing_error_deg"),
+            ("ours, what is fed in, against the hips", "predicted_facing_error_pelvis_deg"),
+        )
+    ]
+    theirs = ["Fletcher 2023, hips of the avatar, other people", *(f"{v:.1f}" for v in FLETCHER)]
+    return [["facing, mean °", "network", "fused", "true pelvis"], theirs, *ours]
+
+
+def text(rows: list[list[str]]) -> str:
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    padded = [[v.rjust(w) for v, w in zip(r, widths, strict=True)] for r in rows]
+    return "\n".join("  ".join([r[0].ljust(widths[0]), *p[1:]]) for r, p in zip(rows, padded, strict=True))

@@ -1,0 +1,186 @@
+"""BlazePose around its two networks: what goes into them and what comes out means. Bazarevsky et al. 2020; the steps
+and constants are those of MediaPipe's pose_detection and pose_landmark graphs (0.10), so that the same models give the
+same landmarks.
+
+Pixels: x to the right, y down, (0, 0) is the first pixel. A region is a square, turned: where to cut the person out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from mm_ros.body.landmarks import COUNT
+from mm_ros.body.types import F32, F64, U8
+from mm_ros.maths.jit import njit
+
+DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
+STRIDES = (8, 16, 32, 32, 32)
+ANCHORS_A_CELL = 2
+OVERLAP = 0.3  # of two boxes of one person
+REGION_SCALE = 1.25  # the person's circle, and some room around it
+REFINE_WINDOW, REFINE_FROM = 3, 0.5
+RAW_LANDMARKS = 39  # 33 of the body, then middle and rim of the person's circle, then some of the hands
+MIDDLE, RIM = 33, 34
+
+
+class Region(NamedTuple):
+    x: float  # px, middle
+    y: float
+    size: float  # px, of its side
+    angle: float  # rad; the person leans to the right by this
+
+
+class Detection(NamedTuple):
+    score: float
+    box: tuple[float, float, float, float]  # left, top, right, bottom; shares of the letterbox
+    hips: tuple[float, float]  # middle of the person's circle
+    rim: tuple[float, float]  # a point above it on the circle
+
+
+@njit
+def cut(image: U8, x: float, y: float, size: float, angle: float, side: int, low: float, high: float,
+        repeat: bool) -> F32:  # fmt: skip
+    """The region as (1, side, side, 3), values low … high, bilinear. Outside the picture: its edge, or black."""
+    out = np.empty((1, side, side, 3), np.float32)
+    height, width = image.shape[:2]
+    c, s, step = math.cos(angle) * size / side, math.sin(angle) * size / side, (high - low) / 255.0
+    for v in range(side):
+        for u in range(side):
+            a, b = u - side / 2, v - side / 2
+            px, py = x + c * a - s * b, y + s * a + c * b
+            i, j = math.floor(px), math.floor(py)
+            fx, fy = px - i, py - j
+            for k in range(3):
+                total = 0.0
+                for dj in range(2):
+                    for di in range(2):
+                        ii, jj = i + di, j + dj
+                        if repeat:
+                            ii, jj = min(max(ii, 0), width - 1), min(max(jj, 0), height - 1)
+                        if 0 <= ii < width and 0 <= jj < height:
+                            share = (fx if di else 1 - fx) * (fy if dj else 1 - fy)
+                            total += share * image[jj, ii, k]
+                out[0, v, u, k] = low + step * total
+    return out
+
+
+def whole(image: U8) -> Region:
+    """The picture with borders to a square."""
+    height, width = image.shape[:2]
+    return Region(width / 2, height / 2, float(max(width, height)), 0.0)
+
+
+def anchors() -> F64:
+    """(2254, 2): middles of the detector's cells, two a cell and layer, as shares of its input."""
+    layers: dict[int, int] = {}
+    for stride in STRIDES:
+        layers[stride] = layers.get(stride, 0) + ANCHORS_A_CELL
+    out = []
+    for stride, repeats in layers.items():
+        cells = DETECTOR_SIZE // stride
+        v, u = np.mgrid[:cells, :cells]
+        middles = np.stack([u, v], -1).reshape(-1, 2)
+        out.append(np.repeat((middles + 0.5) / cells, repeats, axis=0))
+    return np.concatenate(out).astype(np.float64)
+
+
+ANCHORS = anchors()
+
+
+def detections(boxes: F32, scores: F32, least: float) -> list[Detection]:
+    """What the detector says, (2254, 12) and (2254,), as people; the surest first."""
+    chance = 1 / (1 + np.exp(-np.clip(scores.astype(np.float64), -100, 100)))
+    rows = np.flatnonzero(chance >= least)
+    rows = rows[np.argsort(-chance[rows], kind="stable")]
+    raw = boxes[rows].astype(np.float64) / DETECTOR_SIZE
+    at = ANCHORS[rows]
+    middle, half = raw[:, :2] + at, raw[:, 2:4] / 2
+    corners = np.concatenate([middle - half, middle + half], axis=1)
+    points = (raw[:, 4:].reshape(-1, 4, 2) + at[:, None])[:, :2].reshape(-1, 4)
+    return _merged(chance[rows], np.concatenate([corners, points], axis=1))
+
+
+def _merged(chance: F64, found: F64) -> list[Detection]:
+    """Boxes that overlap are one person: their mean, weighted by how sure each is."""
+    out = []
+    left = np.arange(len(chance))
+    while len(left):
+        same = _overlap(found[left[0], :4], found[left, :4]) > OVERLAP
+        same[0] = True
+        group = left[same]
+        mean = (chance[group, None] * found[group]).sum(0) / chance[group].sum()
+        x0, y0, x1, y1, hx, hy, rx, ry = mean.tolist()
+        out.append(Detection(float(chance[left[0]]), (x0, y0, x1, y1), (hx, hy), (rx, ry)))
+        left = left[~same]
+    return out
+
+
+def _overlap(box: F64, boxes: F64) -> F64:
+    """Intersection over union."""
+    low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
+    both = np.prod(np.maximum(high - low, 0), axis=1)
+    area = np.prod(box[2:] - box[:2]) + np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    return np.asarray(both / np.maximum(area - both, 1e-12))
+
+
+def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Region:
+    """Square around the circle through `rim`, such that the person stands upright in it. Pixels."""
+    dx, dy = rim[0] - middle[0], rim[1] - middle[1]
+    angle = math.pi / 2 - math.atan2(-dy, dx)
+    angle = (angle + math.pi) % (2 * math.pi) - math.pi
+    return Region(*middle, 2 * math.hypot(dx, dy) * REGION_SCALE, angle)
+
+
+def region_of(found: Detection, box: Region) -> Region:
+    """From shares of the letterbox `box`."""
+    left, top = box.x - box.size / 2, box.y - box.size / 2
+    return region_around(
+        (left + found.hips[0] * box.size, top + found.hips[1] * box.size),
+        (left + found.rim[0] * box.size, top + found.rim[1] * box.size),
+    )
+
+
+def in_picture(points: F64, region: Region) -> F64:
+    """Shares of the region (…, 2) → pixels."""
+    c, s = math.cos(region.angle), math.sin(region.angle)
+    a, b = (points[..., 0] - 0.5) * region.size, (points[..., 1] - 0.5) * region.size
+    return np.stack([region.x + c * a - s * b, region.y + s * a + c * b], -1)
+
+
+def decoded(raw: F32) -> tuple[F64, F64]:
+    """195 numbers → shares of the region (39, 2), visibility (39,)."""
+    rows = raw.reshape(RAW_LANDMARKS, 5).astype(np.float64)
+    visible = 1 / (1 + np.exp(-rows[:, 3]))
+    present = 1 / (1 + np.exp(-rows[:, 4]))
+    return rows[:, :2] / LANDMARK_SIZE, np.minimum(visible, present)
+
+
+@njit
+def refine(points: F64, heatmap: F32) -> None:
+    """In place: each landmark to the middle of its hill in the heatmap (64, 64, 39), where that is sure."""
+    side = heatmap.shape[0]
+    for n in range(len(points)):
+        u, v = int(points[n, 0] * side), int(points[n, 1] * side)
+        if not (0 <= u < side and 0 <= v < side):
+            continue
+        total = best = x = y = 0.0
+        for j in range(max(v - REFINE_WINDOW, 0), min(v + REFINE_WINDOW + 1, side)):
+            for i in range(max(u - REFINE_WINDOW, 0), min(u + REFINE_WINDOW + 1, side)):
+                share = 1 / (1 + math.exp(-heatmap[j, i, n]))
+                total += share
+                best = max(best, share)
+                x += i * share
+                y += j * share
+        if best >= REFINE_FROM and total > 0:
+            points[n, 0], points[n, 1] = x / total / side, y / total / side
+
+
+def world_of(raw: F32, region: Region) -> F64:
+    """117 numbers → (33, 3) metres from the middle of the hips: x forward (away from the camera), y left, z up."""
+    p = raw.reshape(RAW_LANDMARKS, 3)[:COUNT].astype(np.float64)
+    c, s = math.cos(region.angle), math.sin(region.angle)
+    right, down = c * p[:, 0] - s * p[:, 1], s * p[:, 0] + c * p[:, 1]
+    return np.stack([p[:, 2], -right, -down], -1)

@@ -1,0 +1,36 @@
+"""The one-euro filter (Casiez 2012): still hands are smoothed, quick ones are followed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mm_ros.body.types import F64
+
+
+class OneEuro:
+    """Over an array; `slowest` and `rate_cutoff` in Hz, `quickness` in Hz a unit a second."""
+
+    def __init__(self, slowest: float, quickness: float, rate_cutoff: float = 1.0) -> None:
+        self.slowest, self.quickness, self.rate_cutoff = slowest, quickness, rate_cutoff
+        self.reset()
+
+    def reset(self) -> None:
+        self._value: F64 | None = None
+        self._rate: F64 | None = None
+
+    def step(self, value: F64, dt: float) -> F64:
+        if self._value is None or self._rate is None or dt <= 0:
+            self._value, self._rate = value.copy(), np.zeros_like(value)
+            return self._value.copy()
+        rate = (value - self._value) / dt
+        self._rate = self._rate + share(self.rate_cutoff, dt) * (rate - self._rate)
+        cutoff = self.slowest + self.quickness * np.abs(self._rate)
+        self._value = self._value + share(cutoff, dt) * (value - self._value)
+        return self._value.copy()
+
+
+def share(cutoff: float | F64, dt: float) -> float | F64:
+    """How much of the way to a new value a low-pass of this cutoff goes in dt."""
+    return 1 / (1 + 1 / (2 * math.pi * np.maximum(cutoff, 1e-9) * dt))

@@ -1,0 +1,84 @@
+"""Where pictures come from: a webcam, a video file, a folder. Each yields (picture, its time in the source or None)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import setup_command
+from mm_ros.body.types import U8
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
+FOLDER_RATE = 30.0  # Hz, at which a folder of pictures is a film
+FAILURES = 30  # pictures a camera may fail to give in a row
+
+Pictures = Iterator[tuple[U8, float | None]]
+
+
+def pictures(source: str) -> Pictures:
+    """`source`: the number of a webcam ("0", "webcam 0"), a video file, a folder or one picture."""
+    number = source.removeprefix("webcam ")
+    if number.isdigit():
+        return _film(int(number), f"webcam {number}", live=True)
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+        if not files:
+            raise MmRosError(f"{path} has no pictures; expected {', '.join(SUFFIXES)}")
+        return ((read_picture(p), i / FOLDER_RATE) for i, p in enumerate(files))
+    if not path.is_file():
+        raise MmRosError(f"camera '{source}' is neither the number of a webcam nor a file or folder that exists")
+    if path.suffix.lower() in SUFFIXES:
+        return iter([(read_picture(path), 0.0)])
+    return _film(str(path), str(path), live=False)
+
+
+def read_picture(path: Path) -> U8:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MmRosError(f"reading pictures needs Pillow: {setup_command('pose')}") from None
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB"))
+    except OSError as error:
+        raise MmRosError(f"{path} is not a picture that can be read: {error}") from error
+
+
+def _film(device: int | str, name: str, live: bool) -> Pictures:
+    """Opened now, not with the first picture, so that what is wrong with it is said at once."""
+    return _frames(_opened(device, name), name, live)
+
+
+def _frames(capture: Any, name: str, live: bool) -> Pictures:
+    failures = shown = 0
+    try:
+        while failures < (FAILURES if live else 1):
+            good, picture = capture.read()
+            seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC, of what was read last
+            failures = 0 if good else failures + 1
+            if good:
+                shown += 1
+                yield np.ascontiguousarray(picture[:, :, ::-1]), seconds
+    finally:
+        capture.release()
+    if live:
+        raise MmRosError(f"{name} gives no pictures any more; is it unplugged?")
+    if not shown:
+        raise MmRosError(f"{name} holds no picture that OpenCV can read; is it whole?")
+
+
+def _opened(device: int | str, name: str) -> Any:
+    try:
+        import cv2
+    except ImportError:
+        raise MmRosError(f"webcams and videos need OpenCV: {setup_command('webcam')}") from None
+    capture = cv2.VideoCapture(device)
+    if not capture.isOpened():
+        hint = "is it a whole video?" if isinstance(device, str) else "is it there, and does nobody else use it?"
+        raise MmRosError(f"{name} cannot be opened: {hint}")
+    return capture

@@ -1,0 +1,241 @@
+"""The network's facing, corrected by what others see: a camera's landmarks, trackers on waist and feet.
+
+Everything enters as a measurement of how far the network is off (facing/filter.py), when it was taken. Without
+any the network's answer passes through untouched. docs/fusion.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.landmarks import COUNT, Landmarks
+from mm_ros.body.timeline import DROP, RESET, Timeline, is_identity
+from mm_ros.body.types import (
+    F64,
+    LEFT_FOOT_ROLE,
+    RIGHT_FOOT_ROLE,
+    ROLES,
+    TRACKED,
+    WAIST_ROLE,
+    BodyOrientation,
+    Calibration,
+    TrackerFrame,
+)
+from mm_ros.body.warm_up import sample_trackers
+from mm_ros.facing.body_trackers import Worn
+from mm_ros.facing.camera import alignment as la
+from mm_ros.facing.camera.camera import Camera, Expected, Measurement
+from mm_ros.facing.camera.offsets import Offsets
+from mm_ros.facing.camera.timing import FACING, SEEN, TURNS, LatencyEstimator, TrackerHistory
+from mm_ros.facing.filter import FacingFilter
+from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.jit import njit
+
+NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m, from the head joint
+WAITING = 8  # pictures between two samples of the trackers
+WORN = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
+STRAIN_HALFLIFE_S, WORST_STRAIN = 8.0, 12.0
+BIAS_LASTS_S = 0.8  # how long an estimator sees the body turned in the same way
+SILENT_S = 0.5  # without pictures for so long: the camera is gone
+
+
+@dataclass(frozen=True)
+class FusionSettings(Settings):
+    use_landmarks: bool = setting(True, "a camera's landmarks correct the facing")
+    use_worn: bool = setting(True, "trackers on waist and feet correct the facing")
+    learn_worn: bool = setting(True, "how these are turned on the body is learned; else their x axis points forward")
+    find_pitch: bool = setting(True, "the camera's pitch is found from the heights of head and hands")
+    camera_pitch: float = setting(0.0, "the camera looks down by this, where it is not found", "rad", -1.5, 1.5)
+    field_of_view: float = setting(1.05, "of the camera, from left to right; 0: unknown", "rad", 0.0, 2.8)
+    camera_halflife: float = setting(20.0, "what was seen of where the camera stands fades", "s", 1.0, 600.0)
+    latency: float = setting(0.0, "landmarks are older than their stamps, until it is measured", "s", -0.1, 0.5)
+    measure_latency: bool = setting(True, "latency from the motion of the hands")
+    learn_offsets: bool = setting(True, "where nose and wrists sit on the devices is learned; else as calibrated")
+    min_confidence: float = setting(0.5, "pictures less sure to show a person do not count", "", 0.0, 1.0)
+    error_lasts: float = setting(2.0, "how long the network stays wrong in the same way", "s", 0.05, 60.0)
+    network_doubt: float = setting(0.8, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
+    camera_bias: float = setting(0.08, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
+    correction_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
+
+
+SMALLEST_SIGMA = 0.09  # rad; networks are surer of themselves than they should be
+MAX_STEP = 0.06  # rad a frame, whatever the gap
+CORRELATED = 0.8  # share of a picture's error that the next pictures share
+
+
+class FusionStage:
+    """`watch(landmarks)` when some arrive, `step(trackers, predicted facing)` at each sample of the trackers."""
+
+    def __init__(self, settings: FusionSettings | None = None, calibration: Calibration | None = None) -> None:
+        self.settings = settings or FusionSettings()
+        self.calibration = calibration or Calibration()
+        self._offsets_of: Calibration | None = None
+        self._offset_rows, self._points = np.zeros((3, 7)), np.zeros((3, 3))
+        self.reset()
+
+    def reset(self) -> None:
+        s = self.settings
+        self._timeline = Timeline()
+        self._history = TrackerHistory()
+        self._waiting: deque[Landmarks] = deque(maxlen=WAITING)
+        self._worn = [Worn(role) for role in WORN]
+        self._filter = FacingFilter()
+        self._offset = 0.0
+        self._heard_s = self._judged_s = -math.inf
+        self._strain = 1.0
+        self._by: list[str] = []
+        self._watched = False  # by a camera, ever: until then nothing of it is paid for
+        self._bias_sigma = s.camera_bias
+        self._camera_epoch = 0
+        self.offsets = Offsets()
+        self.camera = Camera(s.camera_halflife, s.field_of_view, None if s.find_pitch else s.camera_pitch)
+        self.timing = LatencyEstimator(s.latency)
+
+    def change(self, settings: FusionSettings) -> None:
+        """While running; what was learned of the camera stays."""
+        self.settings = settings
+        self.camera.halflife_s, self.camera.field_of_view = settings.camera_halflife, settings.field_of_view
+        self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
+        self.timing.expected_s = settings.latency
+
+    def told(self) -> dict[str, str]:
+        """For diagnostics."""
+        if self._heard_s < 0:
+            return {}
+        c = self.camera
+        return {
+            "correction_deg": f"{math.degrees(self._offset):.1f}",
+            "camera_pitch_deg": f"{math.degrees(c.pitch):.1f}",
+            "camera_sigma_deg": f"{math.degrees(min(c.sigma, math.pi)):.1f}",
+            "camera_latency_ms": f"{self.timing.latency_s * 1e3:.0f}" + ("" if self.timing.known else " (assumed)"),
+            "landmark_offsets_cm": " ".join(f"{100 * d:.0f}" for d in np.linalg.norm(self.offsets.value, axis=1)),
+            "landmark_noise_cm": " ".join(f"{100 * n:.1f}" for n in c.noise),
+            "landmarks_refused": str(c.rejected),
+            "landmarks_flipped": str(c.flipped),
+        }
+
+    def warm_up(self) -> None:
+        """Compile, or load, all that a picture needs, and forget it again."""
+        la.warm_up()
+        for frame in sample_trackers():
+            self.watch(Landmarks(frame.stamp_ns - 10_000_000, np.eye(COUNT, 3), np.ones(COUNT, np.float32)))
+            self.step(frame, BodyOrientation(frame.stamp_ns, 0, 0.0, 0.0, 0.1, ""))
+        self.reset()
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """Taken at the next step: before it nobody asks."""
+        if self.settings.use_landmarks:
+            self._watched = True
+            self._waiting.append(landmarks)
+
+    def step(self, frame: TrackerFrame, predicted: BodyOrientation) -> BodyOrientation:
+        verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
+        if verdict == RESET:
+            waiting, watched = self._waiting, self._watched
+            self.reset()
+            self._waiting, self._watched = waiting, watched
+            self._timeline.judge(frame.stamp_ns, frame.epoch)
+        if verdict != DROP:
+            self._advance(frame, predicted, dt)
+        return self._answer(predicted)
+
+    def _advance(self, frame: TrackerFrame, predicted: BodyOrientation, dt: float) -> None:
+        s, t = self.settings, frame.stamp_ns * 1e-9
+        if not is_identity(frame.new_from_old):
+            yaw = float(rot.yaw_of(frame.new_from_old[3:]))
+            self._history.carry(yaw, frame.new_from_old[:3])
+            self.camera.carry(yaw, frame.new_from_old[:3])
+        if self._watched:
+            carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
+            tracked = (frame.state[:3] == TRACKED).astype(np.float64)
+            self._history.push(t, self._points, tracked, predicted.yaw, frame.rotations[:3])
+        doubt = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
+        self._filter.predict(dt, doubt, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
+        while self._waiting:
+            self._take(self._waiting.popleft(), t)
+        if s.use_worn:
+            self._wear(frame, predicted.yaw, dt)
+        worn = [ROLES[w.role] for w in self._worn if s.use_worn and frame.state[w.role] == TRACKED]
+        self._by = ["landmarks"] * (t - self._heard_s < SILENT_S) + worn
+        limit = min(s.correction_rate * dt, MAX_STEP)
+        self._offset += min(max(self._filter.error - self._offset, -limit), limit)
+
+    def _offsets(self) -> F64:
+        """(3, 7): nose and wrists from the devices, in the axes of head and hands; how these lie in the device's."""
+        c = self.calibration
+        if self._offsets_of is not c:
+            grips, before = (c.left_grip_in_hand, c.right_grip_in_hand), self._offset_rows.copy()
+            self._offset_rows[0] = [*(NOSE_IN_HEAD - c.headset_in_head[:3]), *rot.inverse(c.headset_in_head[3:])]
+            self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
+            self._offsets_of = c
+            if not np.allclose(self._offset_rows, before, atol=1e-3):
+                self.offsets.reset()  # they were learned beside another calibration
+        return self._offset_rows
+
+    def _take(self, seen: Landmarks, now: float) -> None:
+        s, stamp = self.settings, seen.stamp_ns * 1e-9
+        if seen.epoch != self._camera_epoch:
+            self._camera_epoch = seen.epoch
+            self.camera.reset()
+            self.timing.reset()
+        if seen.confidence < s.min_confidence or not np.isfinite(seen.positions).all():
+            return
+        self._heard_s = now
+        if s.measure_latency:
+            self.timing.step(stamp, self.camera.levelled(seen.positions), la.visible(seen.visibility), self._history)
+        t = stamp - self.timing.latency_s
+        then = self._history.at(t)
+        if then is None:
+            return
+        facing = float(then[FACING])
+        expected = Expected(facing + self._filter.error, math.sqrt(self._filter.variance(s.camera_bias + 0.2)))
+        carried, rotations = then[:SEEN].reshape(3, 3), rot.normalize(then[TURNS:].reshape(3, 4))
+        points = carried + rot.rotate(rotations, self.offsets.value) if s.learn_offsets else carried
+        told = self.camera.see(t, seen, points, then[SEEN:FACING], expected)
+        if self.camera.taken is not None and s.learn_offsets:
+            found, w, dt = self.camera.taken
+            self.offsets.learn(rotations, carried, found, w, self.camera.point_variance, dt)
+        if told is None:
+            return
+        sigma = told.sigma * self._doubted(told, facing, t)
+        self._bias_sigma = math.hypot(math.hypot(CORRELATED * sigma, self.camera.sigma), s.camera_bias)
+        self._filter.correct(told.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
+
+    def _doubted(self, told: Measurement, facing: float, t: float) -> float:
+        """Factor on the sigma of pictures that keep differing more than they should: ours is not to be misled by them,
+        so the camera is blamed, not the network."""
+        d = self._filter.difference(told.yaw, facing) ** 2 / self._filter.variance(told.sigma)
+        dt = min(max(t - self._judged_s, 0.0), 0.2)
+        self._judged_s = t
+        self._strain += (1 - 0.5 ** (dt / STRAIN_HALFLIFE_S)) * (min(d, WORST_STRAIN) - self._strain)
+        return math.sqrt(max(self._strain, 1.0))
+
+    def _wear(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
+        for worn in self._worn:
+            if frame.state[worn.role] == TRACKED:
+                told = worn.facing(frame.rotations[worn.role], predicted, dt, self.settings.learn_worn)
+                sigma = worn.sigma * math.sqrt(max(worn.lasts_s / max(dt, 1e-3), 1.0))
+                self._filter.correct(told, predicted, sigma, biased=False)
+
+    def _answer(self, predicted: BodyOrientation) -> BodyOrientation:
+        if self._offset == 0.0:
+            return predicted
+        sigma = math.sqrt(max(self._filter.p_ee, 1e-6))
+        source = "+".join([predicted.source, *self._by])
+        yaw = float(rot.wrap_angle(predicted.yaw + self._offset))
+        return replace(predicted, yaw=yaw, sigma=sigma, source=source)
+
+
+@njit
+def carried_points(positions: F64, rotations: F64, offsets: F64, out: F64) -> None:
+    """Nose and wrists as the trackers carry them."""
+    for i in range(3):
+        joint = quat.mul(quat.get4(rotations, i), (offsets[i, 3], offsets[i, 4], offsets[i, 5], offsets[i, 6]))
+        moved = quat.rotate(joint, (offsets[i, 0], offsets[i, 1], offsets[i, 2]))
+        quat.put3(out, i, quat.add(quat.get3(positions, i), moved))

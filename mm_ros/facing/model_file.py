@@ -1,0 +1,155 @@
+"""ONNX networks: loaded with one thread, their metadata checked before the first frame."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.onnx_runtime import ort
+from mm_ros.body.types import F32, F64
+from mm_ros.facing.inputs import layout_hash, paper_layout_hash
+from mm_ros.facing.orientation import OrientationSettings
+
+VERSION = 2  # 2: networks that remember
+_TICK, _NO_TICK = np.ones(1, np.float32), np.zeros(1, np.float32)
+MODELS = Path(__file__).resolve().parent.parent / "models"
+
+
+def session(path: Path) -> ort.InferenceSession:
+    """One thread and no spinning: beside the other nodes more would only compete."""
+    if not path.is_file():
+        here = ", ".join(sorted(p.name for p in MODELS.glob("*.onnx"))) or "none"
+        raise MmRosError(f"network {path} does not exist. Networks that come with the package: {here}")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        out = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        # Read once here: text that is not UTF-8 shows only now.
+        _ = out.get_modelmeta().custom_metadata_map, out.get_inputs(), out.get_outputs()
+        return out
+    except Exception as error:  # onnxruntime's own exception classes are not public
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
+
+
+def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
+    try:
+        for value in (*opened.get_inputs(), *opened.get_outputs()):
+            value.name  # noqa: B018 - all text of the file is decoded here, where an error can be explained
+        return dict(opened.get_modelmeta().custom_metadata_map)
+    except UnicodeDecodeError as error:
+        raise MmRosError(f"{path} is broken: its names or metadata are no text ({error.reason})") from error
+
+
+class OnnxModel:
+    """Float32 in and out; `metadata` as written by the trainer (values are text).
+
+    Files that remember (`remembers`) take what they remembered and give what they remember now. The others take and
+    give None, so that whoever runs them need not tell them apart.
+    """
+
+    def __init__(self, path: Path | str, kind: str = "", layout: str = "") -> None:
+        """`kind` and `layout`, where given, must be the file's own."""
+        self.path = Path(path)
+        self._session = session(self.path)
+        self.metadata = metadata_of(self._session, self.path)
+        self._check(kind, layout)
+        try:
+            self._prepare()
+        except MmRosError:
+            raise
+        except Exception as error:  # onnxruntime's own exception classes are not public
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise MmRosError(f"{self.path} is broken: its network cannot be run ({reason})") from error
+
+    def _prepare(self) -> None:
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        self._outputs = [o.name for o in outputs]
+        self.remembers = "remembered" in [i.name for i in inputs]
+        self.tick_s = self._tick_s() if self.remembers else 0.0
+        try:
+            self._input = inputs[0].name
+            self.width = int(inputs[0].shape[-1])
+            self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
+            # The first run allocates; not in a frame.
+            self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
+        except Exception as error:  # onnxruntime's own exception classes are not public
+            raise MmRosError(f"{self.path} is broken: it cannot be run ({str(error).splitlines()[0][:200]})") from error
+
+    @property
+    def layout(self) -> str:
+        return self.metadata["layout_hash"]
+
+    def nothing(self) -> F32 | None:
+        """What is remembered at the start of a session."""
+        return np.zeros(self._shape, np.float32) if self.remembers else None
+
+    def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]:
+        """One frame (1, D) → (1, K), and what is remembered now: changed at a tick only."""
+        if not self.remembers:
+            return self._session.run(self._outputs, {self._input: inputs})[0], None
+        feed = {self._input: inputs, "remembered": remembered, "tick": _TICK if tick else _NO_TICK}
+        out, now = self._session.run(self._outputs, feed)
+        return out, now
+
+    def sequence(self, inputs: F32, dt: F64) -> F32:
+        """A whole session (F, D), dt (F,) s since the frame before → (F, K), frame by frame where it remembers."""
+        if not self.remembers:
+            return self.step(inputs, None, True)[0]
+        remembered, since, rows = self.nothing(), np.inf, []
+        for row, passed in zip(inputs, dt.tolist(), strict=True):
+            since += passed
+            tick = since >= self.tick_s
+            since = 0.0 if tick else since
+            out, remembered = self.step(row[None], remembered, tick)
+            rows.append(out)
+        return np.concatenate(rows)
+
+    def figures(self) -> dict[str, Any]:
+        """What the training measured."""
+        out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
+        return out
+
+    def _tick_s(self) -> float:
+        try:
+            return float(self.metadata["tick_s"])
+        except (KeyError, ValueError):
+            said = self.metadata.get("tick_s", "nothing")
+            raise MmRosError(f"{self.path} remembers but says of its ticks: {said}; expected seconds") from None
+
+    def _check(self, kind: str, layout: str) -> None:
+        missing = [k for k in ("kind", "version", "layout_hash") if k not in self.metadata]
+        if missing:
+            names = ", ".join(missing)
+            raise MmRosError(f"{self.path} is not a network of mm_ros: its metadata lacks {names}")
+        if not self.metadata["version"].isdecimal() or int(self.metadata["version"]) > VERSION:
+            raise MmRosError(
+                f"{self.path} has version {self.metadata['version']}; this mm_ros reads up to {VERSION}. "
+                "Update mm_ros."
+            )
+        if kind and self.metadata["kind"] != kind:
+            raise MmRosError(f"{self.path} is a network of kind '{self.metadata['kind']}', expected '{kind}'")
+        if layout and self.layout != layout:
+            raise MmRosError(
+                f"{self.path} was trained for input layout {self.layout}, this mm_ros makes {layout}. "
+                "Train it again, or take the mm_ros that trained it."
+            )
+
+
+def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
+    """The network that these settings ask for; none for headset forward."""
+    if settings.predictor == "hmd_forward":
+        return None
+    if settings.predictor == "paper":
+        path = Path(settings.model) if settings.model else MODELS / f"facing_paper_r{settings.paper_r}.onnx"
+        return OnnxModel(path, "facing_paper", paper_layout_hash())
+    path = Path(settings.model) if settings.model else MODELS / "facing.onnx"
+    return OnnxModel(path, "facing", layout_hash())

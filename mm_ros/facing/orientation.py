@@ -1,0 +1,286 @@
+"""Where the body faces: three trackers in; yaw, its rate and how sure it is, out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
+from mm_ros.body.types import (
+    F32,
+    F64,
+    HEAD_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    RIGHT_HAND_ROLE,
+    BodyOrientation,
+    Calibration,
+    TrackerFrame,
+)
+from mm_ros.facing import inputs as oi
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.jit import njit
+from mm_ros.tracking.check import check_trackers
+
+PREDICTORS = ("network", "paper", "hmd_forward")
+
+
+class FacingModel(Protocol):
+    """(1, D) float32 → (1, K) float32. `layout` names the inputs that it was trained on.
+
+    One that remembers starts from `nothing()` and changes what it remembers at ticks, `tick_s` apart at least.
+    """
+
+    @property
+    def layout(self) -> str: ...
+
+    @property
+    def tick_s(self) -> float: ...
+
+    def nothing(self) -> F32 | None: ...
+
+    def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]: ...
+
+
+@dataclass(frozen=True)
+class OrientationSettings(Settings):
+    predictor: str = setting(
+        "network", "ours, the paper's (Ponton 2022), or headset forward", choices=PREDICTORS, live=False
+    )
+    model: str = setting("", "ONNX file of the network; empty: the package's own", live=False)
+    paper_r: int = setting(
+        50, "steps unrolled when the paper's network was trained: 1 or 50", low=1, high=50, live=False
+    )
+    halflife: float = setting(0.2, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
+    max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
+    max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
+    one_hand_limit: float = setting(
+        0.12, "with one controller lost for seconds the body is believed no farther from the headset", "rad", 0.0, 3.2
+    )
+    no_hand_limit: float = setting(0.04, "and with both lost no farther than this", "rad", 0.0, 3.2)
+    hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
+
+
+QUICK_ERROR = 0.1  # rad; at this error the half-life is half as long, at twice it a fifth
+UNKNOWN_SIGMA = 1.8  # rad; that of a direction of which nothing is known
+DOUBT_RATE = 0.5  # rad/s by which sigma grows while the headset is lost
+
+
+class OrientationStage:
+    """`hmd_forward` needs no model; the others want the one whose layout they name."""
+
+    def __init__(
+        self,
+        settings: OrientationSettings | None = None,
+        calibration: Calibration | None = None,
+        model: FacingModel | None = None,
+    ) -> None:
+        self.settings = settings or OrientationSettings()
+        self.calibration = calibration or Calibration()
+        self.model = model
+        _check_model(self.settings.predictor, model)
+        self._inputs = np.zeros(oi.INPUTS)
+        self._row = np.zeros((1, oi.INPUTS), np.float32)
+        self._paper_inputs = np.zeros(oi.PAPER_INPUTS)
+        self._paper_row = np.zeros((1, oi.PAPER_INPUTS), np.float32)
+        self._timeline = Timeline()
+        self._yaw: float | None = None
+        self.reset()
+
+    def reset(self, yaw: float | None = None) -> None:
+        """Forget everything; `yaw` (rad, room) is believed until the trackers say otherwise."""
+        self._timeline.reset()
+        self._forget()
+        self._yaw = yaw
+
+    def _forget(self) -> None:
+        self._memory = oi.new_memory()
+        self._remembered = self.model.nothing() if self.model else None  # against the heading: no room, no turn of it
+        self._since_tick = math.inf
+        self._lost = np.full(2, math.inf)  # s since each hand was tracked
+        self._yaw = None
+        self._rate = 0.0
+        self._sigma = UNKNOWN_SIGMA
+
+    def step(self, frame: TrackerFrame) -> BodyOrientation:
+        check_trackers(frame, (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE))
+        started = self._timeline.stamp_ns is not None
+        verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
+        if verdict == DROP:
+            return self._answer(frame)
+        if verdict == RESET and started:
+            self._forget()
+        elif verdict in (ADVANCE, CARRY, HOLD) and not is_identity(frame.new_from_old):
+            self._carry(frame.new_from_old)
+        if frame.state[HEAD_ROLE] == LOST:
+            return self._held(frame, dt)
+        target, rate, self._sigma = self._predict(frame, dt)
+        self._follow(target, rate, dt)
+        return self._answer(frame)
+
+    def _carry(self, new_from_old: F64) -> None:
+        """The room has turned under the user (snap turn, re-centre): so does all that is remembered."""
+        yaw = float(rot.yaw_of(new_from_old[3:]))
+        oi.carry_memory(self._memory, yaw, float(new_from_old[2]) / self.calibration.head_height)
+        if self._yaw is not None:
+            self._yaw = float(rot.wrap_angle(self._yaw + yaw))
+
+    def _predict(self, frame: TrackerFrame, dt: float) -> tuple[float, float, float]:
+        """Facing in the room, its rate, standard deviation."""
+        c, s = oi.inputs_step(
+            frame.positions, frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
+            self.calibration.head_height, dt, self._memory, self._inputs,
+        )  # fmt: skip
+        yaw = math.atan2(s, c)
+        if self.settings.predictor == "network":
+            lost_step(self._lost, frame.state, dt)
+            return self._network(yaw, dt)
+        if self.settings.predictor == "paper":
+            return self._paper(frame, yaw), 0.0, self.settings.hmd_sigma
+        return yaw, float(frame.angular_velocities[HEAD_ROLE, 2]), self.settings.hmd_sigma
+
+    def _network(self, heading: float, dt: float) -> tuple[float, float, float]:
+        assert self.model is not None
+        self._row[0] = self._inputs
+        self._since_tick += dt
+        tick = self._since_tick >= self.model.tick_s
+        out, self._remembered = self.model.step(self._row, self._remembered, tick)
+        if tick:
+            self._since_tick = 0.0
+        sine, cosine, log_scale, rate = out[0].tolist()
+        # A Laplace distribution of scale b has the standard deviation √2 b.
+        sigma = min(math.sqrt(2) * math.exp(log_scale), UNKNOWN_SIGMA)
+        limits = self.settings.one_hand_limit, self.settings.no_hand_limit
+        relative = float(believed(math.atan2(sine, cosine), self._lost, *limits))
+        return heading + relative, rate, sigma
+
+    def _paper(self, frame: TrackerFrame, heading: float) -> float:
+        assert self.model is not None
+        previous = 0.0 if self._yaw is None else self._yaw - heading
+        oi.paper_inputs_step(
+            frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
+            math.cos(heading), math.sin(heading), previous, self._paper_inputs,
+        )  # fmt: skip
+        self._paper_row[0] = self._paper_inputs
+        out, _ = self.model.step(self._paper_row, None, True)
+        x, y, *_ = out[0].tolist()
+        return heading + math.atan2(y, x)
+
+    def _follow(self, target: float, rate: float, dt: float) -> None:
+        if self._yaw is None or self.settings.predictor != "network":
+            before, self._yaw = self._yaw, float(rot.wrap_angle(target))
+            self._rate = rate
+            if self.settings.predictor == "paper":  # which does not say its rate
+                self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
+            return
+        if dt <= 0:  # the first after a gap: where it was, and from here on again
+            return
+        s = self.settings
+        step = follow_step(self._yaw, target, rate, dt, s.halflife, s.max_rate, s.max_step)
+        self._yaw = float(rot.wrap_angle(self._yaw + step))
+        self._rate = step / dt
+
+    def _held(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
+        """Without a headset the body stays as it was, and less sure every second."""
+        self._rate = 0.0
+        self._sigma = min(self._sigma + DOUBT_RATE * dt, UNKNOWN_SIGMA)
+        return self._answer(frame)
+
+    def _answer(self, frame: TrackerFrame) -> BodyOrientation:
+        yaw = self.calibration.forward_yaw if self._yaw is None else self._yaw
+        return BodyOrientation(
+            frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor
+        )
+
+
+@njit
+def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
+    for hand in range(2):
+        lost[hand] = 0.0 if state[1 + hand] != LOST else lost[hand] + dt
+
+
+@njit
+def believed(relative: float, lost: F64, one: float, none: float) -> float:
+    """How far from the headset the body may face, by the hands that there are.
+
+    Networks that see no hands for long guess; on some people worse than headset forward. A short loss is bridged by
+    what is remembered: the limit halves every second.
+    """
+    limit = min(
+        one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])
+    )
+    inside: float = min(max(relative, -limit), limit)
+    return inside
+
+
+@njit
+def believed_sequence(relative: F64, state: NDArray[np.uint8], dt: F64, one: float, none: float) -> F64:
+    out, lost = np.empty(len(relative)), np.full(2, np.inf)
+    for f in range(len(relative)):
+        lost_step(lost, state[f], dt[f])
+        out[f] = believed(relative[f], lost, one, none)
+    return out
+
+
+@njit
+def follow_step(
+    yaw: float, target: float, rate: float, dt: float, halflife: float, max_rate: float, max_step: float
+) -> float:
+    """How far to turn: led by the network's own rate, pulled to its angle. Smooth without a low-pass's lag."""
+    lead = rate * dt
+    error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
+    # A large error is no tremble: the farther off, the quicker.
+    pull = dt * (1 + (error / QUICK_ERROR) ** 2)
+    share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
+    limit = min(max_rate * dt, max_step)
+    return min(max(lead + share * error, -limit), limit)
+
+
+@njit
+def follow_sequence(
+    targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float
+) -> F64:
+    """The stage's answer for a whole clip, for training: the first target at once, then `follow_step`."""
+    out = np.empty(len(targets))
+    yaw = targets[0]
+    out[0] = yaw
+    for f in range(1, len(targets)):
+        yaw += follow_step(yaw, targets[f], rates[f], dt[f], halflife, max_rate, max_step)
+        out[f] = yaw
+    return out
+
+
+def _check_model(predictor: str, model: FacingModel | None) -> None:
+    wanted = {"network": oi.layout_hash(), "paper": oi.paper_layout_hash()}.get(predictor)
+    if wanted is None:
+        return
+    if model is None:
+        raise MmRosError(
+            f"predictor '{predictor}' needs a network and none was given: "
+            "mm_ros.facing.model_file.load_facing_model loads it; 'hmd_forward' needs none."
+        )
+    if model.layout != wanted:
+        raise MmRosError(
+            f"predictor '{predictor}' expects a network of input layout {wanted}, came one of {model.layout}. "
+            "Train it again with `mm_ros train orientation`."
+        )
+
+
+def heading(rotation: F64) -> float:
+    """Yaw of a headset (w, x, y, z), also when it looks straight down."""
+    c, s = oi.heading_of(np.asarray(rotation, np.float64), 1.0, 0.0)
+    return math.atan2(s, c)
+
+
+def warm_up() -> None:
+    oi.warm_up()
+    follow_step(0.0, 0.1, 0.0, 0.01, 0.04, 11.0, 0.16)
+    lost = np.zeros(2)
+    lost_step(lost, np.ones(6, np.uint8), 0.01)
+    believed(0.1, lost, 0.25, 0.17)

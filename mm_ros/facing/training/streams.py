@@ -1,0 +1,128 @@
+"""How members that remember are taught: sessions side by side; what is remembered goes on from chunk to chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mm_ros.facing.training.augment import variant
+from mm_ros.facing.training.data import Motion, sessions
+from mm_ros.facing.training.network import FacingNetwork, loss
+from mm_ros.maths import rotations as rot
+
+if TYPE_CHECKING:
+    from mm_ros.facing.training.train import TrainOptions
+
+STREAMS, CHUNK = 48, 64  # sessions side by side; ticks through which a mistake is followed back
+JUDGED = 3  # every third tick: neighbours say the same
+EACH = 2  # frames of 60 a second to a tick
+LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2
+PASSES = 1.5  # times the variants that plain members saw
+MAX_RATE = 12.0  # rad/s; faster bodies are mistakes of the capture
+
+
+@dataclass
+class Streams:
+    """(T, B, …): tick by tick, sessions one after the other in each of B streams."""
+
+    inputs: Tensor  # (T, B, 2, D) half precision: the frame of the tick and the next
+    targets: Tensor  # (T, B, 2)
+    rates: Tensor
+    dt: Tensor
+    goes_on: Tensor  # 0 where a session begins: nothing is remembered
+
+    def __len__(self) -> int:
+        return len(self.dt)
+
+    def __getitem__(self, which: Any) -> Streams:
+        return Streams(*(a[which] for a in vars(self).values()))
+
+    def chunks(self) -> Iterator[Streams]:
+        for first in range(0, max(len(self) // CHUNK, 1) * CHUNK, CHUNK):
+            yield self[first : first + CHUNK]
+
+
+def streams_of(motions: list[Motion], options: TrainOptions, number: int) -> Streams:
+    rng = np.random.default_rng([options.seed, 1, number])
+    joined = sessions(motions, options.joined, rng)
+    parts = [_ticks(joined[i], joined, options, rng) for i in rng.permutation(len(joined))]
+    whole = [torch.from_numpy(np.concatenate(column)) for column in zip(*parts, strict=True)]
+    count = max(1, min(STREAMS, len(whole[0]) // CHUNK))
+    length = len(whole[0]) // count
+    return Streams(*(a[: count * length].reshape(count, length, *a.shape[1:]).transpose(0, 1) for a in whole))
+
+
+def _ticks(motion: Motion, donors: list[Motion], options: TrainOptions, rng: np.random.Generator) -> tuple[Any, ...]:
+    v = variant(motion, options.recurrent_augmentation, rng, donors)
+    inputs, headings = v.inputs()
+    rates = np.gradient(np.unwrap(v.yaw), v.dt).astype(np.float32)
+    relative = rot.wrap_angle(v.yaw - headings).astype(np.float32)
+    i = np.arange(rng.integers(EACH), len(inputs) - 1, EACH)
+    goes_on = np.ones(len(i), np.float32)
+    goes_on[:1] = 0
+    return (
+        np.stack([inputs[i], inputs[i + 1]], axis=1).astype(np.float16),
+        np.stack([relative[i], relative[i + 1]], axis=1),
+        rates[i],
+        np.full(len(i), v.dt, np.float32),
+        goes_on,
+    )
+
+
+def fit_recurrent(
+    network: FacingNetwork, motions: list[Motion], options: TrainOptions, tell: Callable[[str, int, int], None]
+) -> None:
+    """Teaches `network.recurrent`, plain members stay as they are. None of the variants is one that those saw."""
+    members = network.recurrent
+    assert members is not None
+    optimizer = torch.optim.AdamW(members.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    passes, schedule, steps, done = round(PASSES * options.variants * options.epochs), None, 0, 0
+    for k in range(passes):
+        streams = streams_of(motions, options, k)
+        if schedule is None:
+            steps = passes * max(len(streams) // CHUNK, 1)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(
+                optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1
+            )
+        memory = members.nothing(streams.dt.shape[1])
+        for chunk in streams.chunks():
+            if done == steps:  # sessions joined otherwise may be a chunk longer
+                break
+            memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
+            schedule.step()
+            done += 1
+        tell("fit those that remember, variants", k + 1, passes)
+
+
+def _fit_chunk(
+    network: FacingNetwork, optimizer: torch.optim.Optimizer, chunk: Streams, memory: Tensor, jitter: float, first: int
+) -> Tensor:
+    """One step of the optimizer; what is remembered at the end."""
+    members = network.recurrent
+    assert members is not None
+    x = network.normalized(chunk.inputs.float())
+    ticks, streams = chunk.dt.shape
+    heard = members.heard(x[:, :, 0].flatten(0, 1)).unflatten(1, (ticks, streams))
+    remembered = []
+    for t in range(ticks):
+        memory = members.tick(heard[:, t], memory * chunk.goes_on[t][:, None])
+        remembered.append(memory)
+    at = slice(min(first, ticks - 1), None, JUDGED)
+    judged, kept = chunk[at], torch.stack(remembered, 1)[:, at]
+    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # the next frame knows no more
+    count = len(members.into)
+    out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)
+    rates = judged.rates.flatten()
+    sane = torch.nonzero(rates.abs() < MAX_RATE)[:, 0]
+    targets = judged.targets.flatten(0, 1)[sane].expand(count, -1, -1)
+    value = loss(out[:, sane], targets, rates[sane].expand(count, -1), jitter, judged.dt.flatten()[sane]) * count
+    optimizer.zero_grad(set_to_none=True)
+    value.backward()
+    torch.nn.utils.clip_grad_norm_(members.parameters(), 5.0 * count)
+    optimizer.step()
+    return memory.detach()

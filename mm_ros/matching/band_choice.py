@@ -1,0 +1,54 @@
+"""Which height band of the database suits the height of the user's head, with hysteresis."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from mm_ros.motion.database import MotionDatabase
+
+PREFIX = "band_"
+
+
+class BandChoice:
+    """Borders between bands are those that the database was built with, else found from its own frames."""
+
+    def __init__(self, database: MotionDatabase):
+        ratio, tags = np.asarray(database.head_height_ratio), np.asarray(database.tags)
+        recorded = {str(b[0]): b for b in database.provenance.get("bands", [])}
+        found = []
+        for name in database.bands:
+            of_band = ratio[(tags & np.uint64(database.tag_bit(PREFIX + name))) != 0]
+            if len(of_band):
+                low, middle, high = (float(x) for x in np.percentile(of_band, (5, 50, 95)))
+                _, first, last = recorded.get(name, (name, low, high))
+                found.append((middle, low if first is None else first, high if last is None else last, name))
+        found.sort()
+        self.names = tuple(f[3] for f in found)  # lowest first
+        self.borders = tuple((a[2] + b[1]) / 2 for a, b in pairwise(found))
+        self.bits = {name: database.tag_bit(PREFIX + name) for name in self.names}
+
+    def choose(self, ratio: float, current: str, hysteresis: float) -> str:
+        """Band of a ratio; "" when the database has none. To change, the ratio must pass a border by `hysteresis`."""
+        if not self.names:
+            return ""
+        here = self._index(ratio, 0.0)
+        if current not in self.bits:
+            return self.names[here]
+        at = self.names.index(current)
+        if here > at:
+            here = max(at, self._index(ratio, -hysteresis))
+        elif here < at:
+            here = min(at, self._index(ratio, hysteresis))
+        return self.names[here]
+
+    def heights(self, name: str) -> tuple[float, float]:
+        """Ratios between which a band's heads are."""
+        edges = (-math.inf, *self.borders, math.inf)
+        at = self.names.index(name)
+        return edges[at], edges[at + 1]
+
+    def _index(self, ratio: float, shift: float) -> int:
+        return sum(ratio + shift > border for border in self.borders)

@@ -1,0 +1,263 @@
+"""The learned engine (Holden 2020): networks step, decompress and project; no database is played or searched.
+
+A state is the features of a frame (normalized) and its latent numbers. Two neighbouring frames are held, so that a
+display of any rate is served by interpolation, as the player does it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import HEAD, PARENTS
+from mm_ros.body.types import F32, F64, Match
+from mm_ros.matching.engines import pose_code as pc
+from mm_ros.matching.engines.conditions import condition_of
+from mm_ros.matching.engines.source import BAND_LEEWAY, LEARNED, Answer, Ask
+from mm_ros.matching.player import sample
+from mm_ros.matching.query import QueryBuilder
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Row
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.search import ANY_FRAME, Mask
+
+CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # log odds that the network gives: a foot that only may stand is not held
+ANSWER_COST = 3.0  # more than by `jump_cost` must an answer be cheaper: the networks' answers are near, not exact
+SAME_WEIGHTS = 0.999  # of the training's
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # times at most that a question under other weights is asked again
+MOST_FRAMES = 60  # that one step plays on: what is asked for beyond is not integrated
+
+
+class LearnedNetworks(Protocol):
+    """What io loads. `digest` describes the motion: skeleton, layout, bands, tags, and some frames of each kind."""
+
+    digest: MotionDatabase
+    weights: F32  # (D,) of the features, under which the projector's answers are the nearest
+
+    def project(self, query_and_condition: F32) -> F32:
+        """Query (D) and condition (C) → the state that answers."""
+
+    def pose(self, state: F32) -> F32:
+        """State → pose vector (matching/engines/pose_code.py)."""
+
+    def step(self, state: F32) -> tuple[F32, F32]:
+        """State → state and pose vector of the next frame."""
+
+
+def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> LearnedNetworks:
+    """Refuses a model that does not fit the motion that the matcher was told of."""
+    if networks is None:
+        raise MmRosError("engine 'learned' needs a model, and none was loaded")
+    own = networks.digest
+    if own.layout.hash != database.layout.hash:
+        raise MmRosError(
+            f"the learned model has feature layout {own.layout.hash}, the database {database.layout.hash}. "
+            "Train a model of this database with mm_ros train learned"
+        )
+    if own.skeleton.hash != database.skeleton.hash:
+        raise MmRosError(
+            f"the learned model has skeleton {own.skeleton.hash:016x}, the database {database.skeleton.hash:016x}. "
+            "Train a model of this database with mm_ros train learned, or give no database"
+        )
+    if own.tag_names != database.tag_names:
+        raise MmRosError(
+            f"the learned model knows the tags {', '.join(own.tag_names)}; the database has "
+            f"{', '.join(database.tag_names)}. Train a model of this database, or give no database"
+        )
+    return networks
+
+
+@njit
+def rates(positions: Row, rotations: Row, rate: float, velocities: Row, angular: Row) -> None:
+    """Of two neighbouring frames (2, J, …): velocities in the parent's axes, the same for both."""
+    for j in range(1, positions.shape[1]):
+        for k in range(3):
+            velocities[0, j, k] = velocities[1, j, k] = (positions[1, j, k] - positions[0, j, k]) * rate
+        turned = quat.log(quat.mul_inv(rotations[1, j], rotations[0, j]))
+        for k in range(3):
+            angular[0, j, k] = angular[1, j, k] = turned[k] * rate
+
+
+@njit
+def weighted_distance(weights: Row, a: Row, b: Row) -> float:
+    out = 0.0
+    for i in range(weights.shape[0]):
+        out += float(weights[i]) * float(a[i] - b[i]) ** 2
+    return out
+
+
+@njit
+def head_height(positions: Row, rotations: Row) -> float:
+    """Of local joints (J, …) under a root on the floor."""
+    at, joint = quat.get3(positions, HEAD), PARENTS[HEAD]
+    while joint >= 0:
+        at = quat.add(quat.get3(positions, joint), quat.rotate(quat.get4(rotations, joint), at))
+        joint = PARENTS[joint]
+    return at[2]
+
+
+def share_of(weights: F32, trained: F32) -> F32:
+    """Each weight as a share of the training's, the largest 1. What training did not weigh cannot be asked for."""
+    known = trained > 0
+    share = np.ones(len(weights), np.float32)
+    share[known] = weights[known] / trained[known]
+    most = float(share[known].max()) if known.any() else 0.0
+    if most > 0:
+        share[known] /= most
+    return share if most > 0 else np.ones_like(share)
+
+
+class LearnedSource:
+    """A PoseSource without a database."""
+
+    name = LEARNED
+    fraction: float  # of the way from the first frame that is held to the second
+    since_jump: float
+    _states: list[F32]
+    _codes: list[F32]
+
+    def __init__(self, networks: LearnedNetworks, scale: float, refresh_s: float = math.inf):
+        self.networks, self.scale, self.refresh_s = networks, scale, refresh_s
+        self.database = networks.digest
+        self.queries = QueryBuilder(self.database, scale)
+        self._width, self._layout = self.database.layout.size, self.database.layout.hash_number
+        self._offsets = np.ascontiguousarray(self.database.skeleton.offsets, np.float32)
+        joints = len(self._offsets)
+        self._joints = tuple(np.zeros((2, joints, n), np.float32) for n in (3, 4, 3, 3))
+        self.restart()
+
+    def restart(self) -> None:
+        """Some standing frame: where an earlier life stood must not matter."""
+        self.mask: Mask = ANY_FRAME
+        self._touching = np.zeros(2, np.bool_)
+        still = self._question(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
+        self._seek(self.networks.project(still))
+
+    def set_scale(self, scale: float) -> None:
+        self.scale = self.queries.scale = scale
+
+    @property
+    def remaining(self) -> float:
+        return self.refresh_s - self.since_jump
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        rate = self.database.rate
+        self.since_jump += dt
+        frames = min(self.fraction + dt * rate, float(MOST_FRAMES))
+        x = y = yaw = 0.0
+        at = self.fraction
+        while frames >= 1.0:
+            x, y, yaw = _moved(x, y, yaw, self._codes[0], at, 1.0, rate)
+            self._next_frame()
+            frames, at = frames - 1.0, 0.0
+        x, y, yaw = _moved(x, y, yaw, self._codes[0], at, frames, rate)
+        self.fraction = frames
+        return x * self.scale, y * self.scale, yaw
+
+    def root_velocity(self) -> F64:
+        v = self._codes[int(self.fraction >= 0.5)][pc.ROOT_VELOCITY]
+        return np.array([v[0] * self.scale, v[1] * self.scale, v[2]], np.float64)
+
+    def pose(self) -> tuple[F32, F32, F32, F32]:
+        out = tuple(np.empty(a.shape[1:], np.float32) for a in self._joints)
+        positions, rotations, velocities, angular = self._joints
+        sample(positions, rotations, velocities, angular, 0, self.fraction, self.scale, out)
+        return out  # type: ignore[return-value]
+
+    def contacts(self) -> NDArray[np.bool_]:
+        share = self.fraction
+        says = (1 - share) * self._codes[0][pc.CONTACTS] + share * self._codes[1][pc.CONTACTS]
+        self._touching = np.where(self._touching, says > CONTACT_ENDS, says > CONTACT_BEGINS)
+        return np.asarray(self._touching.copy(), np.bool_)
+
+    def features(self) -> F32:
+        return np.asarray(self._states[int(self.fraction >= 0.5)][: self._width], np.float32)
+
+    def tell(self, match: Match) -> None:
+        match.clip, match.time, match.layout = self.name, self.since_jump, self._layout
+
+    def find(self, ask: Ask) -> Answer:
+        fits = ask.can_continue and ask.mask == self.mask
+        continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
+        found, cost = self._answer(ask)
+        cheaper = cost < Answer.bound(ask, continuing) - ANSWER_COST
+        if fits and not cheaper and not self._leads_back(found, ask.heights):
+            return Answer(False, continuing, continuing)
+        self.mask = ask.mask
+        self._seek(found)
+        return Answer(True, cost, continuing)
+
+    def _leads_back(self, found: F32, heights: tuple[float, float]) -> bool:
+        """Steps know of no band. Where they have left it, an answer that is nearer to it is taken at any cost."""
+        i = int(self.fraction >= 0.5)
+        out = self._outside(self._joints[0][i], self._joints[1][i], heights)
+        if out < BAND_LEEWAY:
+            return False
+        positions, rotations = (np.zeros_like(a[0]) for a in self._joints[:2])
+        pc.decode(self.networks.pose(found), self._offsets, positions, rotations)
+        return self._outside(positions, rotations, heights) < out - BAND_LEEWAY / 2
+
+    def _outside(self, positions: Row, rotations: Row, heights: tuple[float, float]) -> float:
+        """By how much a pose's head is above or below the heights, of the standing head's."""
+        ratio = head_height(positions, rotations) / self.database.skeleton.head_height
+        return max(heights[0] - ratio, ratio - heights[1], 0.0)
+
+    def _answer(self, ask: Ask) -> tuple[F32, float]:
+        """The projector's answer is nearest under the weights of its training. Others (`quality`, `responsiveness`,
+        `weights`) are obeyed by asking again. With s each weight's share of the training's, at most 1, and x the answer
+        so far, Σ w s (q - y)² is below Σ w (x + s (q - x) - y)² and a constant, and equal to it at y = x: the answer to
+        x + s (q - x) can only be cheaper. Longer steps bring more where they are cheaper too, so they are tried first.
+        """
+        share = share_of(ask.weights, self.networks.weights)
+        found = self.networks.project(self._question(ask.query, ask.mask)).copy()
+        cost, length = weighted_distance(ask.weights, ask.query, found), LONGEST_STEP
+        for _ in range(ASKED_AGAIN if share.min() < SAME_WEIGHTS else 0):
+            near = found[: self._width]
+            query = near + np.float32(length) * share * (ask.query - near)
+            other = self.networks.project(self._question(query, ask.mask))
+            other_cost = weighted_distance(ask.weights, ask.query, other)
+            if other_cost < cost:
+                found, cost = other.copy(), other_cost
+            elif length > 1.0:
+                length /= 2
+            else:
+                break
+        return found, cost
+
+    def _question(self, query: F32, mask: Mask) -> F32:
+        return np.concatenate([query, condition_of(mask, len(self.database.tag_names))]).astype(np.float32)
+
+    def _seek(self, state: F32) -> None:
+        self.since_jump = self.fraction = 0.0
+        code = self.networks.pose(state)
+        after, code_after = self.networks.step(state)
+        self._states, self._codes = [state.copy(), after.copy()], [code.copy(), code_after.copy()]
+        for i in (0, 1):
+            pc.decode(self._codes[i], self._offsets, self._joints[0][i], self._joints[1][i])
+        self._rates()
+
+    def _next_frame(self) -> None:
+        after, code = self.networks.step(self._states[1])
+        self._states, self._codes = [self._states[1], after.copy()], [self._codes[1], code.copy()]
+        for a in self._joints[:2]:
+            a[0] = a[1]
+        pc.decode(self._codes[1], self._offsets, self._joints[0][1], self._joints[1][1])
+        self._rates()
+
+    def _rates(self) -> None:
+        rates(self._joints[0], self._joints[1], self.database.rate, self._joints[2], self._joints[3])
+
+
+def _moved(
+    x: float, y: float, yaw: float, code: F32, start: float, stop: float, rate: float
+) -> tuple[float, float, float]:
+    """A way in the root's axes at its beginning, and the share [start, stop) of one more frame."""
+    forward, left, turn = (float(v) / rate for v in code[pc.ROOT_VELOCITY])
+    heading, share = yaw - start * turn, stop - start
+    c, s = math.cos(heading), math.sin(heading)
+    return x + share * (c * forward - s * left), y + share * (s * forward + c * left), yaw + share * turn

@@ -1,0 +1,202 @@
+"""Where matched poses come from: a database that is searched and played, or networks that learned it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.types import F32, F64, Match
+from mm_ros.matching.player import Player
+from mm_ros.matching.query import QueryBuilder
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.search import Engine, Mask, make_engine
+
+SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine")
+RUNNERS_UP = 4
+ANY_HEIGHT = (-math.inf, math.inf)
+BAND_LEEWAY = 0.03  # of the standing head height
+EDGE = 0.01  # of it, from a band's borders, which follow the height smoothed over half a second
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question to a source: what would continue the pose and go where the wish goes?"""
+
+    query: F32  # (D,) normalized
+    weights: F32  # (D,)
+    mask: Mask  # the height band and the tag query
+    tags: Mask  # the tag query alone, for when band and query together find nothing
+    can_continue: bool
+    margin: float  # another place must be this share cheaper than playing on …
+    jump_cost: float  # … and by this
+    exclusion_s: float  # and no nearer than this to what plays
+    explain: bool = False  # runners-up too
+    band_grace_s: float = 0.0  # motion that leaves the height band by itself may play on for so long …
+    height_ratio: float = 1.0  # … near the head's height that is asked for
+    heights: tuple[float, float] = ANY_HEIGHT  # between which the band's heads are, of the standing one
+
+
+@dataclass
+class Answer:
+    jumped: bool
+    cost: float
+    continue_cost: float  # inf where playing on was impossible
+    runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    runner_up_clips: tuple[str, ...] = ()
+    runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    @staticmethod
+    def bound(ask: Ask, continue_cost: float) -> float:
+        """What another place may cost at most."""
+        return max(0.0, continue_cost * (1 - ask.margin) - ask.jump_cost)
+
+
+class PoseSource(Protocol):
+    """A playhead in motion. `database` describes it: skeleton, layout, bands and tags."""
+
+    name: str  # the engine's, as the setting `engine` has it
+    database: MotionDatabase
+    queries: QueryBuilder
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until a search is needed, whatever the wish."""
+
+    def restart(self) -> None: ...
+
+    def set_scale(self, scale: float) -> None: ...
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        """Play on; the root's own move (x, y) and turn meanwhile, in the user's scale and the root's axes before."""
+
+    def root_velocity(self) -> F64: ...
+
+    def pose(self) -> tuple[F32, F32, F32, F32]:
+        """Positions, rotations, velocities, angular velocities; new arrays in the user's scale."""
+
+    def contacts(self) -> NDArray[np.bool_]: ...
+
+    def features(self) -> F32:
+        """(D,) normalized, of what plays."""
+
+    def find(self, ask: Ask) -> Answer:
+        """Goes to a better place where there is one."""
+
+    def tell(self, match: Match) -> None:
+        """Writes what plays: the engine's part of a Match."""
+
+
+class PlayheadReport:
+    """Where in a database a player is, for a Match."""
+
+    def __init__(self, database: MotionDatabase):
+        self._database, self._hashes = database, (database.hash, database.layout.hash_number)
+        self._tags: dict[int, tuple[str, ...]] = {}  # of each combination of bits that was met
+
+    def write(self, match: Match, player: Player) -> None:
+        database, row = self._database, player.row
+        bits = int(database.tags[row])
+        if bits not in self._tags:
+            self._tags[bits] = database.tags_of(bits)
+        match.database, match.layout = self._hashes
+        match.clip, match.clip_index = database.clip_names[player.clip], player.clip
+        match.frame, match.frame_fraction, match.time = row, player.fraction, player.time
+        match.tags = self._tags[bits]
+
+
+class SearchSource:
+    """The database itself: exact search, playing frame by frame."""
+
+    name = SEARCH
+
+    def __init__(self, database: MotionDatabase, scale: float, structure: str, end_margin_s: float, usual_weights: F32):
+        self.database = database
+        self.engine: Engine = make_engine(
+            structure, np.asarray(database.features), database.range_starts, database.range_stops,
+            np.asarray(database.tags), ends_excluded_frames=round(end_margin_s * database.rate),
+            usual_weights=usual_weights, arrays=database.search_arrays,
+        )  # fmt: skip
+        self._report = PlayheadReport(database)
+        self.player = Player(database, scale)
+        self.queries = QueryBuilder(database, scale)
+        self.pose = self.player.pose
+        self._out_s = 0.0  # for how long the motion has been out of the band that was asked for
+        self.root_velocity = self.player.root_velocity
+
+    @property
+    def remaining(self) -> float:
+        return self.player.remaining - 1 / self.database.rate
+
+    def restart(self) -> None:
+        self.player.seek(int(self.database.range_starts[0]))
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        self._out_s += dt
+        return self.player.advance(dt)
+
+    def set_scale(self, scale: float) -> None:
+        self.player.scale = self.queries.scale = scale
+
+    def contacts(self) -> NDArray[np.bool_]:
+        return np.asarray(self.database.contacts[self.player.nearest] != 0, np.bool_)
+
+    def features(self) -> F32:
+        return np.asarray(self.database.features[self.player.nearest], np.float32)
+
+    def tell(self, match: Match) -> None:
+        match.search_structure = self.engine.name
+        self._report.write(match, self.player)
+
+    def find(self, ask: Ask) -> Answer:
+        current = self.player.nearest
+        fits = ask.can_continue and self._may_continue(ask, current)
+        continuing = self.engine.cost(ask.query, ask.weights, current) if fits else math.inf
+        apart = round(ask.exclusion_s * self.database.rate)
+        frame, cost = self.engine.search(
+            ask.query, ask.weights,
+            bound=Answer.bound(ask, continuing) if fits else math.inf,
+            current=current if fits else -1, exclude_radius=apart if fits else 0, mask=ask.mask,
+        )  # fmt: skip
+        if frame < 0 and not fits:
+            frame, cost = self._anywhere(ask)
+        answer = Answer(frame >= 0, float(cost) if frame >= 0 else continuing, continuing)
+        if ask.explain:
+            frames, costs, _ = self.engine.k_best(
+                ask.query, ask.weights, RUNNERS_UP + 1, mask=ask.mask, apart_frames=max(apart, 1)
+            )
+            answer.runner_up_frames, answer.runner_up_costs = frames[1:].astype(np.int32), costs[1:]
+            clips = (self.database.clip_of(int(f)) for f in answer.runner_up_frames)
+            answer.runner_up_clips = tuple(self.database.clip_names[clip] for clip in clips)
+        if answer.jumped:
+            self.player.seek(int(frame))
+            self._out_s = 0.0
+        return answer
+
+    def _may_continue(self, ask: Ask, current: int) -> bool:
+        """Bands with little motion are in splinters: to leave each of them at its end would freeze the body there."""
+        if self._fits(ask.mask, current):
+            self._out_s = 0.0
+            return True
+        ratio = float(self.database.head_height_ratio[current])
+        if ask.heights != ANY_HEIGHT and ask.heights[0] + EDGE < ratio < ask.heights[1] - EDGE:
+            return False  # as high as the band's, and yet not one of them: who bends over on tiptoe
+        near = abs(ratio - ask.height_ratio) < BAND_LEEWAY
+        return near and self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
+
+    def _fits(self, mask: Mask, frame: int) -> bool:
+        """Whether a frame is one that a search could give."""
+        bits = int(self.database.tags[frame])
+        some = not mask.any_of or bool(bits & mask.any_of)
+        return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
+
+    def _anywhere(self, ask: Ask) -> tuple[int, float]:
+        """All frames of band and tags lie in the ends of their clips: the tags alone, then anything goes on."""
+        for mask in (ask.tags, Mask()):
+            frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
+            if frame >= 0:
+                return int(frame), float(cost)
+        return int(self.database.range_starts[0]), math.inf

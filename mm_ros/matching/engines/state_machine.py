@@ -1,0 +1,220 @@
+"""Engine "state_machine": idle, walk and run loops with cross-fades. What motion matching is measured against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.landmarks import Landmarks
+from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.timeline import CARRY, DROP, RESET, Timeline
+from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
+from mm_ros.matching.engines.learned import LearnedNetworks
+from mm_ros.matching.engines.source import STATE_MACHINE, PlayheadReport
+from mm_ros.matching.matcher import MatcherSettings, MatcherStage
+from mm_ros.matching.player import Player
+from mm_ros.matching.root_control import RootControl
+from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, wished_tempo
+from mm_ros.maths.rotations import forward_kinematics, normalize
+from mm_ros.maths.springs import damp
+from mm_ros.motion.database import MotionDatabase
+
+STATES = ("idle", "walk", "run")
+SPEEDS = (0.0, 1.2, 2.8)  # m/s, that a loop should have
+BORDERS = (0.3, 2.0)  # m/s between the states
+HYSTERESIS = 0.1  # m/s
+CROSS_FADE_S = 0.25
+CANDIDATES, SAMPLES = 300, 12
+SPEED_COST, ODDNESS_COST = 20.0, 50.0  # of a m/s, of a metre: beside squared, normalized features
+SHORTEST_S, LONGEST_S = 0.7, 2.5  # of a loop
+MOST_TURN = 0.15  # rad/s of a loop's mean
+
+Pose = tuple[F32, F32, F32, F32]
+
+
+@dataclass(frozen=True)
+class Loop:
+    first: int
+    last: int  # looks like the first
+    speed: float  # m/s
+
+
+def find_loop(database: MotionDatabase, speed: float) -> Loop:
+    """The piece that goes straight ahead about this fast, as most do, and whose end looks most like its beginning."""
+    shortest, longest = round(SHORTEST_S * database.rate), round(LONGEST_S * database.rate)
+    starts = [
+        np.arange(a, b - longest - 1, 3) for a, b in zip(database.range_starts, database.range_stops, strict=True)
+    ]
+    rows = np.concatenate([s for s in starts if len(s)] or [np.zeros(0, np.int64)])
+    if not len(rows):
+        raise MmRosError(f"the state machine needs clips of more than {LONGEST_S:g} s; the database has none")
+    sums = _sums(database)
+    means = _means(sums, rows, longest)
+    score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - MOST_TURN, 0)
+    rows = rows[np.argsort(score, kind="stable")[:CANDIDATES]]
+    found = []
+    for row, oddness in zip(rows, _oddness(database, rows, longest), strict=True):
+        after = np.arange(row + shortest, row + longest)
+        apart = np.square(database.features[after] - database.features[row]).sum(1)
+        end = int(after[np.argmin(apart)])
+        loop = Loop(int(row), end, float(_means(sums, np.array([row]), end - int(row))[0, 0]))
+        found.append((float(apart.min()) + SPEED_COST * abs(loop.speed - speed) + ODDNESS_COST * oddness, loop))
+    return min(found, key=lambda f: f[0])[1]
+
+
+def _oddness(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
+    """How far the mean posture of each piece is from what is usual among them, m: databases hold strange walks too."""
+    at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
+    positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
+    positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)
+    joints, _ = forward_kinematics(PARENTS, positions, rotations)
+    posture = joints.reshape(*at.shape, -1, 3).mean(1)
+    return np.asarray(np.linalg.norm(posture - np.median(posture, 0), axis=-1).mean(-1))
+
+
+def _sums(database: MotionDatabase) -> F64:
+    """Of the root's velocity (x, y) and turn rate, over all frames before each."""
+    rates = np.column_stack(
+        [np.asarray(database.velocities[:, 0, :2], np.float64), np.asarray(database.angular_velocities[:, 0, 2])]
+    )
+    return np.concatenate([np.zeros((1, 3)), np.cumsum(rates, 0)])
+
+
+def _means(sums: F64, rows: NDArray[np.int64], frames: int) -> F64:
+    """Mean velocity of the root (x, y) and turn rate over so many frames from each row."""
+    return np.asarray((sums[rows + frames] - sums[rows]) / frames)
+
+
+class StateMachineStage:
+    """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
+
+    def __init__(
+        self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None, run: int = 0
+    ):
+        self.database, self.run, self.segment = database, run, 0
+        self.loops = tuple(find_loop(database, s) for s in SPEEDS)
+        self.control = RootControl(settings or MatcherSettings())
+        self.settings = settings or MatcherSettings()
+        self.explain, self.clock = False, lambda: 0.0  # as of MatcherStage: nothing is searched here
+        self._report = PlayheadReport(database)
+        self.scale = scale
+        self.reset()
+        self.set_scale(scale)
+
+    @property
+    def settings(self) -> MatcherSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: MatcherSettings) -> None:
+        self._settings = self.control.settings = settings
+
+    def set_scale(self, scale: float) -> None:
+        self.scale = scale
+        self.skeleton_hash = self.database.skeleton.scaled(scale).hash
+        for player in (self._now, self._before):
+            if player is not None:
+                player.scale = scale
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """A camera's picture: the loops have no use for it."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the three loops take."""
+        row = sum(a[0].nbytes for a in (self.database.positions, self.database.rotations, self.database.velocities,
+                                        self.database.angular_velocities, self.database.contacts))  # fmt: skip
+        return int(row) * sum(loop.last - loop.first + 1 for loop in self.loops)
+
+    def reset(self) -> None:
+        self.timeline = Timeline()
+        self.state, self.tempo = 0, 1.0
+        self._now = self._playing(0)
+        self._before: Player | None = None
+        self._fade = 1.0
+
+    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
+        """The pose for a wish, and why; None for a wish that comes late or twice."""
+        verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        if verdict == DROP:
+            return None
+        if verdict == RESET:
+            self.control.reset(np.array([*wish.position, wish.yaw]))
+        elif verdict == CARRY:
+            self.control.carry(wish.new_from_old)
+        self._choose(float(np.linalg.norm(wish.velocity)) / self.scale)
+        goal = wished_tempo(self._now.root_velocity(), self.control.root, wish, self.settings.tempo)
+        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
+        self.control.step(dt, self._advance(dt), np.asarray(wish.position), wish.yaw)
+        match = Match(wish.stamp_ns, wish.epoch, STATE_MACHINE)
+        self._report.write(match, self._now)
+        return self._pose(wish), match
+
+    def _playing(self, state: int) -> Player:
+        player = Player(self.database, self.scale)
+        player.seek(self.loops[state].first)
+        return player
+
+    def _choose(self, speed: float) -> None:
+        up = sum(speed > b + HYSTERESIS for b in BORDERS)
+        down = sum(speed > b - HYSTERESIS for b in BORDERS)
+        state = max(up, min(self.state, down))
+        if state != self.state:
+            self.state = state
+            self._fade_to(state)
+        elif self._now.nearest >= self.loops[state].last:
+            self._fade_to(state)
+
+    def _fade_to(self, state: int) -> None:
+        self._before, self._now, self._fade = self._now, self._playing(state), 0.0
+
+    def _advance(self, dt: float) -> tuple[float, float, float]:
+        moved = np.array(self._now.advance(dt * self.tempo))
+        self._fade = min(1.0, self._fade + dt / CROSS_FADE_S)
+        if self._before is not None:
+            old = np.array(self._before.advance(dt * self.tempo))
+            moved = self._fade * moved + (1 - self._fade) * old
+            if self._fade >= 1.0:
+                self._before = None
+        return float(moved[0]), float(moved[1]), float(moved[2])
+
+    def _blended(self) -> Pose:
+        new = self._now.pose()
+        if self._before is None:
+            return new
+        old, k = self._before.pose(), np.float32(self._fade)
+        sign = np.where((new[1] * old[1]).sum(-1, keepdims=True) < 0, np.float32(-1), np.float32(1))
+        positions, velocities, angular = (k * new[i] + (1 - k) * old[i] for i in (0, 2, 3))
+        return positions, normalize(k * new[1] + (1 - k) * sign * old[1]).astype(np.float32), velocities, angular
+
+    def _pose(self, wish: Trajectory) -> AvatarPose:
+        positions, rotations, velocities, angular = self._blended()
+        x, y, yaw = self.control.root
+        moved = self.control.velocity
+        velocities, angular = (np.asarray(v * self.tempo, np.float32) for v in (velocities, angular))
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
+        return AvatarPose(
+            wish.stamp_ns, wish.epoch, self.skeleton_hash,
+            np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
+            positions, rotations, velocities, angular,
+            np.asarray(self.database.contacts[self._now.nearest]) != 0, np.zeros(2, np.bool_),
+            self.run, self.segment, wish.stale, STATE_MACHINE,
+        )  # fmt: skip
+
+
+def matcher_stage(
+    settings: MatcherSettings,
+    database: MotionDatabase,
+    scale: float = 1.0,
+    run: int = 0,
+    learned: LearnedNetworks | None = None,
+) -> MatcherStage | StateMachineStage:
+    """The stage of the engine that the settings name."""
+    if settings.engine == STATE_MACHINE:
+        return StateMachineStage(database, scale, settings, run)
+    return MatcherStage(settings, database, scale, run, learned)

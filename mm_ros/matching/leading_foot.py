@@ -1,0 +1,74 @@
+"""Which foot leads, as a camera sees it: a hint for the matcher (feature kind `leading_foot`, where a layout has it).
+
+Hips and shoulders say where the body's front is, so nothing needs to be known of the camera, and facing and place stay
+the trackers' matter. Pictures are late; so the feature asks how the feet were a while ago, twice, which tells how the
+step goes on as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from mm_ros.body.landmarks import (
+    LEFT_ANKLE,
+    LEFT_HIP,
+    LEFT_SHOULDER,
+    RIGHT_ANKLE,
+    RIGHT_HIP,
+    RIGHT_SHOULDER,
+    Landmarks,
+)
+from mm_ros.body.types import F64
+
+KEPT = 64  # pictures
+WINDOW_S = 0.08  # pictures so near to an asked time count, the nearer the more
+NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
+VISIBLE, SURE = 0.5, 0.5
+
+
+def left_foot_ahead(positions: F64) -> float:
+    """How far the left ankle is before the right one, along the body's own front [m]; NaN where that is unclear."""
+    hips = positions[LEFT_HIP, :2] - positions[RIGHT_HIP, :2]
+    shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
+    left = hips / max(math.hypot(*hips), 1e-6) + shoulders / max(math.hypot(*shoulders), 1e-6)
+    breadth = math.hypot(*left)
+    if breadth < 1.0:  # hips and shoulders do not agree
+        return math.nan
+    apart = positions[LEFT_ANKLE, :2] - positions[RIGHT_ANKLE, :2]
+    return float(apart[0] * left[1] - apart[1] * left[0]) / breadth
+
+
+class LeadingFoot:
+    """`watch` pictures as they come; `at` says what they showed, or None where they are missing or too old."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, float]] = deque(maxlen=KEPT)
+
+    def clear(self) -> None:
+        self._seen.clear()
+
+    def watch(self, seen: Landmarks) -> None:
+        if self._seen and seen.stamp_ns <= self._seen[-1][0]:
+            self._seen.clear()  # time began anew
+        if seen.confidence >= SURE and seen.visibility[NEEDED].min() >= VISIBLE:
+            ahead = left_foot_ahead(seen.positions)
+            if math.isfinite(ahead):
+                self._seen.append((seen.stamp_ns, ahead))
+
+    def at(self, stamp_ns: int, times: Sequence[float]) -> F64 | None:
+        """(T,) m, so many seconds after `stamp_ns` (negative: before)."""
+        if not self._seen:
+            return None
+        when, ahead = (np.array(x) for x in zip(*self._seen, strict=True))
+        seconds = (when - stamp_ns) * 1e-9
+        out = np.empty(len(times))
+        for i, t in enumerate(times):
+            w = np.maximum(WINDOW_S - np.abs(seconds - t), 0.0)
+            if w.sum() <= 0:
+                return None
+            out[i] = float(w @ ahead) / float(w.sum())
+        return out

@@ -1,0 +1,374 @@
+"""Motion matching: the place in the database that continues the current pose and goes where the wish goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import setting
+from mm_ros.body.landmarks import Landmarks
+from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
+from mm_ros.matching.band_choice import BandChoice
+from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
+from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, Ask, PoseSource, SearchSource
+from mm_ros.matching.leading_foot import LeadingFoot
+from mm_ros.matching.root_control import RootControl, RootControlSettings, wrap
+from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, wished_tempo
+from mm_ros.maths.springs import damp
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.tags import mask_of
+from mm_ros.search import DEFAULT, Mask
+from mm_ros.search import ENGINES as STRUCTURES
+
+BAND_GRACE_S = 0.7  # about a step
+
+
+@dataclass(frozen=True)
+class MatcherSettings(RootControlSettings):
+    engine: str = setting(
+        SEARCH,
+        "where poses come from: a search of the database, networks that learned it, or three loops of it, faded",
+        choices=ENGINES,
+    )
+    search_structure: str = setting(
+        DEFAULT, "how the database is searched; each finds the same frame, tree the fastest", choices=STRUCTURES
+    )
+    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros", file=".onnx")
+    search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
+    quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
+    responsiveness: float = setting(1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0)
+    weights: str = setting("", "weights by feature that differ from the layout's: 'name=value, name=value'")
+    tags: str = setting("", "only frames that answer this query: '(walk|run)&!crouch'")
+    margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
+    jump_cost: float = setting(
+        1.0, "… and cheaper by this: no jump for next to nothing (normalized, squared)", "", 0.0, 1e6
+    )
+    tempo: float = setting(
+        0.15, "motion may be played faster or slower by this share to catch up or to wait", "", 0.0, 0.5
+    )
+    exclusion: float = setting(0.3, "no jumps nearer than this to the frame that plays", "s", 0.0, 10.0)
+    end_margin: float = setting(0.5, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
+    band_hysteresis: float = setting(
+        0.02, "the head height ratio must pass a band's border by this to change it", "", 0.0, 0.5
+    )
+    abrupt_distance: float = setting(
+        0.25,
+        "search at once when the wish for the end of the horizon moves by more than this",
+        "m",
+        0.0,
+        10.0,
+    )
+    abrupt_turn: float = setting(
+        0.5,
+        "search at once when the wished facing turns by more than this since the last search",
+        "rad",
+        0.0,
+        7.0,
+    )
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    out = {}
+    for part in text.replace(",", " ").split():
+        name, sign, value = part.partition("=")
+        try:
+            out[name] = float(value)
+        except ValueError:
+            sign = ""
+        if not sign or not 0 <= out[name] < math.inf:
+            raise MmRosError(f"weights: expected 'name=value' with a value of 0 or more, came '{part}'")
+    return out
+
+
+def tag_mask(database: MotionDatabase, query: str) -> Mask:
+    """Bits of a tag query such as `(walk|run)&!crouch`; refuses one that no frame fulfils."""
+    mask = mask_of(query, database.tag_names)
+    if query.strip() and not mask.matches(np.asarray(database.tags)).any():
+        raise MmRosError(f"tags: no frame of the database fits '{query}'. Tags: {', '.join(database.tag_names)}")
+    return mask
+
+
+def _source_of(settings: MatcherSettings) -> tuple[str, str]:
+    """Settings that only another source can fulfil."""
+    return settings.engine, settings.search_structure
+
+
+def _check(wish: Trajectory) -> None:
+    sums = float(wish.positions.sum() + wish.directions.sum()) + wish.position[0] + wish.position[1]
+    if not math.isfinite(sums + wish.yaw + wish.height_ratio):
+        raise MmRosError(f"the wish from '{wish.source}' has numbers that are not finite")
+    if not len(wish.times) == len(wish.positions) == len(wish.directions) > 0:
+        raise MmRosError(
+            f"the wish from '{wish.source}' has {len(wish.times)} times, {len(wish.positions)} positions and "
+            f"{len(wish.directions)} directions; expected as many of each, and at least one"
+        )
+
+
+class MatcherStage:
+    mask: Mask
+    database: MotionDatabase
+    learned: LearnedNetworks | None
+    source: PoseSource
+    _settings: MatcherSettings
+    _due: str
+    _carried: F32 | None
+
+    def __init__(
+        self,
+        settings: MatcherSettings,
+        database: MotionDatabase,
+        scale: float = 1.0,
+        run: int = 0,
+        learned: LearnedNetworks | None = None,
+    ):
+        """`learned` is what engine "learned" plays; its own `digest` serves as the database where there is no other."""
+        if not 0.1 <= scale <= 10:
+            raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
+        self.scale, self.run, self.segment = scale, run, 0
+        self.explain = False  # runners-up in the Match: takes far longer than the search itself
+        self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time: core has no clock of its own
+        self._use(settings, database, learned)
+        self.control = RootControl(settings)
+        self.timeline = Timeline()
+        self.feet = LeadingFoot()
+        self.reset()
+
+    @property
+    def settings(self) -> MatcherSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: MatcherSettings) -> None:
+        """Live: takes effect with the next step."""
+        if _source_of(settings) != _source_of(self._settings):
+            self.change(settings, self.database, self.learned)
+            return
+        weights, mask = self._weights(self.database, settings), tag_mask(self.database, settings.tags)
+        self._settings = self.control.settings = settings
+        self.weights = weights
+        if mask != self.mask:
+            self.mask, self._due = mask, self._due or "tags"
+            self._band_masks.clear()
+
+    def reset(self) -> None:
+        """Forget everything; the next step starts where its wish stands."""
+        self.timeline.reset()
+        self.feet.clear()
+        self.since_search = 0.0
+        self._due = "start"
+        self.band = ""
+        self.tempo = 1.0
+        self._lost = False  # the last wish was only made because nothing was heard of the user
+        self._searched_wish: tuple[F64, float] = (np.zeros(2), 0.0)
+
+    def set_scale(self, scale: float) -> None:
+        """Another user size: play goes on where it is."""
+        if not 0.1 <= scale <= 10:
+            raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
+        self.scale = scale
+        self.source.set_scale(scale)
+        self.skeleton = self.database.skeleton.scaled(scale)
+        self.skeleton_hash = self.skeleton.hash
+
+    def set_database(self, database: MotionDatabase) -> None:
+        """Other motion from the next step on."""
+        self.change(self._settings, database, self.learned)
+
+    def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
+        """Another engine, motion or model from the next step on. The features of the pose that both layouts have
+        carry over, so the join is as smooth as can be. What is refused leaves everything as it was."""
+        reason = self._change_of(settings, database, learned)
+        old, features = self.source, self._features()
+        self._use(settings, database, learned)
+        self.control.settings = settings
+        self._carried = self.source.queries.carried_over(old.queries, features)
+        self._due = self._due or reason
+
+    def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
+        """Why the source is another one, for Match.reason. A learned engine brings its own database: no cause."""
+        if settings.engine != self._settings.engine:
+            return "engine"
+        if settings.engine == LEARNED and learned is not self.learned:
+            return "model"
+        return "database" if database is not self.database else "search_structure"
+
+    def _use(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
+        weights, mask = self._weights(database, settings), tag_mask(database, settings.tags)
+        source: PoseSource
+        if settings.engine == LEARNED:
+            source = LearnedSource(check_model(learned, database), self.scale)
+        else:
+            source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
+        self._settings, self.learned, self.source = settings, learned, source
+        self.database, self.weights, self.mask = database, weights, mask
+        self.bands = BandChoice(database)
+        self._band_masks: dict[str, Mask] = {}
+        self._carried = None  # features of a pose that is not of this database
+        self.skeleton = database.skeleton.scaled(self.scale)
+        self.skeleton_hash = self.skeleton.hash
+
+    @staticmethod
+    def _weights(database: MotionDatabase, settings: MatcherSettings) -> F32:
+        weights = parse_weights(settings.weights)
+        for name in weights:
+            if name not in database.layout.offsets:
+                known = ", ".join(database.layout.offsets)
+                raise MmRosError(f"weights: feature '{name}' is not in the layout. Features: {known}")
+        return database.layout.column_weights(weights, settings.quality, settings.responsiveness)
+
+    def watch(self, landmarks: Landmarks) -> None:
+        """A camera's picture: a hint which foot leads, where the layout has that feature."""
+        if len(self.source.queries.hint_columns):
+            self.feet.watch(landmarks)
+
+    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
+        """The pose for a wish, and why; None for a wish that comes late or twice."""
+        _check(wish)
+        verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        if verdict == DROP:
+            return None
+        if verdict == RESET or self._due == "start":
+            self.control.reset(np.array([*wish.position, wish.yaw]))
+            self.source.restart()  # where an earlier life stood must not matter
+            self._due, self.band, self.tempo = "start", "", 1.0
+        else:
+            if verdict == CARRY:
+                self.control.carry(wish.new_from_old)
+            if verdict == HOLD or (self._lost and not wish.stale):
+                self._due = self._due or "abrupt"
+                self.control.found(np.asarray(wish.position), wish.yaw)
+        self._lost = wish.stale
+        match = self._decide(dt, wish)
+        goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
+        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
+        self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(wish.position), wish.yaw)
+        return self._make_pose(wish), match
+
+    def _decide(self, dt: float, wish: Trajectory) -> Match:
+        """Search when there is reason to, jump when it is worth it."""
+        self.since_search += dt
+        reason = self._reason(dt, wish)
+        match = Match(
+            wish.stamp_ns, wish.epoch, self.source.name, band=self.band, searched=bool(reason), reason=reason
+        )
+        if reason:
+            began = self.clock()
+            self._search(wish, reason, match)
+            match.search_time = self.clock() - began
+        self.source.tell(match)
+        return match
+
+    def _reason(self, dt: float, wish: Trajectory) -> str:
+        band = self.bands.choose(wish.height_ratio, self.band, self.settings.band_hysteresis)
+        band_changed, self.band = band != self.band, band
+        reason, self._due = self._due, ""
+        if reason:
+            return reason
+        if band_changed:
+            return "band"
+        if self.source.remaining <= dt:
+            return "clip end"
+        if self._abrupt(wish):
+            return "abrupt"
+        return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
+
+    def _abrupt(self, wish: Trajectory) -> bool:
+        ahead, yaw = self._searched_wish
+        shift = self._ahead(wish) - ahead
+        moved = math.hypot(shift[0], shift[1]) > self.settings.abrupt_distance
+        return moved or abs(wrap(wish.yaw - yaw)) > self.settings.abrupt_turn
+
+    @staticmethod
+    def _ahead(wish: Trajectory) -> F64:
+        """Where the wish leads, without the way that is already gone: changes only when the wish itself does."""
+        return np.asarray(wish.positions[-1] - wish.position, np.float64)
+
+    def _features(self) -> F32:
+        return self.source.features() if self._carried is None else self._carried
+
+    def _search(self, wish: Trajectory, reason: str, match: Match) -> None:
+        s, source = self.settings, self.source
+        match.query = source.queries.query(wish, self.control.root, self._features())
+        before = source.root_velocity()
+        can_continue = self._carried is None and reason not in ("start", "clip end")
+        weights = match.weights = self._weights_now(wish, match.query)
+        mask = self._mask()
+        banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
+        answer = source.find(
+            Ask(
+                match.query, weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
+                self.explain, 0.0 if reason == "band" else BAND_GRACE_S, wish.height_ratio,
+                self.bands.heights(self.band) if banded else ANY_HEIGHT,
+            )
+        )  # fmt: skip
+        match.cost, match.continue_cost = answer.cost, answer.continue_cost
+        match.jumped, match.runner_up_clips = answer.jumped, answer.runner_up_clips
+        match.runner_up_frames, match.runner_up_costs = answer.runner_up_frames, answer.runner_up_costs
+        if answer.jumped:
+            if reason != "start":
+                self.control.jumped(before, source.root_velocity())
+            self._carried = None
+            self.segment += 1
+        match.winner = np.array(source.features(), np.float32)
+        self.since_search = 0.0
+        self._searched_wish = (self._ahead(wish), wish.yaw)
+
+    def _weights_now(self, wish: Trajectory, query: F32) -> F32:
+        """Nobody who tells which foot leads, or not lately: that does not count."""
+        queries = self.source.queries
+        if not len(queries.hint_columns):
+            return self.weights
+        told = self.feet.at(wish.stamp_ns, queries.hint_times)
+        if told is not None:
+            queries.hint(query, told)
+            return self.weights
+        weights = self.weights.copy()
+        weights[queries.hint_columns] = 0.0
+        return weights
+
+    def _mask(self) -> Mask:
+        """The tag query and the height band; a band that the tag query leaves empty gives way."""
+        if self.band not in self._band_masks:
+            bit = self.bands.bits.get(self.band, 0)
+            mask = self.mask
+            if not bit & mask.none_of:
+                mask = Mask(mask.all_of | bit, mask.any_of, mask.none_of)
+            if not mask.matches(np.asarray(self.database.tags)).any():
+                mask = self.mask
+            self._band_masks[self.band] = mask
+        return self._band_masks[self.band]
+
+    def warm_up(self) -> None:
+        """Compile, or load, all that a step needs, and forget it again."""
+        times = np.array(self.database.layout.trajectory_times, np.float32)
+        ahead = np.zeros((len(times), 2), np.float32)
+        for i in range(3):
+            wish = Trajectory(
+                i * 11_000_000, 0, "warm up", np.zeros(2), np.zeros(2), 0.0, 0.0, 1.0,
+                times, ahead, ahead + np.array([1, 0], np.float32),
+            )  # fmt: skip
+            self.step(wish)
+            self._due = "interval"
+        self.segment = 0
+        self.reset()
+
+    def _make_pose(self, wish: Trajectory) -> AvatarPose:
+        positions, rotations, velocities, angular = self.source.pose()
+        x, y, yaw = self.control.root
+        moved = self.control.velocity
+        velocities *= np.float32(self.tempo)
+        angular *= np.float32(self.tempo)
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
+        return AvatarPose(
+            wish.stamp_ns, wish.epoch, self.skeleton_hash,
+            np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
+            positions, rotations, velocities, angular,
+            self.source.contacts(), np.zeros(2, np.bool_),
+            self.run, self.segment, wish.stale, self.source.name,
+        )  # fmt: skip

@@ -1,0 +1,134 @@
+"""Playing a database in continuous time: any display rate out of data of any other rate, by interpolation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.types import F32, F64
+from mm_ros.maths.jit import njit
+from mm_ros.motion.database import MotionDatabase
+
+
+@njit
+def _blend_rows(a: Any, b: Any, fraction: Any, factor: Any, out: Any) -> None:
+    for j in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[j, k] = np.float32(factor * (a[j, k] + fraction * (b[j, k] - a[j, k])))
+
+
+@njit
+def _blend_rotations(a: Any, b: Any, fraction: Any, out: Any) -> None:
+    """Normalized linear blend along the shorter way: frames are 1/60 s apart, where it is as good as slerp."""
+    for j in range(out.shape[0]):
+        dot = 0.0
+        for k in range(4):
+            dot += float(a[j, k]) * float(b[j, k])
+        sign = 1.0 if dot >= 0 else -1.0
+        n = 0.0
+        q0 = (1 - fraction) * a[j, 0] + sign * fraction * b[j, 0]
+        q1 = (1 - fraction) * a[j, 1] + sign * fraction * b[j, 1]
+        q2 = (1 - fraction) * a[j, 2] + sign * fraction * b[j, 2]
+        q3 = (1 - fraction) * a[j, 3] + sign * fraction * b[j, 3]
+        n = 1.0 / np.sqrt(q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
+        out[j, 0], out[j, 1] = np.float32(q0 * n), np.float32(q1 * n)
+        out[j, 2], out[j, 3] = np.float32(q2 * n), np.float32(q3 * n)
+
+
+@njit
+def sample(
+    positions: Any,
+    rotations: Any,
+    velocities: Any,
+    angular: Any,
+    row: int,
+    fraction: float,
+    scale: float,
+    out: Any,
+) -> None:
+    """Pose between `row` and the next, `scale` times as large; out: positions, rotations, velocities, angular."""
+    after = row + 1 if fraction > 0 else row
+    out_positions, out_rotations, out_velocities, out_angular = out
+    _blend_rows(positions[row], positions[after], fraction, scale, out_positions)
+    _blend_rotations(rotations[row], rotations[after], fraction, out_rotations)
+    _blend_rows(velocities[row], velocities[after], fraction, scale, out_velocities)
+    _blend_rows(angular[row], angular[after], fraction, 1.0, out_angular)
+
+
+@njit
+def _root_between(positions: Any, rotations: Any, row: int, fraction: float) -> tuple[float, float, float]:
+    after = row + 1 if fraction > 0 else row
+    x = positions[row, 0, 0] + fraction * (positions[after, 0, 0] - positions[row, 0, 0])
+    y = positions[row, 0, 1] + fraction * (positions[after, 0, 1] - positions[row, 0, 1])
+    yaw = 2.0 * np.arctan2(float(rotations[row, 0, 3]), float(rotations[row, 0, 0]))
+    turn = 2.0 * np.arctan2(float(rotations[after, 0, 3]), float(rotations[after, 0, 0])) - yaw
+    turn -= 2 * np.pi * np.round(turn / (2 * np.pi))
+    return float(x), float(y), yaw + fraction * turn
+
+
+@njit
+def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: float, row: int, fraction: float) -> Any:
+    """Move (x, y) and turn of the root between two moments of a clip, in the root's own axes at the first."""
+    x0, y0, yaw0 = _root_between(positions, rotations, from_row, from_fraction)
+    x1, y1, yaw1 = _root_between(positions, rotations, row, fraction)
+    c, s = np.cos(yaw0), np.sin(yaw0)
+    turn = yaw1 - yaw0
+    turn -= 2 * np.pi * np.round(turn / (2 * np.pi))
+    return c * (x1 - x0) + s * (y1 - y0), -s * (x1 - x0) + c * (y1 - y0), turn
+
+
+class Player:
+    """A playhead: a clip and a time in it. Stops at the clip's last frame."""
+
+    def __init__(self, database: MotionDatabase, scale: float):
+        self.database, self.scale = database, scale
+        arrays = (database.positions, database.rotations, database.velocities, database.angular_velocities)
+        self.arrays = tuple(np.asarray(a) for a in arrays)
+        self.seek(int(database.range_starts[0]))
+
+    def seek(self, frame: int) -> None:
+        clip = self.database.clip_of(frame)
+        self.clip = clip
+        self.first = int(self.database.range_starts[clip])
+        self.last = int(self.database.range_stops[clip]) - 1
+        self.row, self.fraction = frame, 0.0
+
+    @property
+    def nearest(self) -> int:
+        """The frame that is nearest to the playhead."""
+        return self.row + int(self.fraction >= 0.5)
+
+    @property
+    def time(self) -> float:
+        """Seconds since the start of the clip."""
+        return (self.row - self.first + self.fraction) / self.database.rate
+
+    @property
+    def remaining(self) -> float:
+        """Seconds to the end of the clip."""
+        return (self.last - self.row - self.fraction) / self.database.rate
+
+    def advance(self, dt: float) -> tuple[float, float, float]:
+        """Play on by dt seconds; the root's own motion meanwhile, in the user's scale and the root's axes before."""
+        frames = self.fraction + dt * self.database.rate
+        whole = int(frames)
+        row, fraction = self.row + whole, frames - whole
+        if row >= self.last:
+            row, fraction = self.last, 0.0
+        dx, dy, turn = root_delta(self.arrays[0], self.arrays[1], self.row, self.fraction, row, fraction)
+        self.row, self.fraction = row, fraction
+        return dx * self.scale, dy * self.scale, turn
+
+    def pose(self) -> tuple[F32, F32, F32, F32]:
+        """Positions, rotations, velocities, angular velocities of the joints, new arrays in the user's scale."""
+        joints = self.arrays[0].shape[1]
+        out = tuple(np.empty((joints, n), np.float32) for n in (3, 4, 3, 3))
+        positions, rotations, velocities, angular = self.arrays
+        sample(positions, rotations, velocities, angular, self.row, self.fraction, self.scale, out)
+        return out  # type: ignore[return-value]
+
+    def root_velocity(self) -> F64:
+        """The root's own velocity (x, y) and turn rate, in its own axes and the user's scale."""
+        velocity, angular = self.arrays[2][self.nearest, 0], self.arrays[3][self.nearest, 0]
+        return np.array([velocity[0] * self.scale, velocity[1] * self.scale, angular[2]], np.float64)

@@ -1,0 +1,108 @@
+"""From a wish to the vector that the database is asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.types import F32, F64, Trajectory
+from mm_ros.maths.jit import njit
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.features import LEADING_FOOT
+
+
+@njit
+def _between(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
+    """The wish at a time, linear between the given ones, straight on outside (the past too)."""
+    t0, x0, y0 = 0.0, float(now[0]), float(now[1])
+    t1, x1, y1 = float(times[0]), float(values[0, 0]), float(values[0, 1])
+    i = 1
+    while i < times.shape[0] and t > t1 + 1e-6:
+        t0, x0, y0 = t1, x1, y1
+        t1, x1, y1 = float(times[i]), float(values[i, 0]), float(values[i, 1])
+        i += 1
+    k = (t - t0) / (t1 - t0) if t1 > t0 else 0.0
+    return x0 + k * (x1 - x0), y0 + k * (y1 - y0)
+
+
+@njit
+def fill_trajectory(
+    columns: Any, column_times: Any, is_direction: Any,
+    times: Any, positions: Any, directions: Any, position: Any, direction: Any,
+    root: Any, scale: float, mean: Any, std: Any, query: Any,
+) -> None:  # fmt: skip
+    """Writes the trajectory columns of a query: the wish in root space, in the database's scale, normalized."""
+    c, s = np.cos(root[2]), np.sin(root[2])
+    for i in range(columns.shape[0]):
+        at = columns[i]
+        if is_direction[i]:
+            x, y = _between(times, directions, direction, column_times[i])
+            n = np.sqrt(x * x + y * y)
+            x, y = (x / n, y / n) if n > 1e-9 else (direction[0], direction[1])
+        else:
+            x, y = _between(times, positions, position, column_times[i])
+            x, y = (x - root[0]) / scale, (y - root[1]) / scale
+        query[at] = np.float32((c * x + s * y - mean[at]) / std[at])
+        query[at + 1] = np.float32((-s * x + c * y - mean[at + 1]) / std[at + 1])
+
+
+class QueryBuilder:
+    """Pose columns from a frame of the database (so the search joins smoothly), trajectory columns from the wish."""
+
+    def __init__(self, database: MotionDatabase, scale: float):
+        self.database, self.scale = database, scale
+        layout = database.layout
+        columns, times, is_direction = [], [], []
+        for f in layout.features:
+            if f.is_trajectory:
+                for i, t in enumerate(f.times):
+                    columns.append(layout.offsets[f.name].start + 2 * i)
+                    times.append(t)
+                    is_direction.append(f.kind == "trajectory_direction")
+        self.columns, self.times = np.array(columns, np.int64), np.array(times)
+        self.is_direction = np.array(is_direction, np.bool_)
+        hints = [f for f in layout.features if f.kind == LEADING_FOOT]
+        self.hint_times = tuple(t for f in hints for t in f.times)
+        self.hint_columns = np.array([c for f in hints for c in np.r_[layout.offsets[f.name]]], np.int64)
+        self.mean = np.asarray(database.feature_mean, np.float32)
+        self.std = np.asarray(database.feature_std, np.float32)
+        self.pose_columns = np.concatenate(
+            [
+                np.arange(s.start, s.stop)
+                for f in layout.features
+                if not f.is_trajectory
+                for s in [layout.offsets[f.name]]
+            ]
+            or [np.zeros(0, np.int64)]
+        )
+
+    def query(self, wish: Trajectory, root: Any, pose_features: F32) -> F32:
+        """`root`: x, y, yaw of the avatar in the room; `pose_features`: a normalized row whose pose columns count."""
+        out = np.array(pose_features, np.float32)
+        direction = np.array([math.cos(wish.yaw), math.sin(wish.yaw)])
+        fill_trajectory(
+            self.columns, self.times, self.is_direction,
+            wish.times, wish.positions, wish.directions, wish.position, direction,
+            root, self.scale, self.mean, self.std, out,
+        )  # fmt: skip
+        return out
+
+    def hint(self, query: F32, left_ahead_m: F64) -> None:
+        """Writes which foot leads (at `hint_times`), as somebody sees it."""
+        at = self.hint_columns
+        query[at] = (left_ahead_m / self.scale - self.mean[at]) / self.std[at]
+
+    def carried_over(self, other: QueryBuilder, features: F32) -> F32:
+        """A row of another database's features in this one's normalization. Features that the other layout lacks
+        take their mean."""
+        mine, theirs = self.database.layout, other.database.layout
+        known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}
+        values = features * other.std + other.mean
+        out = np.zeros(mine.size, np.float32)
+        for f in mine.features:
+            if f.meaning in known:
+                at = mine.offsets[f.name]
+                out[at] = (values[known[f.meaning]] - self.mean[at]) / self.std[at]
+        return out

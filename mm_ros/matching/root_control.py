@@ -1,0 +1,146 @@
+"""Where the avatar's root stands: its own motion, pulled to the wish, never farther from it than allowed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.types import F64
+
+SOFT_WALL = 0.6  # share of the accuracy from which on the pull grows
+WALL_RATE = 35.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well inside of 0.1 m
+# Who was lost and is seen again elsewhere is caught up with within so long, not popped to, …
+RETURN_S = 0.5
+RETURN_SPEEDS = (3.0, 6.0)  # … and at least so fast: m/s, rad/s
+
+
+@dataclass(frozen=True)
+class RootControlSettings(Settings):
+    root_mode: str = setting("accuracy", "how the root is held to the wish", choices=("accuracy", "synchronization"))
+    position_accuracy: float = setting(
+        0.1,
+        "the root is never farther from the wished position (alpha); 0.1 for oneself, 0.3 for others",
+        "m",
+        0.0,
+        10.0,
+    )
+    facing_accuracy: float = setting(0.3, "the root's facing is never farther from the wished one", "rad", 0.0, 3.2)
+    position_halflife: float = setting(0.2, "half-life of the pull to the wished position", "s", 0.01, 10.0)
+    facing_halflife: float = setting(0.1, "half-life of the pull to the wished facing", "s", 0.01, 10.0)
+    pull_share: float = setting(
+        0.2,
+        "the pull is at most this share of the root's own speed, so that slow feet are not dragged",
+        "",
+        0.0,
+        10.0,
+    )
+    synchronization: float = setting(
+        0.5, "mode synchronization (Karst 2023): share of the wished place mixed in each 1/60 s", "", 0.0, 1.0
+    )
+    jump_halflife: float = setting(0.03, "a jump's change of root velocity decays with this half-life", "s", 0.0, 1.0)
+
+
+def wrap(angle: float) -> float:
+    return math.remainder(angle, 2 * math.pi)
+
+
+class RootControl:
+    """Root x, y, yaw in the room. Velocity is continuous over jumps: its change is taken up and let decay."""
+
+    def __init__(self, settings: RootControlSettings):
+        self.settings = settings
+        self.reset(np.zeros(3))
+
+    def reset(self, root: F64) -> None:
+        self.root = np.array(root, np.float64)
+        self.velocity = np.zeros(3)  # of the last step, own axes: what really moved
+        self.residual = np.zeros(3)  # velocity owed to the last jumps, own axes
+        self.astray = [0.0, 0.0]  # m, rad: how much farther from the wish than allowed the root may be for now
+        self.returning = [0.0, 0.0]  # m/s, rad/s: how fast that ends
+
+    def found(self, position: F64, yaw: float) -> None:
+        """Nothing was heard of the user for a while."""
+        s = self.settings
+        away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
+        for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
+            self.astray[i] = max(0.0, away[i] - allowed)
+            self.returning[i] = max(RETURN_SPEEDS[i], self.astray[i] / RETURN_S)
+
+    def carry(self, new_from_old: F64) -> None:
+        """Everything is moved along rigidly (re-centre)."""
+        x, y, _, w, _, _, z = new_from_old
+        yaw = 2 * math.atan2(z, w)
+        c, s = math.cos(yaw), math.sin(yaw)
+        rx, ry, ryaw = self.root
+        self.root = np.array([x + c * rx - s * ry, y + s * rx + c * ry, wrap(ryaw + yaw)])
+
+    def jumped(self, before: F64, after: F64) -> None:
+        """The clip's root velocity changes with a jump: keep the difference, it decays."""
+        self.residual += before - after
+
+    def step(self, dt: float, delta: tuple[float, float, float], position: F64, yaw: float) -> None:
+        """`delta`: the motion's own move and turn in this dt; `position`, `yaw`: where it should be."""
+        if dt <= 0:
+            return
+        start = self.root.copy()
+        self.astray = [max(0.0, a - r * dt) for a, r in zip(self.astray, self.returning, strict=True)]
+        dx, dy, turn = delta
+        dx, dy, turn = self._with_residual(dt, dx, dy, turn)
+        c, s = math.cos(start[2]), math.sin(start[2])
+        self.root = np.array([start[0] + c * dx - s * dy, start[1] + s * dx + c * dy, start[2] + turn])
+        if self.settings.root_mode == "synchronization":
+            self._synchronize(dt, position, yaw)
+        else:
+            self._pull_position(dt, math.hypot(dx, dy), position)
+            self._pull_facing(dt, abs(turn), math.hypot(dx, dy), yaw)
+        self.root[2] = wrap(self.root[2])
+        mx, my = self.root[0] - start[0], self.root[1] - start[1]
+        moved = (c * mx + s * my, -s * mx + c * my, wrap(self.root[2] - start[2]))
+        self.velocity = np.array(moved) / dt
+
+    def _with_residual(self, dt: float, dx: float, dy: float, turn: float) -> tuple[float, float, float]:
+        h = self.settings.jump_halflife
+        if h <= 0:
+            self.residual[:] = 0
+            return dx, dy, turn
+        rate = math.log(2) / h
+        share = (1 - math.exp(-rate * dt)) / rate  # the decaying velocity's integral over dt: exact in dt
+        r = self.residual
+        moved = (dx + share * r[0], dy + share * r[1], turn + share * r[2])
+        self.residual = r * math.exp(-rate * dt)
+        return moved
+
+    def _synchronize(self, dt: float, position: F64, yaw: float) -> None:
+        share = 1 - (1 - self.settings.synchronization) ** (dt * 60)
+        self.root[:2] += share * (position - self.root[:2])
+        self.root[2] += share * wrap(yaw - self.root[2])
+
+    def _pull_position(self, dt: float, own: float, position: F64) -> None:
+        s = self.settings
+        error = position - self.root[:2]
+        distance = float(math.hypot(error[0], error[1]))
+        if distance < 1e-12:
+            return
+        left = _pulled(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
+        self.root[:2] = position - error * (left / distance)
+
+    def _pull_facing(self, dt: float, own_turn: float, own_move: float, yaw: float) -> None:
+        s = self.settings
+        error = wrap(yaw - self.root[2])
+        # a walking foot may be turned a little too: 1 rad for each metre walked
+        allowed = s.pull_share * (own_turn + own_move)
+        left = _pulled(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
+        self.root[2] = yaw - math.copysign(left, error)
+
+
+def _pulled(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
+    """What is left of a distance after the pull of one step."""
+    pull = min(distance * (1 - 2 ** (-dt / halflife)), allowed)
+    inside, wall = SOFT_WALL * accuracy + astray, accuracy + astray
+    if distance > inside and accuracy > 0:
+        near = min(1.0, (distance - inside) / (wall - inside))
+        pull = max(pull, (distance - inside) * (1 - math.exp(-WALL_RATE * near * dt)))
+    return min(distance - min(pull, distance), wall)

@@ -1,0 +1,69 @@
+"""Two bones to a target: the triangle, its plane, and the two rotations. For legs and arms."""
+
+from __future__ import annotations
+
+import math
+
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Row, Vec
+
+
+@njit
+def soft_reach(distance: float, longest: float, zone: float) -> float:
+    """`distance` where it is well in reach; beyond `longest` − `zone` it nears `longest` ever more slowly.
+
+    Value and slope are continuous, so a limb neither pops straight nor snaps back. Costs zone/e at full reach.
+    """
+    start = longest - zone
+    if distance <= start:
+        return distance
+    return start + zone * (1.0 - math.exp(-(distance - start) / zone))
+
+
+@njit
+def corner(root: Row, end: Row, side: Row, first: float, second: float) -> Vec:
+    """The middle joint of a limb from `root` to `end`, bent toward unit vector `side` (normal to root–end)."""
+    line = quat.sub(end, root)
+    d = max(quat.norm(line), 1e-9)
+    along = (first * first - second * second + d * d) / (2.0 * d)
+    along = min(max(along, -first), first)
+    out = math.sqrt(max(first * first - along * along, 0.0))
+    u = quat.unit(line, (0.0, 0.0, -1.0))
+    return quat.add(root, quat.add(quat.scale(u, along), quat.scale(side, out)))
+
+
+@njit
+def bend_limits(first: float, second: float, sharpest: float) -> float:
+    """Distance root–end when the middle joint is bent by `sharpest` (rad; 0 is straight)."""
+    return math.sqrt(first * first + second * second + 2.0 * first * second * math.cos(sharpest))
+
+
+@njit
+def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
+    """Unit normal of the limb's plane after the limb has swung to `target` by the shortest way.
+
+    `hinge` is the present direction of the middle joint's axis. The axis decides, not the present triangle: that one
+    has no plane in a straight limb, and a wrong one where a blend has bent the joint sideways.
+    """
+    line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
+    new_line = quat.unit(quat.sub(target, root), line)
+    n = quat.across(quat.rotate(quat.between(line, new_line), quat.across(hinge, line)), new_line)
+    return quat.unit(n, quat.unit(quat.across((0.0, 1.0, 0.0), new_line), (1.0, 0.0, 0.0)))
+
+
+@njit
+def bend_two(
+    root: Row, target: Row, normal: Row, first_bone: Row, second_bone: Row, axis: Row
+) -> tuple[Quat, Quat, Vec]:
+    """Room rotations of the two bones, and the middle joint, with the end at `target`, which must be within reach.
+
+    `first_bone`, `second_bone`: the bones in their own joints' axes; `axis`: the hinge in those. `normal`: where the
+    hinge points in the room, unit and normal to root–target; the limb bends about it by a positive angle.
+    """
+    first, second = quat.norm(first_bone), quat.norm(second_bone)
+    line = quat.unit(quat.sub(target, root), (0.0, 0.0, -1.0))
+    middle = corner(root, target, quat.cross(line, normal), first, second)
+    a = quat.aligning(quat.scale(first_bone, 1.0 / first), axis, quat.unit(quat.sub(middle, root), line), normal)
+    b = quat.aligning(quat.scale(second_bone, 1.0 / second), axis, quat.unit(quat.sub(target, middle), line), normal)
+    return a, b, middle

@@ -1,0 +1,106 @@
+"""Height bands: how high the head is, from crouched to tip-toe, with limits that are found in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.skeleton import HIPS, NECK
+from mm_ros.body.types import F64
+from mm_ros.motion.cleaning import odd_frames, savitzky_golay
+
+Array = Any
+# Who stands straight has 1.0 of the head's height, who walks 0.97 to 0.98: the last limit must leave both upright.
+_UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
+# Name, upper limit of the head height ratio, how far that may move to where the data has fewest frames.
+USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
+# Where there is motion of every height: within a band the head of what plays is 2 % off at most.
+FINE = (
+    ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
+)  # fmt: skip
+STRAIGHT = ("upright", "tip_toe")
+BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
+BENDS_WITHIN_S = 0.5  # who is about to bend over would lead an upright user there
+
+
+class Band(NamedTuple):
+    name: str
+    low: float  # of the head height ratio, inclusive; −inf for the lowest
+    high: float  # exclusive; inf for the highest
+
+
+def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
+    """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones.
+
+    `made`: ratios of copies, which fill finer bands, but do not say where people change from one to the other.
+    """
+    ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
+    wanted = FINE if len(made) else USUAL
+    names = [name for name, _, _ in wanted]
+    limits = [_valley(ratios, limit, far, fewest) for _, limit, far in wanted[:-1]]
+    ratios = np.concatenate([ratios, made])
+    while len(names) > 1:
+        counts = np.histogram(ratios, [-np.inf, *limits, np.inf])[0]
+        poorest = int(np.argmin(counts))
+        if counts[poorest] >= fewest:
+            break
+        # the name of the fuller neighbour stays
+        at = (
+            poorest
+            if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1])
+            else poorest - 1
+        )
+        del limits[at], names[poorest]
+    edges = [-np.inf, *limits, np.inf]
+    return tuple(Band(n, float(a), float(b)) for n, a, b in zip(names, edges, edges[1:], strict=False))
+
+
+def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
+    if not far:
+        return limit
+    counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
+    smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
+    # A gap beyond all the data is no valley: it would leave an empty band.
+    above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]
+    below = (ratios < edges[0]).sum() + np.cumsum(counts)
+    inside = (above >= fewest) & (below >= fewest)
+    if not inside.any():
+        return limit
+    smooth[~inside] = np.inf
+    lowest = np.flatnonzero(smooth == smooth.min())
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # the nearest to the usual one among equals
+    return round(float((edges[best] + edges[best + 1]) / 2), 4)
+
+
+def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
+    return np.asarray(np.searchsorted([b.high for b in bands[:-1]], ratios, side="right"), np.int64)
+
+
+def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[Band]) -> NDArray[np.int64]:
+    """One clip's. `torsos`: angle to the vertical, rad. Somebody bent over on tiptoe has the head as high as one who
+    stands (CMU's 136_05 to 08), and yet is not upright."""
+    index = band_index(smooth_ratios(ratios, rate), bands)
+    highest = sum(b.name not in STRAIGHT for b in bands) - 1
+    bent = smooth_ratios(torsos, rate) > BENT_TORSO
+    for frame in np.flatnonzero(bent[1:] & ~bent[:-1]) + 1:
+        bent[max(frame - round(BENDS_WITHIN_S * rate), 0) : frame] = True
+    return np.where(bent & (highest >= 0), np.minimum(index, highest), index)
+
+
+def torso_angles(positions: Array) -> F64:
+    """Of the line from hips to neck, (F, J, 3) → (F,) rad."""
+    line = np.asarray(positions[:, NECK], np.float64) - positions[:, HIPS]
+    return np.asarray(np.arctan2(np.linalg.norm(line[:, :2], axis=-1), line[:, 2]))
+
+
+def smooth_ratios(ratios: Array, rate: float) -> F64:
+    """One clip's ratios without the bob of the steps, so that a walk stays in one band."""
+    return savitzky_golay(ratios, odd_frames(0.6, rate), 1)
+
+
+def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:
+    """For JSON, which has no infinity."""
+    return [[b.name, b.low if np.isfinite(b.low) else None, b.high if np.isfinite(b.high) else None] for b in bands]

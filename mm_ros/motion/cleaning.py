@@ -1,0 +1,187 @@
+"""From a clip as it was recorded to one that a database can hold: rate, mirror image, virtual root.
+
+The virtual root is the hips projected on the floor, facing where the hip joints face, smoothed by a Savitzky–Golay
+filter (3rd order, about half a second for the position and a second for the direction, as in Karst 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import HIPS, MIRROR, Skeleton
+from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
+
+Array = Any
+MOST_FRAMES = 600_000  # of one resampled clip: 2.8 hours at 60 Hz. More is a wrong frame rate, and fills the memory.
+
+
+@dataclass(frozen=True)
+class RootSettings(Settings):
+    smooth: bool = setting(True, "smooth the virtual root; false: the hips as they are")
+    position_window_s: float = setting(31 / 60, "window of the filter for the root's position", "s", 0.0, 10.0)
+    direction_window_s: float = setting(61 / 60, "window of the filter for the root's direction", "s", 0.0, 10.0)
+    order: int = setting(3, "order of the filter's polynomials", "", 0, 9)
+
+
+def odd_frames(seconds: float, rate: float) -> int:
+    """The odd count of frames nearest to a window of so many seconds (31 frames at 60 Hz are 31/60 s)."""
+    return 2 * round((seconds * rate - 1) / 2) + 1
+
+
+def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
+    """Least-squares polynomials over a window of an odd count of frames, along axis 0; ends by their own."""
+    values = np.asarray(values, np.float64)
+    window = min(window, len(values) if len(values) % 2 else len(values) - 1)
+    if window <= order:
+        return np.array(values)
+    half = window // 2
+    t = np.arange(-half, half + 1) / half
+    basis = np.vander(t, order + 1, increasing=True)
+    fit = np.linalg.pinv(basis)  # values of a window → coefficients
+    flat = values.reshape(len(values), -1)
+    out = np.empty_like(flat)
+    kernel = fit[0][::-1]
+    for c in range(flat.shape[1]):
+        out[half : len(flat) - half, c] = np.convolve(flat[:, c], kernel, "valid")
+    out[:half] = (basis @ fit @ flat[:window])[:half]
+    out[len(flat) - half :] = (basis @ fit @ flat[-window:])[half + 1 :]
+    return np.asarray(out.reshape(values.shape))
+
+
+def continuous(q: Array) -> Array:
+    """The cover of each quaternion nearest to the frame before, along axis 0."""
+    signs = np.where((q[1:] * q[:-1]).sum(-1) < 0, -1.0, 1.0)
+    return np.concatenate([q[:1], q[1:] * np.cumprod(signs, axis=0)[..., None].astype(q.dtype)])
+
+
+def sample_times(frames: int, rate: float, new_rate: float) -> F64:
+    """Times of the new frames, in old frames; both start at the first frame."""
+    if frames == 0 or not rate > 0 or not new_rate > 0:
+        raise MmRosError(
+            f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz"
+        )
+    count = math.floor(min((frames - 1) * new_rate / rate, 2.0 * MOST_FRAMES) + 1e-6) + 1
+    if count > MOST_FRAMES:
+        raise MmRosError(
+            f"resample: {frames} frames at {rate:g} Hz last {frames / rate:.0f} s; expected at most "
+            f"{MOST_FRAMES / new_rate:.0f} s ({MOST_FRAMES} frames at {new_rate:g} Hz). Is the rate right?"
+        )
+    return np.asarray(np.minimum(np.arange(count) * (rate / new_rate), frames - 1))
+
+
+def cubic(values: Array, at: F64) -> F64:
+    """Catmull–Rom through the frames of axis 0 at fractional frames."""
+    values = np.asarray(values, np.float64)
+    if len(values) < 2:
+        return np.repeat(values, len(at), axis=0)
+    i = np.minimum(at.astype(np.int64), len(values) - 2)
+    t = (at - i).reshape((-1,) + (1,) * (values.ndim - 1))
+    padded = np.concatenate([2 * values[:1] - values[1:2], values, 2 * values[-1:] - values[-2:-1]])
+    a, b, c, d = (padded[i + k] for k in range(4))
+    out = b + t / 2 * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
+    return np.asarray(out)
+
+
+def spherical(q: Array, at: F64) -> F64:
+    """Spherical cubic (squad) through the rotations of axis 0 at fractional frames."""
+    q = continuous(np.asarray(q, np.float64))
+    if len(q) < 2:
+        return np.repeat(q, len(at), axis=0)
+    i = np.minimum(at.astype(np.int64), len(q) - 2)
+    t = (at - i).reshape((-1,) + (1,) * (q.ndim - 1))
+    inverse = rot.inverse(q)
+    ahead = rot.log(rot.multiply(inverse[:-1], q[1:]))
+    back = rot.log(rot.multiply(inverse[1:], q[:-1]))
+    bend = np.zeros((*q.shape[:-1], 3))
+    bend[1:-1] = -(ahead[1:] + back[:-1]) / 4
+    inner = rot.multiply(q, rot.exp(bend))
+    out = _slerp(_slerp(q[i], q[i + 1], t), _slerp(inner[i], inner[i + 1], t), 2 * t * (1 - t))
+    return np.asarray(rot.normalize(out))
+
+
+def _slerp(a: Array, b: Array, t: Array) -> Array:
+    return rot.multiply(a, rot.exp(t * rot.log(rot.multiply(rot.inverse(a), b))))
+
+
+def resample(clip: Clip, rate: float) -> Clip:
+    if rate == clip.rate:
+        return clip
+    at = sample_times(len(clip), clip.rate, rate)
+    factor = rate / clip.rate
+    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # bones do not
+    positions = np.repeat(clip.positions[:1], len(at), axis=0)
+    positions[:, moves] = cubic(clip.positions[:, moves], at)
+    return replace(
+        clip,
+        rate=float(rate),
+        positions=positions.astype(np.float32),
+        rotations=spherical(clip.rotations, at).astype(np.float32),
+        tags=tuple((n, round(a * factor), min(round(b * factor), len(at))) for n, a, b in clip.tags),
+    )
+
+
+def mirror_skeleton(skeleton: Skeleton) -> Skeleton:
+    return Skeleton((skeleton.offsets[MIRROR] * np.array([1, -1, 1], np.float32)).astype(np.float32), skeleton.names)
+
+
+def symmetric_skeleton(skeleton: Skeleton) -> Skeleton:
+    both = (skeleton.offsets + mirror_skeleton(skeleton).offsets) / np.float32(2)
+    return Skeleton(both.astype(np.float32), skeleton.names)
+
+
+def mirror(clip: Clip) -> Clip:
+    """As in a mirror that stands in the x–z plane: left becomes right, in the bones, the motion and the tags."""
+    return replace(
+        clip,
+        name=f"{clip.name}_mirrored",
+        skeleton=mirror_skeleton(clip.skeleton),
+        positions=np.ascontiguousarray(clip.positions[:, MIRROR] * np.array([1, -1, 1], np.float32)),
+        rotations=np.ascontiguousarray(clip.rotations[:, MIRROR] * np.array([1, -1, 1, -1], np.float32)),
+        tags=tuple((_other_side(n), a, b) for n, a, b in clip.tags),
+    )
+
+
+def _other_side(tag: str) -> str:
+    words = {"left": "right", "right": "left"}
+    return "_".join(words.get(w, w) for w in tag.split("_"))
+
+
+def facing_yaw(hips_rotations: Array) -> Array:
+    """Yaw of the pelvis from its left–right axis: a pelvis that tilts forward faces on as before."""
+    left = rot.rotate(hips_rotations, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (*hips_rotations.shape[:-1], 3)))
+    return np.arctan2(-left[..., 0], left[..., 1])
+
+
+def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSettings | None = None) -> tuple[F64, F64]:
+    """Global hips → positions (F, 2) and yaws (F,) of the virtual root, continuous over full turns."""
+    settings = settings or RootSettings()
+    positions = np.asarray(hips, np.float64)[:, :2]
+    yaws = np.unwrap(facing_yaw(np.asarray(hips_rotations, np.float64)))
+    if settings.smooth:
+        positions = savitzky_golay(positions, odd_frames(settings.position_window_s, rate), settings.order)
+        yaws = savitzky_golay(yaws, odd_frames(settings.direction_window_s, rate), settings.order)
+    return positions, yaws
+
+
+def with_virtual_root(clip: Clip, settings: RootSettings | None = None) -> Clip:
+    """The same motion under a new root: global poses of all joints but the root stay as they are."""
+    hips_local = clip.positions[:, HIPS].astype(np.float64)
+    root_q = clip.rotations[:, 0].astype(np.float64)
+    hips = clip.positions[:, 0] + rot.rotate(root_q, hips_local)
+    hips_q = rot.multiply(root_q, clip.rotations[:, HIPS].astype(np.float64))
+    at, yaws = root_path(hips, hips_q, clip.rate, settings)
+    root = np.concatenate([at, np.zeros((len(at), 1))], axis=1)
+    back = rot.inverse(rot.from_yaw(yaws))
+    positions, rotations = clip.positions.copy(), clip.rotations.copy()
+    positions[:, 0], rotations[:, 0] = root, rot.from_yaw(yaws)
+    positions[:, HIPS] = rot.rotate(back, hips - root)
+    rotations[:, HIPS] = rot.multiply(back, hips_q)
+    return replace(clip, positions=positions, rotations=rotations)

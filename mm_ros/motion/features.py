@@ -1,0 +1,160 @@
+"""The feature vector of motion matching, described once: for build, query, drawing and training."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import F32
+
+
+class Kind(NamedTuple):
+    numbers: int  # an entry
+    trajectory: bool = False  # belongs to it: asked for by the wish
+    timed: bool = False  # an entry for each of its times
+
+
+LEADING_FOOT = "leading_foot"
+KINDS = {
+    "trajectory_position": Kind(2, trajectory=True, timed=True),
+    "trajectory_direction": Kind(2, trajectory=True, timed=True),
+    "joint_position": Kind(3),
+    "joint_velocity": Kind(3),
+    LEADING_FOOT: Kind(1, timed=True),  # left foot before the right one [m]; asked for by a camera, else without weight
+    "function": Kind(1),
+}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One block of the feature vector, in root space. `times` (s; negative is past) only for kinds that have them."""
+
+    name: str
+    kind: str
+    joint: str = "root"
+    times: tuple[float, ...] = (0.0,)
+    weight: float = 1.0
+    function: str = ""  # "package.module:name" for kind "function"
+    width: int = 0  # numbers a frame, for kind "function"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise MmRosError(f"feature '{self.name}': kind '{self.kind}' is not among {', '.join(KINDS)}")
+        if self.is_trajectory and self.joint != "root":
+            raise MmRosError(
+                f"feature '{self.name}': the trajectory of joint '{self.joint}' cannot be asked for, because headset, "
+                "gamepad and path predict that of the root only; leave out 'joint'"
+            )
+        if not np.isfinite(self.weight) or self.weight < 0:
+            raise MmRosError(f"feature '{self.name}': weight must be 0 or more, came {self.weight}")
+        # Compiled code fills as many columns as a kind has: a file must not say otherwise.
+        if (self.width < 1) if self.kind == "function" else (self.width != 0):
+            raise MmRosError(f"feature '{self.name}': kind 'function' has a width, no other has; came {self.width}")
+        if not self.times or not np.isfinite(self.times).all():
+            raise MmRosError(f"feature '{self.name}': times must be seconds, at least one; came {self.times}")
+
+    @property
+    def size(self) -> int:
+        return (self.width or KINDS[self.kind].numbers) * len(self.times)
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """What the numbers are; the weight does not count."""
+        return (self.name, self.kind, self.joint, self.times, self.function, self.size)
+
+    @property
+    def is_trajectory(self) -> bool:
+        return KINDS[self.kind].trajectory
+
+
+@dataclass(frozen=True)
+class FeatureLayout:
+    features: tuple[Feature, ...]
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.features]
+        if len(set(names)) != len(names):
+            raise MmRosError(f"feature names must differ, came {', '.join(names)}")
+
+    @cached_property
+    def offsets(self) -> dict[str, slice]:
+        out, at = {}, 0
+        for f in self.features:
+            out[f.name] = slice(at, at + f.size)
+            at += f.size
+        return out
+
+    @property
+    def size(self) -> int:
+        return sum(f.size for f in self.features)
+
+    @property
+    def trajectory_times(self) -> tuple[float, ...]:
+        """Times ahead [s] that a trajectory is to give: those of all trajectory features, ascending, without doubles.
+
+        A feature's past times are extrapolated by the query. A layout without times ahead takes the default ones.
+        """
+        return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times if t > 0})) or HORIZON_S
+
+    def column_weights(
+        self, weights: dict[str, float] | None = None, quality: float = 1.0, responsiveness: float = 1.0
+    ) -> F32:
+        """Weight of each column; `weights` by feature name override the layout's own."""
+        out = np.empty(self.size, np.float32)
+        for f in self.features:
+            w = (weights or {}).get(f.name, f.weight) * (responsiveness if f.is_trajectory else quality)
+            out[self.offsets[f.name]] = w
+        return out
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        axes = "xyz"
+        out = []
+        for f in self.features:
+            per = f.size // len(f.times)
+            for t in f.times:
+                at = f"@{t:g}s" if KINDS[f.kind].timed else ""
+                out += [f"{f.name}{at}.{axes[i] if per <= 3 else i}" for i in range(per)]
+        return tuple(out)
+
+    @property
+    def hash(self) -> str:
+        """Over what the numbers mean; weights are live and do not count."""
+        text = repr([f.meaning for f in self.features])
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @property
+    def hash_number(self) -> int:
+        """`hash` as messages carry it."""
+        return int(self.hash, 16)
+
+
+HORIZON_S = (1 / 3, 2 / 3, 1.0)
+
+
+def default_layout() -> FeatureLayout:
+    """The 27 numbers of Holden 2020 and Ponton 2022. Weights: a place reached late is dragged to, and that shows
+    more than a join that is less smooth (docs/matching.md)."""
+    layout = FeatureLayout(
+        (
+            Feature("trajectory_position", "trajectory_position", times=HORIZON_S, weight=6.0),
+            Feature("trajectory_direction", "trajectory_direction", times=HORIZON_S, weight=4.0),
+            Feature("left_foot_position", "joint_position", "left_foot"),
+            Feature("right_foot_position", "joint_position", "right_foot"),
+            Feature("left_foot_velocity", "joint_velocity", "left_foot"),
+            Feature("right_foot_velocity", "joint_velocity", "right_foot"),
+            Feature("hips_velocity", "joint_velocity", "hips"),
+        )
+    )
+    assert layout.size == 27
+    return layout
+
+
+def with_leading_foot(layout: FeatureLayout, weight: float = 4.0) -> FeatureLayout:
+    """With a camera's hint which foot leads (matching/leading_foot.py): 0.2 s ago, as pictures are late, and before."""
+    return FeatureLayout((*layout.features, Feature(LEADING_FOOT, LEADING_FOOT, times=(-0.4, -0.2), weight=weight)))

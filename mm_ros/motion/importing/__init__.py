@@ -1,0 +1,15 @@
+"""Motion files of any maker → canonical clips, with a report of what was assumed."""
+
+from mm_ros.motion.importing.load import FileNotes, Import, find_files, import_files, load_clips
+from mm_ros.motion.importing.options import ImportOptions, Overrides, read_options
+
+__all__ = [
+    "FileNotes",
+    "Import",
+    "ImportOptions",
+    "Overrides",
+    "find_files",
+    "import_files",
+    "load_clips",
+    "read_options",
+]

@@ -1,0 +1,150 @@
+"""What is wrong in a file's frames: added T-poses, glitches, the same motion twice."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.body.skeleton import (
+    LEFT_LOWER_ARM,
+    LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
+    RIGHT_LOWER_ARM,
+    RIGHT_UPPER_ARM,
+    RIGHT_UPPER_LEG,
+)
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.bvh.reader import Bvh
+
+Array = Any
+FASTEST = 16.0  # m/s; what goes faster relative to the hips (sprinting feet do 24) has to have gathered speed
+FASTEST_HIPS = 13.0  # m/s; sprinters do 12
+SUDDEN = 3.0  # times the speed of the frames around
+MENDED_S = 0.1  # a shorter glitch is bridged, a longer one cuts the clip
+FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # change of a turn from one frame to the next; sprinters' ankles do 1200
+FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
+ACROSS = 6.0  # m/s that a bridge may move a joint, and 2 m/s the hips: beyond that the body is elsewhere
+ACROSS_HIPS = 2.0
+
+
+class Glitch(NamedTuple):
+    first: int  # bad frames [first, stop), or a few around a step that jumps
+    stop: int
+    joint: str
+    speed: float  # m/s
+    mends: bool  # short, with frames on both sides between which the body does not go too far
+
+
+def motion_hash(bvh: Bvh) -> str:
+    """Equal for equal motion, whatever the numbers' last digits and the header say."""
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update(repr(bvh.motion.shape).encode())
+    digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def start_to_skip(bvh: Bvh) -> int:
+    """Frames before a jump of the posture among the first ones: an added T-pose.
+
+    All the body jumps then: a single joint that flickers, or whose angles turn over, is none.
+    """
+    _, q = bvh.globals(bvh.motion[:12])
+    if len(q) < 6:
+        return 0
+    turns = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1)))
+    turn = np.percentile(turns, 75, axis=1)  # a quarter of the joints turns by more
+    jump = int(np.argmax(turn))
+    return jump + 1 if turn[jump] > 10 and turn[jump] > 5 * float(np.median(turn)) + 3 else 0
+
+
+def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
+    """`positions` (F, K, 3) in metres, hips first. Steps faster than a body can move; a spike is two of them."""
+    if len(positions) < 3:
+        return []
+    hips = np.linalg.norm(np.diff(positions[:, 0], axis=0), axis=-1) * rate
+    others = np.linalg.norm(np.diff(positions[:, 1:] - positions[:, :1], axis=0), axis=-1) * rate
+    speeds = np.concatenate([hips[:, None] * (FASTEST / FASTEST_HIPS), others], axis=1)
+    suspects = speeds > FASTEST
+    if suspects.any():
+        suspects &= speeds > SUDDEN * _around(speeds, 5) + 2
+    bad = np.flatnonzero(suspects.any(axis=1))
+    speeds = np.where(suspects, speeds, 0)
+    out: list[Glitch] = []
+    groups = np.split(bad, np.flatnonzero(np.diff(bad) > max(round(MENDED_S * rate), 1)) + 1) if len(bad) else []
+    for steps in groups:
+        worst = np.unravel_index(int(np.argmax(speeds[steps])), (len(steps), speeds.shape[1]))
+        joint = int(worst[1])
+        speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
+        first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # next to a single step, nothing is to be trusted
+        mends = stop - first <= max(MENDED_S * rate, 2) and first - around > 2 and stop + around < len(positions)
+        if mends and _near(positions, first - around, stop + around, rate):
+            out.append(Glitch(first - around, stop + around, names[joint], speed, True))
+        else:
+            out.append(Glitch(first, stop, names[joint], speed, False))
+    return out
+
+
+def flickers(rotations: Array, rate: float) -> list[tuple[int, int]]:
+    """Ranges of frames in which one joint's rotations (F, 4) jump to and fro faster than an ankle can: lost markers."""
+    if len(rotations) < 5:
+        return []
+    steps = rot.log(rot.multiply(rot.inverse(rotations[:-1]), rotations[1:]))
+    change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))  # of frame f + 1
+    bad = np.flatnonzero(change > max(FLICKER_DEG_S / rate, FLICKER_DEG)) + 1
+    around = round(FLICKER_AROUND_S * rate)  # next to what jumps, little is to be trusted
+    out: list[tuple[int, int]] = []
+    for group in np.split(bad, np.flatnonzero(np.diff(bad) > max(round(FLICKER_APART_S * rate), 1)) + 1):
+        if len(group) < 2:
+            continue
+        first, stop = int(group[0]) - around, int(group[-1]) + 1 + around
+        if first >= 1 and stop < len(rotations) and stop - first <= FLICKER_MENDED_S * rate:
+            out.append((first, stop))
+    return out
+
+
+def _near(positions: Array, first: int, stop: int, rate: float) -> bool:
+    moved = positions[stop] - positions[first - 1]
+    seconds = (stop - first + 1) / rate
+    apart = np.linalg.norm(moved[1:] - moved[0], axis=-1).max() / seconds
+    extra = (
+        np.linalg.norm(moved[0]) / seconds - np.linalg.norm(positions[first - 1, 0] - positions[first - 2, 0]) * rate
+    )
+    return bool(apart < ACROSS and extra < ACROSS_HIPS)
+
+
+def _around(speeds: Array, radius: int) -> Array:
+    """Median over the neighbours of each step."""
+    padded = np.concatenate([np.repeat(speeds[:1], radius, 0), speeds, np.repeat(speeds[-1:], radius, 0)])
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1, axis=0), axis=-1)
+
+
+def bridge(values: Array, glitch: Glitch, spherical: bool) -> None:
+    """In place: frames [first, stop) between the good ones around them. `spherical`: rotations (F, …, 4)."""
+    a, b = values[glitch.first - 1], values[glitch.stop]
+    if spherical:
+        b = np.where((a * b).sum(-1, keepdims=True) < 0, -b, b)
+    gap = glitch.stop - glitch.first + 1
+    for k in range(1, gap):
+        mixed = a + (b - a) * (k / gap)
+        values[glitch.first - 1 + k] = rot.normalize(mixed) if spherical else mixed
+
+
+def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
+    """Frames at the start and at the end that stand still in the T-pose; `rotations` (F, J, 4) canonical, global."""
+    hips = rotations[:, 1:2]
+    limbs = [LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, LEFT_UPPER_LEG, RIGHT_UPPER_LEG]
+    # what a bone's direction differs from the T-pose's, whatever it turns about itself
+    axes = np.array([[0, 1, 0], [0, 1, 0], [0, -1, 0], [0, -1, 0], [0, 0, -1], [0, 0, -1]], np.float64)
+    local = rot.multiply(rot.inverse(np.broadcast_to(hips, rotations[:, limbs].shape)), rotations[:, limbs])
+    along = (rot.rotate(local, np.broadcast_to(axes, (*local.shape[:-1], 3))) * axes).sum(-1)
+    t_like = along.min(axis=1) > np.cos(np.radians(25))
+    turn = 2 * np.arccos(np.clip(np.abs((rotations[1:] * rotations[:-1]).sum(-1)), 0, 1)).max(axis=1) * rate
+    still = np.concatenate([turn < 0.3, [False]]) | np.concatenate([[False], turn < 0.3])
+    flags = t_like & still
+    start = int(np.argmin(flags)) if not flags.all() else 0
+    end = int(np.argmin(flags[::-1])) if not flags.all() else 0
+    shortest = 0.2 * rate  # a moment with the arms out is no calibration
+    return (start if start >= shortest else 0), (end if end >= shortest else 0)

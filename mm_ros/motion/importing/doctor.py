@@ -1,0 +1,373 @@
+"""The import doctor: finds out what files mean, and says what it assumed.
+
+Evidence is pooled over the files of one actor (equal skeleton): a short clip may say nothing about sides or posture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import NAMES
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.bvh.kernels import IN_ROOM
+from mm_ros.motion.bvh.reader import Bvh, usual_rates
+from mm_ros.motion.importing.canonical import ActorModel, make_model, posed, t_likeness
+from mm_ros.motion.importing.evidence import AXES, Evidence, mean_rotations, on_fours, room_from_axis, unit
+from mm_ros.motion.importing.mapping import JointMap
+from mm_ros.motion.importing.options import Overrides
+from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
+
+Array = Any
+T_LIKE_DEG = 38.0
+
+LEG_M = (0.34, 1.15)  # bones from hip to ankle, of people of 0.9 to 2.2 m
+ADULT_LEG_M = (0.70, 1.0)
+USUAL_LEG_M = 0.85
+CLEARLY = 2.0  # a unit that is cheaper by so much than the next one is no doubt
+
+LEVELLED_DEG = 15.0  # a head that is levelled by more may be a head that is put on in another way
+MOSTLY = 0.6  # share of the frames on all fours that no person reaches
+
+
+class Unit(NamedTuple):
+    name: str
+    metres: float
+    cost: float  # how seldom motion files come in it
+
+
+CMU_UNIT = "inch / 0.45 (CMU)"
+UNITS = (
+    Unit("m", 1.0, 0.0), Unit("cm", 0.01, 0.0), Unit(CMU_UNIT, 0.0254 / 0.45, 4.0), Unit("mm", 0.001, 1.0),
+    Unit("inch", 0.0254, 2.5), Unit("dm", 0.1, 4.5), Unit("foot", 0.3048, 3.0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Assumption:
+    what: str  # up, unit, rate, …
+    value: str
+    why: str
+    doubtful: bool = False
+    warning: bool = False  # worth to be printed again at the end: the result is probably wrong
+
+
+@dataclass
+class Actor:
+    key: str
+    joints: JointMap
+    model: ActorModel
+    assumptions: list[Assumption] = field(default_factory=list)
+    header_over_true: float = 1.0  # of the frame rate
+    subject: str = ""
+
+
+def actor_key(bvh: Bvh, subject: str) -> str:
+    """Equal for files with the same skeleton of the same subject. A root's own offset may hold its first position."""
+    digest = hashlib.blake2b(digest_size=6)
+    digest.update(repr((bvh.names, bvh.parents.tolist(), subject)).encode(errors="surrogatepass"))
+    digest.update(np.round(bvh.node_offsets[bvh.node_parents >= 0], 3).tobytes())
+    return digest.hexdigest()
+
+
+def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides) -> Actor:
+    """One file of the actor for the skeleton, the evidence of all."""
+    notes = [
+        Assumption(
+            "joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts)
+        )
+    ]
+    in_room = [bvh.names[j] for j in np.flatnonzero(bvh.position_meanings == IN_ROOM)]
+    if in_room:
+        why = "far longer than their bones, and near their parents in the room"
+        notes.append(Assumption("positions", f"of {', '.join(in_room)} in the axes of the room", why, True))
+    axis = _up(evidence, given, notes)
+    joints = _sides(joints, evidence, given, notes)
+    scale = _unit(bvh, joints, evidence, given, notes)
+    _species(bvh, joints, evidence, given, notes)
+    local_offsets = np.median([e.local_offsets for e in evidence], axis=0)
+    reference, rotations = _reference(bvh, joints, evidence, local_offsets, axis, given, notes)
+    drops = [(e.stance_drop, e.stance_frames) for e in evidence if e.stance_frames > 10]
+    drop = _weighted_median(drops) * scale if drops else float("nan")
+    if reference != "mean posture":
+        rotations = _level_head(rotations, joints, evidence, notes)
+    model = make_model(bvh, joints, room_from_axis(axis), scale, local_offsets, rotations, reference, drop)
+    factor = _rate(bvh, joints, evidence, given, notes, model.skeleton.leg_length)
+    _proportions(model, notes)
+    return Actor("", joints, model, notes, factor)
+
+
+def _missing(joints: JointMap) -> str:
+    lost = joints.missing()
+    return f"; put in: {', '.join(lost)}" if lost else ""
+
+
+def _weighted_median(pairs: list[tuple[float, int]]) -> float:
+    values, weights = (np.array(x, np.float64) for x in zip(*sorted(pairs), strict=True))
+    return float(values[np.searchsorted(np.cumsum(weights), weights.sum() / 2)])
+
+
+def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> int:
+    votes = np.sum([e.up_votes for e in evidence], axis=0)
+    axis = int(np.argmax(votes))
+    share = votes[axis] / max(votes.sum(), 1)
+    if given.up is not None:
+        notes.append(Assumption("up", given.up, "given"))
+        return AXES.index(given.up)
+    notes.append(
+        Assumption(
+            "up", AXES[axis], f"the head is above the feet along it in {share:.0%} of the frames", bool(share < 0.8)
+        )
+    )
+    return axis
+
+
+# Headers that are known to lie, for files without a fall or an even walk: family, subject → header over truth
+KNOWN_LIES = {("CMU", "143"): 2.0}
+
+
+def _known_lie(bvh: Bvh, joints: JointMap) -> float:
+    numbered = re.match(r"(\d+)_\d+\.bvh$", Path(bvh.path).name, re.IGNORECASE)
+    subject = numbered.group(1) if numbered else ""
+    return KNOWN_LIES.get((joints.family.split(" ")[0], subject), 1.0)
+
+
+def _rate(
+    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption], leg: float
+) -> float:
+    if given.rate is not None:
+        notes.append(Assumption("rate", f"{given.rate:g} Hz", "given"))
+        return 1.0
+    known = _known_lie(bvh, joints)
+    rhythms = [e.rhythm for e in evidence]
+    size = 1.0 if ADULT_LEG_M[0] <= leg <= ADULT_LEG_M[1] else leg / USUAL_LEG_M
+    factor, why, doubtful = judge(rhythms, float(np.median([e.rate for e in evidence])), size)
+    if factor == 1 and known != 1 and not any(e.rhythm.falls or e.rhythm.walk_ratios for e in evidence):
+        factor, why = known, "this subject is known for it; everything is too fast"
+    rates = sorted({e.rate for e in evidence})
+    stated = " and ".join(f"{r:g}" for r in rates)
+    if factor != 1:
+        true = " and ".join(f"{r / factor:g}" for r in rates)
+        notes.append(Assumption("rate", f"{true} Hz", f"the header says {stated}, but {why} at that rate", True))
+    else:
+        better = contradiction(rhythms, rates[0], _others(bvh, rates), size)
+        if better is not None:
+            why, doubtful = f"'{bvh.frame_time_text}' may also mean {better:g} Hz, which fits better: {why}", True
+        notes.append(Assumption("rate", f"{stated} Hz", why, doubtful))
+    return factor
+
+
+def _others(bvh: Bvh, rates: list[float]) -> list[float]:
+    """Other usual rates that the frame time could mean; none where the files of the actor differ."""
+    return [r for r in usual_rates(bvh.frame_time, bvh.frame_time_text) if r != rates[0]] if len(rates) == 1 else []
+
+
+def _sides(joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> JointMap:
+    weights = np.array([e.side_frames for e in evidence], np.float64)
+    score = float(np.average([e.side for e in evidence], weights=weights)) if weights.sum() else 0.0
+    swapped = given.swap_left_right if given.swap_left_right is not None else score < 0
+    why = (
+        "given" if given.swap_left_right is not None else f"toes and knees point ahead of the hips: cosine {score:+.2f}"
+    )
+    notes.append(
+        Assumption("left and right", "swapped" if swapped else "as named", why, bool(swapped or abs(score) < 0.5))
+    )
+    return swap_sides(joints) if swapped else joints
+
+
+def swap_sides(joints: JointMap) -> JointMap:
+    words = {"left": "right", "right": "left"}
+    nodes = {}
+    for name, node in joints.nodes.items():
+        side, _, rest = name.partition("_")
+        nodes[f"{words[side]}_{rest}" if side in words else name] = node
+    return JointMap(joints.family, nodes, joints.doubts)
+
+
+def _unit(
+    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
+) -> float:
+    leg = float(np.median([e.leg for e in evidence]))
+    if given.unit_to_m is not None:
+        notes.append(
+            Assumption("unit", f"{given.unit_to_m:g} m", f"given; the leg is {leg * given.unit_to_m:.2f} m long")
+        )
+        return given.unit_to_m
+    if not (leg > 0 and np.isfinite(leg)):
+        raise MmRosError(f"{bvh.path}: the legs have no length; expected bones from hip to ankle")
+    trunk = float(np.median([e.trunk for e in evidence])) / leg
+    rhythms = [e.rhythm for e in evidence]
+    fitting = sorted(
+        (_unit_cost(u, leg * u.metres, trunk, joints.family, rhythms), u)
+        for u in UNITS
+        if LEG_M[0] <= leg * u.metres <= LEG_M[1]
+    )
+    if not fitting:
+        metres = USUAL_LEG_M / leg
+        why = f"no usual unit fits a leg of {leg:.4g}; taken as {USUAL_LEG_M:g} m"
+        notes.append(Assumption("unit", f"{metres:.4g} m", why, True))
+        return metres
+    cost, best = fitting[0]
+    others = [u for c, u in fitting[1:] if c < cost + CLEARLY]
+    length = leg * best.metres
+    why = f"the leg is then {length:.2f} m long"
+    for u in others:
+        why += f"; with {u.name} it would be {leg * u.metres:.2f} m"
+    unusual = not ADULT_LEG_M[0] <= length <= ADULT_LEG_M[1]
+    notes.append(Assumption("unit", f"{best.name} ({best.metres:g} m)", why, unusual or bool(others)))
+    return best.metres
+
+
+def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhythm]) -> float:
+    """Negative log likelihood, about: how usual the unit is, legs of that length, the trunk over them, and physics.
+
+    What falls or walks is judged at the header's rate, or at half or twice of it.
+    """
+    cost = 0.0 if u.name == CMU_UNIT and family.startswith("CMU") else u.cost
+    if leg < ADULT_LEG_M[0]:
+        cost += 1 + 3 * math.log(ADULT_LEG_M[0] / leg)
+    elif leg > ADULT_LEG_M[1]:
+        cost += 1 + 15 * math.log(leg / ADULT_LEG_M[1])
+    if trunk > 0:
+        # the trunk of a child is long for its legs: 1.05 at 0.4 m, 0.8 at 0.8 m
+        cost += math.log(trunk / (0.78 * (0.82 / leg) ** 0.35)) ** 2 / (2 * 0.25**2)
+    factors = np.array([0.5, 1.0, 2.0])
+    return cost + float((misfit(rhythms, factors, leg / USUAL_LEG_M) + np.array([2.5, 0.0, 2.5])).min())
+
+
+def _species(
+    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
+) -> None:
+    """Four-legged animals have all that a person's skeleton has, often under the same names."""
+    share = float(np.average([e.on_fours for e in evidence], weights=[e.frames for e in evidence]))
+    ratio = float(np.median([e.arm for e in evidence]) / max(np.median([e.leg for e in evidence]), 1e-12))
+    words = animal_words(bvh.names)
+    signs = [f"on all fours in {share:.0%} of the frames"] if share > MOSTLY / 2 else []
+    if ratio > 0.85:
+        signs.append(f"arms {ratio:.2f} times as long as the legs")
+    if words:
+        signs.append(f"joints {', '.join(words[:5])}")
+    standing = bool(on_fours(bvh.zero_pose()[None], joints.nodes)[0])
+    if share > MOSTLY and (ratio > 0.85 or words or standing) and not given.joints:
+        raise MmRosError(
+            f"{bvh.path}: this is no person but an animal on four legs ({'; '.join(signs)}). Only people can be "
+            "imported; a joint map (--map) overrides this"
+        )
+    if share > MOSTLY / 2 or words:
+        notes.append(Assumption("species", "a person", "; ".join(signs) + ": is it an animal?", True, True))
+
+
+_ANIMAL = r"tail|paw|hoof|hooves|fetlock|pastern|hock|stifle|withers|croup|snout|muzzle|wing|claw"
+
+
+def animal_words(names: Sequence[str]) -> list[str]:
+    """Joints with a word that no person's skeleton has. ('ponytail' and 'detail' are words of their own.)"""
+    apart = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", n).lower() for n in names]
+    return [n for n, low in zip(names, apart, strict=True) if re.search(rf"(?<![a-z])(?:{_ANIMAL})s?(?![a-z])", low)]
+
+
+# Of a canonical skeleton at rest: what is measured, over the leg's length, from … to (children to tall people).
+PROPORTIONS = (
+    ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
+    ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),
+    ("left over right arm", 0.85, 1.18), ("foot", 0.05, 0.5),
+)  # fmt: skip
+
+
+def _proportions(model: ActorModel, notes: list[Assumption]) -> None:
+    p = model.skeleton.rest_positions().astype(np.float64)
+
+    def bone(a: str, b: str) -> float:
+        return float(np.linalg.norm(p[NAMES.index(a)] - p[NAMES.index(b)]))
+
+    def limb(side: str, *joints: str) -> float:
+        return sum(bone(f"{side}_{a}", f"{side}_{b}") for a, b in itertools.pairwise(joints))
+
+    legs, arms = ([limb(s, *j) for s in ("left", "right")]
+                  for j in (("upper_leg", "lower_leg", "foot"), ("upper_arm", "lower_arm", "hand")))  # fmt: skip
+    leg = float(np.mean(legs))
+    thigh, shin = bone("left_upper_leg", "left_lower_leg"), bone("left_lower_leg", "left_foot")
+    came = (
+        p[NAMES.index("head"), 2] / leg, float(np.mean(arms)) / leg, bone("left_upper_arm", "right_upper_arm") / leg,
+        bone("left_upper_leg", "right_upper_leg") / leg, shin / max(thigh, 1e-9), legs[0] / max(legs[1], 1e-9),
+        arms[0] / max(arms[1], 1e-9), bone("left_foot", "left_toes") / leg,
+    )  # fmt: skip
+    for (what, low, high), value in zip(PROPORTIONS, came, strict=True):
+        if not low <= value <= high:
+            scale = "" if "over" in what else f" ({value * leg:.2f} m)"
+            why = f"{what}{scale}; people have {low:g} to {high:g}, legs of {leg:.2f} m"
+            notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
+
+
+def _reference(
+    bvh: Bvh,
+    joints: JointMap,
+    evidence: list[Evidence],
+    local_offsets: Array,
+    axis: int,
+    given: Overrides,
+    notes: list[Assumption],
+) -> tuple[str, Array]:
+    """Name of the reference posture and the nodes' rotations in it, room axes, facing +x."""
+    parents = bvh.node_parents
+    still = np.tile([1.0, 0, 0, 0], (len(parents), 1))
+    worst, turn = t_likeness(posed(local_offsets, parents, still), joints.nodes)
+    first_p, first_q = bvh.globals(bvh.motion[:1])
+    first_worst, first_turn = t_likeness(first_p[0], joints.nodes)
+    wanted = given.reference
+    if wanted == "zero pose" or (wanted is None and worst < T_LIKE_DEG):
+        notes.append(Assumption("reference", "zero pose", f"the zero pose is a T- or A-pose (worst limb {worst:.0f}°)"))
+        return "zero pose", np.broadcast_to(turn, still.shape).copy()
+    if wanted == "first frame" or (wanted is None and first_worst < T_LIKE_DEG):
+        notes.append(
+            Assumption("reference", "first frame", f"the first frame is a T- or A-pose (worst limb {first_worst:.0f}°)")
+        )
+        return "first frame", rot.multiply(np.broadcast_to(first_turn, first_q[0].shape), first_q[0])
+    count = sum(e.upright_frames for e in evidence)
+    posture = np.sum([e.posture for e in evidence if e.upright_frames >= 5 or not count], axis=0)
+    notes.append(
+        Assumption(
+            "reference", "mean posture",
+            f"neither zero pose ({worst:.0f}°) nor first frame is a T-pose; mean of {count} upright frames",
+            count < 30,
+        )
+    )  # fmt: skip
+    mean = mean_rotations(posture)
+    return "mean posture", _facing(mean, local_offsets, parents, joints)
+
+
+def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: list[Assumption]) -> Array:
+    """People look ahead on average: a head that nods in the reference by a constant is levelled, in pitch only."""
+    head = joints.nodes["head"]
+    used = [e for e in evidence if e.upright_frames >= 5]
+    count = sum(e.upright_frames for e in used)
+    if count < 100:
+        return g
+    mean = mean_rotations(np.sum([e.posture[head] for e in used], axis=0))
+    up = rot.rotate(rot.multiply(mean, rot.inverse(g[head])), np.array([0.0, 0, 1]))
+    pitch = float(np.arctan2(up[0], up[2]))
+    if abs(pitch) < np.radians(3) or abs(pitch) > np.radians(50):
+        return g
+    degrees = float(np.degrees(pitch))
+    why = f"mean of {count} upright frames"
+    notes.append(Assumption("head", f"levelled by {degrees:+.0f}°", why, abs(degrees) > LEVELLED_DEG))
+    out = g.copy()
+    out[head] = rot.multiply(np.array([np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]), g[head])
+    return out
+
+
+def _facing(g: Array, local_offsets: Array, parents: Array, joints: JointMap) -> Array:
+    """Turned so that the line of the hip joints lies along y exactly."""
+    p = posed(local_offsets, parents, g)
+    left = unit(p[joints.nodes["left_upper_leg"]] - p[joints.nodes["right_upper_leg"]])
+    back = rot.from_yaw(-np.arctan2(-left[0], left[1]))
+    return rot.multiply(np.broadcast_to(back, g.shape), g)

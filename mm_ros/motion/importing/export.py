@@ -1,0 +1,100 @@
+"""Canonical clips → BVH, in the dialect of any other software: names, axes, units, channel order, joints' own axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import DEFAULT_TIPS, HIPS, NAMES, PARENTS, J
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.bvh.reader import CHANNELS, Bvh
+from mm_ros.motion.importing.evidence import AXES, room_from_axis
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """`names`: canonical joint → name; joints without one are left out (their children hang on the next one above)."""
+
+    names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
+    up: str = "Y+"
+    unit_to_m: float = 0.01
+    order: str = "ZYX"  # of the rotation channels
+    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its own axes in the T-pose (4,)
+    extra_root: str = ""  # a static joint above the hips
+    positions_everywhere: bool = False  # six channels on every joint
+    offset_repeats_frame_0: bool = False  # on the hips
+
+
+def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
+    d = dialect or Dialect()
+    p, q = (x.astype(np.float64) for x in clip.globals())
+    back = rot.inverse(room_from_axis(AXES.index(d.up)))
+    joints = [j for j in range(1, J) if NAMES[j] in d.names]
+    above = {j: _above(j, joints) for j in joints}
+    own = {j: np.asarray(d.joint_axes.get(NAMES[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
+    g = {
+        j: rot.multiply(
+            np.broadcast_to(back, q[:, j].shape), rot.multiply(q[:, j], np.broadcast_to(own[j], q[:, j].shape))
+        )
+        for j in joints
+    }
+    at = {j: rot.rotate(np.broadcast_to(back, q[:, j].shape), p[:, j]) / d.unit_to_m for j in joints}
+    names = ([d.extra_root] if d.extra_root else []) + [d.names[NAMES[j]] for j in joints]
+    first = 1 if d.extra_root else 0
+    index = {j: first + i for i, j in enumerate(joints)}
+    parents = [-1] * first + [index[above[j]] if above[j] else first - 1 for j in joints]
+    rest = clip.skeleton.rest_positions().astype(np.float64)
+    offsets, columns, channels = [np.zeros(3)] * first, [], []
+    if d.extra_root:
+        channels.append((0, 1, 2, *_rotation_codes(d.order)))
+        columns.append(np.zeros((len(clip), 6)))
+    for j in joints:
+        a = above[j]
+        local_q = rot.multiply(rot.inverse(g[a]), g[j]) if a else g[j]
+        if a:
+            offset = rot.rotate(rot.inverse(own[a]), rest[j] - rest[a]) / d.unit_to_m
+            moving = np.broadcast_to(offset, (len(clip), 3))
+        else:
+            moving = at[j]
+            offset = moving[0] if d.offset_repeats_frame_0 else np.zeros(3)
+        offsets.append(offset)
+        angles = np.degrees(np.unwrap(euler(local_q, d.order), axis=0))
+        six = not a or d.positions_everywhere
+        channels.append(((0, 1, 2) if six else ()) + _rotation_codes(d.order))
+        columns.append(np.concatenate([moving, angles], axis=1) if six else angles)
+    tips = [(index[NAMES.index(n)], rot.rotate(rot.inverse(own[NAMES.index(n)]), np.array(t)) / d.unit_to_m)
+            for n, t in DEFAULT_TIPS.items() if NAMES.index(n) in index]  # fmt: skip
+    return Bvh(
+        tuple(names), np.array(parents, np.int64), np.array(offsets), tuple(channels),
+        np.array([i for i, _ in tips], np.int64), np.array([t for _, t in tips]).reshape(-1, 3),
+        1 / clip.rate, np.concatenate(columns, axis=1).round(6), clip.name,
+    )  # fmt: skip
+
+
+def _above(j: int, joints: list[int]) -> int:
+    """The next joint above that is written; 0 for the hips."""
+    a = int(PARENTS[j])
+    while a >= HIPS and a not in joints:
+        a = int(PARENTS[a])
+    return a if a >= HIPS else 0
+
+
+def _rotation_codes(order: str) -> tuple[int, ...]:
+    return tuple(CHANNELS.index(f"{axis}rotation") for axis in order)
+
+
+def euler(q: Array, order: str) -> Array:
+    """Angles (…, 3) in the order of application R = R(order[0]) · R(order[1]) · R(order[2]), radians."""
+    i, j, k = ("XYZ".index(a) for a in order)
+    sign = 1.0 if (j - i) % 3 == 1 else -1.0
+    m = rot.to_matrix(q)
+    middle = np.arcsin(np.clip(sign * m[..., i, k], -1, 1))
+    first = np.arctan2(-sign * m[..., j, k], m[..., k, k])
+    last = np.arctan2(-sign * m[..., i, j], m[..., i, i])
+    return np.stack([first, middle, last], axis=-1)

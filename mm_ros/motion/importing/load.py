@@ -1,0 +1,255 @@
+"""All files of an import: looked at, their evidence pooled by actor, then converted. Reading twice is cheap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.workers import mapped
+from mm_ros.body.clip import Clip
+from mm_ros.motion.bvh.reader import Bvh, read_bvh
+from mm_ros.motion.importing.canonical import ActorModel
+from mm_ros.motion.importing.convert import Task, convert, subject_of
+from mm_ros.motion.importing.defects import motion_hash, start_to_skip
+from mm_ros.motion.importing.doctor import Actor, Assumption, actor_key, examine
+from mm_ros.motion.importing.evidence import AXES, Evidence, gather
+from mm_ros.motion.importing.mapping import JointMap, map_joints
+from mm_ros.motion.importing.options import ImportOptions, Overrides
+from mm_ros.motion.importing.rate import FASTEST, SLOWEST, estimate, guesses
+from mm_ros.motion.shared_data import is_archive, unpacked
+
+Progress = Callable[[str, int, int], None]  # what, done, of
+CHUNK = 4  # files given to a helper process at once
+
+
+@dataclass
+class FileNotes:
+    """What was done with one file."""
+
+    path: str
+    actor: str = ""
+    frames: int = 0
+    rate: float = 0.0
+    seconds: float = 0.0  # that came out
+    clips: tuple[str, ...] = ()
+    notes: tuple[Assumption, ...] = ()
+    refused: str = ""  # the sentence
+
+
+@dataclass
+class Import:
+    clips: list[Clip]
+    actors: list[Actor] = field(default_factory=list)
+    files: list[FileNotes] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        return [(f.path, f.refused) for f in self.files if f.refused]
+
+    @property
+    def licence(self) -> str:
+        names = {f.actor: Path(f.path).name for f in self.files}
+        lines = dict.fromkeys(licence_of(a.joints, names.get(a.key, "")) for a in self.actors)
+        return " ".join(line for line in lines if line)
+
+
+CMU_CREDIT = (
+    "The data used in this project was obtained from mocap.cs.cmu.edu. "
+    "The database was created with funding from NSF EIA-0196217."
+)
+
+
+def licence_of(joints: JointMap, file: str) -> str:
+    """CMU's files are told by skeleton and name ('69_01.bvh'): others use its skeleton too (PFNN)."""
+    return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
+
+
+@dataclass
+class _Seen:
+    path: str
+    key: str = ""
+    joints: JointMap | None = None
+    evidence: Evidence | None = None
+    frames: int = 0
+    first: int = 0
+    motion: str = ""
+    refused: str = ""
+    notes: tuple[Assumption, ...] = ()
+
+
+def load_clips(
+    paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
+) -> list[Clip]:
+    """Canonical clips of files, folders and archives; files that cannot be read are left out, see `import_files`."""
+    return import_files(paths, options, progress).clips
+
+
+def import_files(
+    paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
+) -> Import:
+    options = options or ImportOptions()
+    files = find_files(paths)
+    jobs = options.jobs if len(files) >= 2 * CHUNK else 1
+    tell = progress or (lambda what, done, of: None)
+    seen: list[_Seen] = []
+    for i, found in enumerate(mapped(_look, [(f, options) for f in files], jobs, CHUNK, _look_lost)):
+        if found.refused and options.strict:
+            raise MmRosError(found.refused)
+        seen.append(found)
+        tell("looking", i + 1, len(files))
+    _refuse_twins(seen, options)
+    actors = _examined(seen, options)
+    good = [s for s in seen if not s.refused]
+    order = list(actors)
+    tasks = [_task(s, actors[s.key], order.index(s.key), options) for s in good]
+    out = Import([], list(actors.values()))
+    notes = {s.path: FileNotes(s.path, s.key, s.frames, refused=s.refused) for s in seen}
+    converted = mapped(_convert, tasks, jobs, CHUNK, _convert_lost)
+    for i, (s, task, done) in enumerate(zip(good, tasks, converted, strict=True)):
+        clips, remarks, refused = done
+        if refused and options.strict:
+            raise MmRosError(refused)
+        out.clips += clips
+        notes[s.path] = replace(
+            notes[s.path], rate=task.rate, seconds=sum(c.seconds for c in clips), clips=tuple(c.name for c in clips),
+            notes=(*s.notes, *remarks), refused=refused,
+        )  # fmt: skip
+        tell("converting", i + 1, len(good))
+    out.files = list(notes.values())
+    out.clips = _unique_names(out.clips)
+    if not out.clips:
+        sentences = [f.refused for f in out.files if f.refused]
+        raise MmRosError("no motion could be read" + "".join(f"\n  {s}" for s in sentences[:10]))
+    return out
+
+
+def find_files(paths: Sequence[str | Path]) -> list[str]:
+    out: list[str] = []
+    for path in map(Path, paths):
+        if path.is_dir() or (path.is_file() and is_archive(path)):
+            folder = path if path.is_dir() else unpacked(path)
+            out += sorted(str(p) for p in folder.rglob("*") if p.suffix.lower() == ".bvh")
+        elif path.is_file():
+            out.append(str(path))
+        else:
+            raise MmRosError(f"{path}: there is no such file or folder")
+    if not out:
+        raise MmRosError(f"there are no .bvh files in {', '.join(map(str, paths))}")
+    return list(dict.fromkeys(out))
+
+
+def _look(item: tuple[str, ImportOptions]) -> _Seen:
+    path, options = item
+    given = options.of(path)
+    out = _Seen(path)
+    try:
+        if given.leave_out:
+            raise MmRosError(f"{path}: left out, as its overrides say")
+        bvh = read_bvh(path)
+        out.frames = len(bvh)
+        out.joints = map_joints(bvh, given.joints)
+        out.first = given.skip_start if given.skip_start is not None else start_to_skip(bvh)
+        if len(bvh) - out.first - (given.skip_end or 0) < 2:
+            raise MmRosError(f"{path}: has {len(bvh)} frame(s); expected motion, of 2 frames at least")
+        out.evidence, out.notes = _gathered(bvh, out.joints, given, out.first)
+        out.key = actor_key(bvh, given.subject or subject_of(path))
+        out.motion = motion_hash(bvh)
+    except MmRosError as error:
+        out.refused = str(error)
+    return out
+
+
+def _look_lost(item: tuple[str, ImportOptions]) -> _Seen:
+    return _Seen(item[0], refused=f"{item[0]}: the process that read it was killed (is there memory enough?)")
+
+
+def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple[Evidence, tuple[Assumption, ...]]:
+    """At the header's rate; where that cannot be, at one that falls and steps fit."""
+    up = AXES.index(given.up) if given.up else None
+    if SLOWEST <= bvh.rate <= FASTEST:
+        return gather(bvh, joints, up, first), ()
+    if given.rate is not None:
+        return gather(bvh, joints, up, first, given.rate), ()
+    tried = 60.0
+    found = estimate([gather(bvh, joints, up, first, tried).rhythm], tried, guesses(bvh.frame_time))
+    absurd = f"'Frame Time: {bvh.frame_time_text or bvh.frame_time}' means {bvh.rate:.4g} frames a second"
+    if found is None:
+        raise MmRosError(
+            f"{bvh.path}: {absurd}; expected {SLOWEST:g} to {FASTEST:g}, and no falls or even steps are there by which "
+            "to estimate it. Set it with --true-rate"
+        )
+    rate, why = found
+    return gather(bvh, joints, up, first, rate), (Assumption("rate", f"{rate:g} Hz", f"{absurd}; {why}", True),)
+
+
+def _refuse_twins(seen: list[_Seen], options: ImportOptions) -> None:
+    first: dict[str, str] = {}
+    for s in seen:
+        if not s.refused:
+            other = first.setdefault(s.motion, s.path)
+            if other != s.path:
+                s.refused = f"{s.path}: holds the same motion as {other}; left out"
+
+
+def _examined(seen: list[_Seen], options: ImportOptions) -> dict[str, Actor]:
+    actors: dict[str, Actor] = {}
+    for key in dict.fromkeys(s.key for s in seen if not s.refused):
+        mine = [s for s in seen if s.key == key and not s.refused]
+        evidence = [s.evidence for s in mine if s.evidence is not None]
+        joints = mine[0].joints
+        assert joints is not None
+        try:
+            actors[key] = examine(read_bvh(mine[0].path), joints, evidence, options.of(mine[0].path))
+        except MmRosError as error:
+            if options.strict:
+                raise
+            for s in mine:
+                s.refused = str(error)
+            continue
+        actors[key].key = key
+        actors[key].subject = options.of(mine[0].path).subject or subject_of(mine[0].path, len(actors) - 1)
+    return actors
+
+
+def _task(s: _Seen, actor: Actor, number: int, options: ImportOptions) -> Task:
+    given = options.of(s.path)
+    model: ActorModel = actor.model
+    return Task(
+        path=s.path,
+        model=model,
+        rate=given.rate or (s.evidence.rate if s.evidence else 0.0) / actor.header_over_true,
+        first=s.first,
+        stop=s.frames - (given.skip_end or 0),
+        cut_t_pose=given.skip_start is None and given.skip_end is None,
+        subject=given.subject or subject_of(s.path, number),
+        new_rate=options.rate,
+        floor=given.floor_m,
+        smooth_root=options.smooth_root,
+        shortest_s=options.shortest_s,
+        tags=given.tags,
+    )
+
+
+def _convert(task: Task) -> tuple[list[Clip], list[Assumption], str]:
+    try:
+        clips, notes = convert(read_bvh(task.path), task)
+    except MmRosError as error:
+        return [], [], str(error)
+    return clips, notes, ""
+
+
+def _convert_lost(task: Task) -> tuple[list[Clip], list[Assumption], str]:
+    return [], [], f"{task.path}: the process that converted it was killed (is there memory enough?)"
+
+
+def _unique_names(clips: list[Clip]) -> list[Clip]:
+    """Files of equal names from several folders."""
+    count: dict[str, int] = {}
+    out = []
+    for c in clips:
+        n = count[c.name] = count.get(c.name, 0) + 1
+        out.append(c if n == 1 else replace(c, name=f"{c.name}_{n}"))
+    return out

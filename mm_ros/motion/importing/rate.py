@@ -1,0 +1,152 @@
+"""Is the frame rate of the header true? What falls, falls with g; and steps are as long as their rhythm lets them be.
+
+With a header that says k times the true rate, falls look k² times as fast as they are, and step length over cadence
+k times too small.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.motion.bvh.reader import USUAL_RATES
+
+Array = Any
+SLOWEST, FASTEST = 5.0, 1000.0  # Hz; beyond these a frame time is none
+GRAVITY = 9.81
+WALK_RATIO = 0.38  # m/Hz, step length over cadence of a person who walks as they like
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # header over truth
+_DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # how strong evidence has to be against the header
+_USUAL = (24.0, 250.0)  # Hz at which people record
+_LEAST = 3  # falls or walks that are evidence
+_CLEARLY = 0.5  # difference of two misfits
+_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28  # of the logarithms, person to person
+
+
+class Rhythm(NamedTuple):
+    """Of one file, at the header's rate. Empty where nobody fell or walked."""
+
+    falls: tuple[float, ...]  # m/s², downwards positive
+    walk_ratios: tuple[float, ...]  # m/Hz, one for every four steps
+
+
+def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, upright: Array, rate: float) -> Rhythm:
+    """Room axes, metres. `body` (F, 3) is about the centre of mass, `ahead` (F, 2) where the hips face; feet (F, 2, 3).
+
+    Walks count where the trunk is `upright` (F,): who stoops or sneaks takes short steps.
+    """
+    if len(body) < 12:
+        return Rhythm((), ())
+    return Rhythm(tuple(_falls(body, toes, rate)), tuple(_walks(body, ahead, ankles, upright, rate)))
+
+
+def _falls(body: Array, toes: Array, rate: float) -> list[float]:
+    floor = np.percentile(toes[..., 2], 5)
+    up = np.concatenate([[False], (toes[..., 2].min(axis=1) - floor > 0.05), [False]])
+    edges = np.flatnonzero(np.diff(up.astype(np.int8)))
+    still = np.linalg.norm(np.gradient(toes, axis=0), axis=-1).min(axis=1) * rate < 0.15
+    out = []
+    for first, stop in zip(edges[::2], edges[1::2], strict=True):
+        # a foot that stays where it is stands: on tip-toe, on a step
+        if 6 <= stop - first <= 1.5 * rate and still[first:stop].mean() < 0.3:
+            t = np.arange(stop - first) / rate
+            curve, residual, *_ = np.polyfit(t - t.mean(), body[first:stop, 2], 2, full=True)
+            # slower than 2 m/s² falls nobody, even at half the rate
+            if curve[0] < -1.0 and (not len(residual) or residual[0] / len(t) < 0.01**2):
+                out.append(float(-2 * curve[0]))
+    return out
+
+
+def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float) -> list[float]:
+    """Step length over cadence of every four even steps forward. Steps are counted where the ankles pass each other."""
+    apart = ((ankles[:, 0] - ankles[:, 1])[:, :2] * ahead).sum(axis=1)
+    passing = np.flatnonzero(np.diff(np.sign(apart)))
+    steps = 4
+    out = []
+    for k in range(0, len(passing) - steps, 2):
+        at = passing[k : k + steps + 1]
+        gaps = np.diff(at)
+        wide = [np.abs(apart[a:b]).max() for a, b in itertools.pairwise(at)]
+        way = body[at[-1], :2] - body[at[0], :2]
+        far = float(np.linalg.norm(way))
+        # who shuffles takes short steps at a usual rhythm: that says nothing of the header
+        usual = 0.45 < far / steps < 1.6
+        even = gaps.max() < 1.5 * gaps.min() and min(wide) > 0.15 and upright[at[0] : at[-1]].mean() > 0.9
+        if even and usual and (ahead[at[0] : at[-1]] @ (way / far)).mean() > 0.85:
+            out.append(far / steps / (steps * rate / float(at[-1] - at[0])))
+    return out
+
+
+def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple[float, str, bool]:
+    """Header over truth, the reason, whether it is doubtful."""
+    true = header_rate / np.array(FACTORS)
+    cost = np.array(_DOUBT) + np.where((true < _USUAL[0]) | (true > _USUAL[1]), 4.0, 0.0) * (np.array(FACTORS) != 1)
+    reasons = _reasons(rhythms)
+    if not reasons:
+        return 1.0, "the header's; nobody falls or walks evenly, by which to check it", False
+    cost = cost + misfit(rhythms, np.array(FACTORS), size)
+    order = np.argsort(cost)
+    best = FACTORS[int(order[0])]
+    close = bool(cost[order[1]] - cost[order[0]] < 1.0)
+    return best, "; ".join(reasons), best != 1.0 or close
+
+
+def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size: float = 1.0) -> float | None:
+    """The rate among `others` that falls and steps fit clearly better than `rate`, at which `rhythms` were taken."""
+    if not others or not _reasons(rhythms):
+        return None
+    cost = misfit(rhythms, rate / np.array([rate, *others]), size)
+    best = int(np.argmin(cost))
+    return others[best - 1] if cost[0] - cost[best] > _CLEARLY else None
+
+
+def guesses(frame_time: float) -> list[float]:
+    """Rates to try for a frame time that cannot be: a rate or milliseconds were written, or else the usual rates."""
+    written = [frame_time, 1000 / frame_time]
+    usual = [60.0, 120.0, 30.0, 100.0, 240.0, 90.0, 50.0, 25.0]
+    near = [float(u) for w in written for u in USUAL_RATES if abs(w / u - 1) < 0.01]
+    return list(dict.fromkeys([*near, *usual]))
+
+
+def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
+    """The candidate that falls and steps fit best, and why; `rhythms` were taken at `rate`. None without evidence."""
+    reasons = _reasons(rhythms, 1)  # little is better than nothing: the estimate is doubted anyway
+    if not reasons:
+        return None
+    cost = misfit(rhythms, rate / np.array(candidates), least=1)
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # rates that differ little fit equally well: the commonest
+    return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
+
+
+def _pooled(rhythms: list[Rhythm], least: int) -> tuple[Array, Array]:
+    """Falls and walks; fewer than `least` of a kind say nothing."""
+    falls = np.array([f for r in rhythms for f in r.falls])
+    walks = np.array([w for r in rhythms for w in r.walk_ratios])
+    return (falls if len(falls) >= least else falls[:0]), (walks if len(walks) >= least else walks[:0])
+
+
+def _reasons(rhythms: list[Rhythm], least: int = _LEAST) -> list[str]:
+    falls, walks = _pooled(rhythms, least)
+    out = [f"falls at {np.median(falls):.1f} m/s²"] if len(falls) else []
+    return out + ([f"step length over cadence {np.median(walks):.2f} m/Hz"] if len(walks) else [])
+
+
+def misfit(rhythms: list[Rhythm], factors: Array, size: float = 1.0, least: int = _LEAST) -> Array:
+    """How badly falls and steps fit, for each header over truth; `size`: true leg length over the assumed one.
+
+    A body of another size falls as fast in metres; its step length over cadence goes with its size to the power 1.25
+    (children of five: 0.19 m/Hz).
+    """
+    falls, walks = _pooled(rhythms, least)
+    cost = np.zeros(len(factors))
+    if len(falls):
+        weight = min(len(falls) / 4, 1.0)
+        off = np.log(np.median(falls) * size / GRAVITY) - 2 * np.log(factors)
+        cost = cost + weight * off**2 / (2 * _FALL_SPREAD**2)
+    if len(walks):
+        weight = min(len(walks) / 6, 1.0)
+        off = np.log(WALK_RATIO * size**0.25 / np.median(walks)) - np.log(factors)
+        cost = cost + weight * off**2 / (2 * _WALK_SPREAD**2)
+    return cost

@@ -1,0 +1,50 @@
+"""What kind of motion a frame is, from the motion itself: how fast the root goes, which way, how it turns, how low."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import HEAD
+from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.cleaning import odd_frames, savitzky_golay
+from mm_ros.motion.contacts import central_difference
+
+KINDS = ("idle", "turn", "walk", "run", "back", "side", "crouch", "other")
+IDLE, TURN, WALK, RUN, BACK, SIDE, CROUCH, OTHER = range(len(KINDS))
+
+STANDING_SPEED = 0.25  # m/s; below it a body stands or turns on the spot
+TURN_RATE = np.radians(30)  # rad/s
+RUN_SPEED = 2.1  # m/s, where people change to running
+CROUCH_RATIO = 0.82  # of the standing head height
+LYING_RATIO = 0.45
+_AHEAD, _BEHIND = np.radians(50), np.radians(130)
+
+
+def root_motion(clip: Clip) -> tuple[F64, F64]:
+    """Smoothed velocity (F, 2) in root space, m/s, and yaw rate (F,), rad/s."""
+    window = odd_frames(0.5, clip.rate)
+    velocity = savitzky_golay(central_difference(clip.positions[:, 0], clip.rate), window, 1)
+    yaws = np.unwrap(rot.yaw_of(clip.rotations[:, 0].astype(np.float64)))
+    local = rot.rotate(rot.from_yaw(-yaws), velocity)
+    return local[:, :2], savitzky_golay(central_difference(yaws, clip.rate), window, 1)
+
+
+def kinds_of(clip: Clip) -> tuple[NDArray[np.int8], tuple[str, ...]]:
+    """Kind of each frame (F,), as an index into the names."""
+    velocity, yaw_rate = root_motion(clip)
+    positions, _ = clip.globals()
+    ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_frames(0.5, clip.rate), 1)
+    speed = np.linalg.norm(velocity, axis=1)
+    angle = np.abs(np.arctan2(velocity[:, 1], velocity[:, 0]))
+    out = np.full(len(clip), WALK, np.int8)
+    out[angle > _AHEAD] = SIDE
+    out[angle > _BEHIND] = BACK
+    out[(out == WALK) & (speed > RUN_SPEED)] = RUN
+    out[speed < STANDING_SPEED] = IDLE
+    out[(speed < STANDING_SPEED) & (np.abs(yaw_rate) > TURN_RATE)] = TURN
+    out[(ratio < CROUCH_RATIO) & (out != RUN)] = CROUCH
+    out[ratio < LYING_RATIO] = OTHER
+    return out, KINDS

@@ -1,0 +1,144 @@
+"""The metrics about feet and about roughness. See motion/metrics.py, which is the place to import from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.skeleton import (
+    HEAD,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_TOES,
+    LEFT_UPPER_LEG,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_TOES,
+    RIGHT_UPPER_LEG,
+    ROOT,
+)
+from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
+
+Array = Any
+
+TOES = (LEFT_TOES, RIGHT_TOES)
+FEET = (LEFT_FOOT, RIGHT_FOOT)
+SHORTEST_STANCE_S = 0.15
+SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # m, m/s
+POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
+ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)  # the trackers' own roughness, and no joint: not for pops
+
+
+def stances(contact: Array, dt: float = 1 / 60, shortest_s: float = SHORTEST_STANCE_S) -> NDArray[np.int64]:
+    """(S, 2): first frame and stop of each unbroken run of a contact flag (F,) that lasts long enough."""
+    c = np.concatenate([[0], np.asarray(contact, np.int8), [0]])
+    edges = np.flatnonzero(np.diff(c))
+    runs = edges.reshape(-1, 2).astype(np.int64)
+    return runs[(runs[:, 1] - runs[:, 0]) * dt >= shortest_s - 1e-9]
+
+
+def stance_drift_m(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64:
+    """For each stance of either foot: the toe's farthest horizontal move from where the stance began."""
+    out = []
+    for side, toe in enumerate(TOES):
+        for first, stop in stances(contacts[:, side], dt):
+            path = np.asarray(positions[first:stop, toe, :2], np.float64)
+            out.append(np.linalg.norm(path - path[0], axis=-1).max())
+    return np.array(out)
+
+
+def stance_twist_deg(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64:
+    """For each stance: how far the foot (heading from ankle to toe) turns from where it began."""
+    out = []
+    for side, toe in enumerate(TOES):
+        d = np.asarray(positions[:, toe, :2], np.float64) - positions[:, FEET[side], :2]
+        heading = np.arctan2(d[:, 1], d[:, 0])
+        for first, stop in stances(contacts[:, side], dt):
+            turn = rot.wrap_angle(heading[first:stop] - heading[first])
+            out.append(np.rad2deg(np.abs(turn).max()))
+    return np.array(out)
+
+
+def locked_motion_m(positions: Array, locked: Array) -> F64:
+    """For each run of the locked flag: the toe's farthest horizontal move from where it was locked."""
+    out = []
+    for side, toe in enumerate(TOES):
+        for first, stop in stances(locked[:, side], 1.0, 0.0):
+            path = np.asarray(positions[first:stop, toe, :2], np.float64)
+            out.append(np.linalg.norm(path - path[0], axis=-1).max())
+    return np.array(out)
+
+
+def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
+    """(F, 2) m/s in the plane of the floor, from one frame to the next; the first frame has the second's."""
+    p = np.asarray(positions, np.float64)[:, TOES, :2]
+    if len(p) < 2:
+        return np.zeros((len(p), 2))
+    v = np.linalg.norm(np.diff(p, axis=0), axis=-1) / dt
+    return np.asarray(np.concatenate([v[:1], v]))
+
+
+def skate_ratio(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> float:
+    """Share of frames whose slower toe is below 4 cm and faster than 0.15 m/s."""
+    speeds = toe_speeds(positions, dt)
+    if len(speeds) == 0:
+        return float("nan")
+    slower = speeds.argmin(1)
+    frames = np.arange(len(speeds))
+    height = np.asarray(positions)[:, TOES, 2][frames, slower] - floor
+    return float(((height < SKATE_HEIGHT) & (speeds[frames, slower] > SKATE_SPEED)).mean())
+
+
+def floor_penetration_m(positions: Array, floor: float = 0.0) -> F64:
+    """(F,): how deep the deepest joint of the feet (ankles, toes) is below the floor."""
+    z = np.asarray(positions, np.float64)[:, TOES + FEET, 2] - floor
+    return np.asarray(np.maximum(-z.min(1), 0.0))
+
+
+def knee_beyond_straight_deg(positions: Array, rotations: Array) -> F64:
+    """(F,): how far the worse knee is bent the wrong way, about the thigh's own axis to the left."""
+    p = np.asarray(positions, np.float64)
+    worst = np.zeros(len(p))
+    for leg in (LEFT_UPPER_LEG, RIGHT_UPPER_LEG):
+        a, b = p[:, leg + 1] - p[:, leg], p[:, leg + 2] - p[:, leg + 1]
+        hinge = rot.rotate(np.asarray(rotations, np.float64)[:, leg], np.array([0.0, 1.0, 0.0]))
+        bend = np.arctan2((np.cross(a, b) * hinge).sum(-1), (a * b).sum(-1))
+        worst = np.maximum(worst, -bend)
+    return np.rad2deg(worst)
+
+
+def jitter(positions: Array, dt: float = 1 / 60) -> float:
+    """Mean size of the jerk over all joints and frames, m/s³."""
+    p = np.asarray(positions, np.float64)[:, 1:]
+    if len(p) < 4:
+        return float("nan")
+    return float(np.linalg.norm(np.diff(p, n=3, axis=0), axis=-1).mean() / dt**3)
+
+
+def _accelerations(positions: Array, dt: float) -> F64:
+    p = np.delete(np.asarray(positions, np.float64), ON_TRACKERS, axis=1)
+    return np.asarray(np.linalg.norm(np.diff(p, n=2, axis=0), axis=-1) / dt**2)
+
+
+def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
+    """The 99.9th percentile of the joints' accelerations over clips [(F, J, 3), …]; beyond 1.5 × it is a pop."""
+    every = [_accelerations(p, dt).ravel() for p in clips if len(p) > 2]
+    return float(np.percentile(np.concatenate(every), 99.9)) if every else float("nan")
+
+
+def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
+    """`limit`: the larger `acceleration_limit` of truth and database. Hits within 0.2 s of each other are one."""
+    if len(positions) < 3:
+        return 0.0
+    hits = np.flatnonzero((_accelerations(positions, dt) > POP_MARGIN * limit).any(1))
+    pops = 0 if len(hits) == 0 else 1 + int((np.diff(hits) * dt > POP_TOGETHER_S).sum())
+    return pops / (len(positions) * dt / 60)
+
+
+def jumps_per_s(segments: Array, dt: float = 1 / 60) -> float:
+    """From the counter of jumps (F,); a message more or less does not matter."""
+    s = np.asarray(segments, np.int64)
+    return float((s[-1] - s[0]) / ((len(s) - 1) * dt)) if len(s) > 1 else 0.0

@@ -1,0 +1,59 @@
+"""Walking made from footsteps: motion capture that nobody captured, with known truth. See docs/procedural-motion.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from zlib import crc32
+
+import numpy as np
+
+from mm_ros.body.clip import Clip
+from mm_ros.motion.procedural.body import Manner, make_motion, with_tags
+from mm_ros.motion.procedural.recipes import Recipe, recipes
+from mm_ros.motion.procedural.script import Script
+from mm_ros.motion.procedural.tagging import tags_of
+from mm_ros.motion.procedural.wish import Leg, make_wish
+
+__all__ = ["make_clips"]
+
+WANDERS, WANDER_S = 4, 40.0
+
+
+def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:
+    """Clips of all kinds at 60 Hz on the default skeleton, left turns and left steps only: mirror them for the right.
+
+    `progress` is called with the share done. The same seed gives the same bytes.
+    """
+    todo = [*recipes(), *_wanders(seed)]
+    clips = []
+    for i, recipe in enumerate(todo):
+        own_seed = crc32(f"{seed} {recipe.name}".encode())
+        manner = _manner(np.random.default_rng(own_seed))
+        wish = make_wish(list(recipe.legs), recipe.blend_s or _blend(recipe.legs))
+        clip, _ = make_motion(recipe.name, wish, own_seed, manner)
+        clips.append(with_tags(clip, tags_of(wish, recipe.tags)))
+        if progress is not None:
+            progress((i + 1) / len(todo))
+    return clips
+
+
+def _manner(rng: np.random.Generator) -> Manner:
+    a, b, c, d = rng.uniform(-1, 1, 4)
+    return Manner(1 + 0.1 * a, 1 + 0.12 * b, 0.30 + 0.05 * c, 1 + 0.1 * d)
+
+
+def _wanders(seed: int) -> list[Recipe]:
+    """Going about a room as VR users do: a few steps, a stop, a turn, a few steps aside."""
+    out = []
+    for i in range(WANDERS):
+        script = Script(np.random.default_rng([seed, i]), room_m=1.6)
+        chapter = script.chapter(WANDER_S, ("walk", "turn", "shuffle", "look", "crouch"))
+        out.append(Recipe(f"wander {i}", tuple(chapter.legs), blend_s=0.2))
+    return out
+
+
+def _blend(legs: tuple[Leg, ...]) -> float:
+    """Greater changes of speed take longer, so that none is harder than about 2.5 m/s²."""
+    velocities = np.array([(leg.forward + leg.room[0], leg.left + leg.room[1]) for leg in legs])
+    change = np.linalg.norm(np.diff(velocities, axis=0), axis=1).max(initial=0.0)
+    return float(np.clip(change / 2.2 / np.sqrt(2 * np.pi), 0.15, 0.36))

@@ -1,0 +1,318 @@
+"""Wish and feet → a full body: pelvis, spine, head, arms, legs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
+    LEFT_SHOULDER,
+    LEFT_TOES,
+    LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
+    NECK,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_LOWER_ARM,
+    RIGHT_LOWER_LEG,
+    RIGHT_SHOULDER,
+    RIGHT_TOES,
+    RIGHT_UPPER_ARM,
+    RIGHT_UPPER_LEG,
+    ROOT,
+    SPINE,
+    UPPER_CHEST,
+    J,
+    default_skeleton,
+)
+from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.procedural import feet as ft
+from mm_ros.motion.procedural import smooth as sm
+from mm_ros.motion.procedural.footsteps import ANKLE_BEHIND, Step, plan_footsteps
+from mm_ros.motion.procedural.geometry import about, leg_rotations, mirror_quaternion
+from mm_ros.motion.procedural.wish import Wish
+
+Array = Any
+PENDULUM = 3.2  # 1/s, sqrt(g / height of the centre of mass)
+SUPPORT_S = 0.26
+KNEE_MIN = np.radians(5.0)
+KNEE_PLANTED = np.radians(9.0)
+KNEE_SOFT_M = 0.003
+LEGS = (
+    (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),
+    (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES),
+)
+ARMS = (
+    (LEFT_SHOULDER, LEFT_UPPER_ARM, LEFT_LOWER_ARM, LEFT_HAND),
+    (RIGHT_SHOULDER, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND),
+)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How one person moves; small numbers that differ between people."""
+
+    bob: float = 1.0
+    arm_swing: float = 1.0
+    elbow: float = 0.30  # rad at rest
+    pelvis_yaw: float = 1.0
+    stoop: float = 0.03  # rad of the chest, forward
+
+
+@dataclass
+class Body:
+    """Frames of global planning that the joints are made from."""
+
+    pelvis: F64  # (F, 3)
+    pelvis_rotation: F64  # (F, 4) room
+    chest_rotation: F64
+    head_rotation: F64
+    stride: F64  # (F,) m, left foot ahead of the right
+
+
+def make_motion(
+    name: str, wish: Wish, seed: int = 0, manner: Manner | None = None, feet: tuple[Step, Step] | None = None
+) -> tuple[Clip, list[Step]]:
+    """`feet`: where the left and the right one stand at the start."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(len(wish)) / wish.rate
+    steps = plan_footsteps(wish, rng, feet=feet)
+    ground = ft.ground(times, steps, wish.posture["tiptoe"], wish.posture["sink"])
+    return pose_body(name, wish, ground, manner or Manner(), rng), steps
+
+
+def pose_body(name: str, wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generator) -> Clip:
+    skeleton = default_skeleton()
+    offsets = skeleton.offsets.astype(float)
+    body = _trunk(wish, ground, manner, rng, offsets)
+    n = len(wish)
+    rotations = np.zeros((n, J, 4))
+    rotations[..., 0] = 1.0
+    positions = np.repeat(offsets[None], n, axis=0)
+    _place_root(positions, rotations, body, wish.rate)
+    _bend_spine(rotations, body)
+    _swing_arms(rotations, wish, ground, body, manner, rng)
+    _place_legs(rotations, body, ground, offsets)
+    rotations *= np.where(rotations[..., :1] < 0, -1.0, 1.0)
+    rotations[:, ROOT] = _continuous(rotations[:, ROOT])
+    return Clip(
+        name, wish.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural"
+    )
+
+
+def _continuous(q: Array) -> Array:
+    flips = np.sign((q[1:] * q[:-1]).sum(1))
+    return q * np.concatenate([[1.0], np.cumprod(flips)])[:, None]
+
+
+def _step_speed(wish: Wish) -> Array:
+    return sm.gaussian(np.hypot(wish.velocity[:, 0], wish.velocity[:, 1]), 0.25, wish.rate)
+
+
+def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generator, offsets: Array) -> Body:
+    rate, n = wish.rate, len(wish)
+    standing = sm.gaussian(ground.standing, 0.3, rate)
+    forward = np.stack([np.cos(wish.yaw), np.sin(wish.yaw)], 1)
+    left = np.stack([-forward[:, 1], forward[:, 0]], 1)
+    alive = wish.liveliness[:, None]
+    wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
+    support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
+    run = wish.posture["run"]
+    # A person is not a stiff pendulum: half of it, none when running, and the rest follows the steps softly.
+    pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
+    share = 0.5 * (1 - run[:, None])
+    centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
+    centre += _travel_evenly(centre, wish, forward, left)
+    lean = wish.posture["lean"]
+    pelvis_xy = centre - (0.025 - 0.005 * np.minimum(_step_speed(wish), 1.5) + 0.20 * np.sin(lean))[:, None] * forward
+
+    relative = [((f.ankle[:, :2] - pelvis_xy) * forward).sum(1) for f in ground.feet]
+    stride = sm.gaussian(relative[0] - relative[1], 0.045, rate)
+    speed = _step_speed(wish)
+    breath = np.sin(2 * np.pi * np.cumsum(0.25 + 0.03 * sm.noise(rng, n, 1, 2.0, rate)[:, 0]) / rate) * wish.liveliness
+
+    facing = sm.gaussian(_facing_of_feet(wish, ground), 0.12, rate)
+    yaw = facing - 0.115 * manner.pelvis_yaw * stride
+    load = sm.gaussian(2 * ground.load_left - 1, 0.05, rate)
+    moving = sm.ramp(speed, 0.1, 0.9)
+    roll = load * (0.02 + 0.045 * moving)
+    pitch = 0.03 + 0.35 * lean + 0.02 * moving + 0.07 * run
+    pelvis_rotation = _euler(yaw, pitch, roll)
+
+    chest_yaw = facing + 0.10 * stride * (1 - 0.2 * run)
+    small = sm.noise(rng, n, 4, 0.9, rate) * 0.012 * alive
+    chest_pitch = manner.stoop + lean + 0.02 * moving + 0.13 * run + 0.006 * breath + 0.5 * small[:, 0]
+    ahead = sm.gaussian(_lead(wish.yaw, round(0.30 * rate)), 0.15, rate)
+    chest_yaw = chest_yaw + 0.45 * (ahead - facing)
+    chest_rotation = _euler(chest_yaw, chest_pitch, -0.35 * roll + 0.6 * small[:, 1])
+    look_yaw = ahead + wish.posture["look_yaw"] + small[:, 2]
+    look_pitch = wish.posture["look_pitch"] + 0.04 + 0.12 * lean + small[:, 3]
+    head_rotation = _euler(look_yaw, look_pitch, np.zeros(n))
+
+    bob = _bob(ground.phase, speed, run, standing, manner, wish)
+    height = 0.95 - 0.008 - wish.posture["sink"] + bob + 0.0015 * breath + _raised(wish.posture["tiptoe"])
+    height = height - 0.042 * run
+    pelvis = np.concatenate([pelvis_xy, height[:, None]], 1)
+    limit = _reach(pelvis, pelvis_rotation, ground, offsets)
+    pelvis[:, 2] = height + sm.lower_envelope(np.minimum(limit - height, 0.0), 0.085, rate)
+    body = Body(pelvis, pelvis_rotation, chest_rotation, head_rotation, stride)
+    _hold_swing_in_reach(body, ground, offsets)
+    return body
+
+
+def _travel_evenly(centre: Array, wish: Wish, forward: Array, left: Array) -> Array:
+    """Correction along the way: people walk more evenly than their feet fall, above all sideways."""
+    velocity = wish.velocity[:, :1] * forward + wish.velocity[:, 1:] * left
+    way = sm.gaussian(velocity, 0.2, wish.rate)
+    speed = np.linalg.norm(way, axis=1, keepdims=True)
+    aside = np.minimum(np.abs(sm.gaussian(wish.velocity[:, 1:], 0.2, wish.rate)) / 0.4, 1.0)
+    behind = ANKLE_BEHIND - ft.MIDDLE
+    path = wish.position - behind * forward
+    gap = ((path - centre) * way).sum(1, keepdims=True) / np.maximum(speed, 0.05) ** 2 * way
+    return (0.3 + 0.4 * aside) * sm.ramp(speed, 0.05, 0.4) * sm.gaussian(gap, 0.1, wish.rate)
+
+
+def _lead(x: Array, frames: int) -> Array:
+    return np.concatenate([x[frames:], np.repeat(x[-1:], frames)])
+
+
+def _facing_of_feet(wish: Wish, ground: ft.Ground) -> Array:
+    """The pelvis faces the mean of the feet more than the plan."""
+    turned = [rot.wrap_angle(f.yaw - wish.yaw) for f in ground.feet]
+    return wish.yaw + 0.35 * (turned[0] + turned[1])
+
+
+def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
+    return rot.multiply(rot.multiply(about(2, yaw), about(1, pitch)), about(0, roll))
+
+
+def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, wish: Wish) -> Array:
+    """Walking: highest over the standing foot. Running: lowest there, and so high that the flight falls at g."""
+    along = np.abs(sm.gaussian(wish.velocity[:, 0], 0.25, wish.rate))
+    walk = (0.0075 + 0.012 * np.minimum(along, 1.9)) * manner.bob
+    amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
+    drop = amplitude * 0.65 * (1 - run)
+    return amplitude * np.cos(2 * np.pi * phase) - drop
+
+
+def _raised(tiptoe: Array) -> Array:
+    return ft.ankle_of(tiptoe)[:, 1] - ft.ankle_of(np.zeros(1))[0, 1]
+
+
+def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) -> Array:
+    """The greatest pelvis height at which no standing leg is straighter than KNEE_PLANTED."""
+    out = np.full(len(pelvis), np.inf)
+    for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
+        hip = rot.rotate(rotation, np.broadcast_to(offsets[upper], pelvis.shape))
+        length = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_PLANTED / 2)
+        flat = ((motion.ankle[:, :2] - pelvis[:, :2] - hip[:, :2]) ** 2).sum(1)
+        limit = motion.ankle[:, 2] + np.sqrt(np.maximum(length**2 - flat, 0.05)) - hip[:, 2]
+        out = np.minimum(out, np.where(motion.planted, limit, np.inf))
+    return out
+
+
+def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
+    """A carried foot that runs ahead of the leg's reach is held back by the nearly straight leg."""
+    for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
+        hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
+        longest = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
+        leg = motion.ankle - hip
+        distance = np.linalg.norm(leg, axis=1)
+        held = longest - KNEE_SOFT_M * np.logaddexp(0.0, (longest - distance) / KNEE_SOFT_M)
+        share = np.where(motion.planted, 0.0, held / distance - 1)
+        motion.ankle += share[:, None] * leg
+
+
+def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
+    """The virtual root: the pelvis on the floor, smoothed as for imported motion; hips local to it."""
+    xy = sm.savitzky_golay(body.pelvis[:, :2], 31)
+    yaw = sm.savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
+    root = about(2, yaw)
+    positions[:, ROOT] = np.concatenate([xy, np.zeros((len(xy), 1))], 1)
+    rotations[:, ROOT] = root
+    positions[:, HIPS] = rot.rotate(rot.inverse(root), body.pelvis - positions[:, ROOT])
+    rotations[:, HIPS] = rot.multiply(rot.inverse(root), body.pelvis_rotation)
+
+
+def _bend_spine(rotations: Array, body: Body) -> None:
+    bend = rot.log(rot.multiply(rot.inverse(body.pelvis_rotation), body.chest_rotation))
+    for joint, share in ((SPINE, 0.35), (CHEST, 0.35), (UPPER_CHEST, 0.30)):
+        rotations[:, joint] = rot.exp(share * bend)
+    nod = rot.log(rot.multiply(rot.inverse(body.chest_rotation), body.head_rotation))
+    rotations[:, NECK] = rot.exp(0.45 * nod)
+    rotations[:, HEAD] = rot.exp(0.55 * nod)
+
+
+def arm_rotations(swing: Array, abduct: Array, inward: Array, elbow: Array) -> tuple[Array, Array]:
+    """Left upper and lower arm, local, of a hanging arm; angles forward, outward, of the elbow's plane, the elbow."""
+    upper = rot.multiply(rot.multiply(about(1, -swing), about(0, abduct - np.pi / 2)), about(1, inward))
+    return upper, about(2, -elbow)
+
+
+def _swing_arms(
+    rotations: Array, wish: Wish, ground: ft.Ground, body: Body, manner: Manner, rng: np.random.Generator
+) -> None:
+    n, rate = len(wish), wish.rate
+    run = wish.posture["run"]
+    lean = wish.posture["lean"]
+    speed = _step_speed(wish)
+    low = np.minimum(wish.posture["sink"] / 0.4, 1.0)  # hands go before and beside the knees of who crouches
+    for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
+        sign = 1.0 if side == 0 else -1.0
+        own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * wish.liveliness[:, None]
+        # The arm goes with the other leg; it hangs vertical when the trunk leans.
+        drive = -sign * sm.gaussian(body.stride, 0.06, rate)
+        swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
+        swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # of an arm that is behind, nothing
+        elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
+        elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
+        inward = 0.10 + 0.30 * forward + 0.25 * run
+        q_upper, q_lower = arm_rotations(
+            swing + 0.22 * low,
+            0.13 + 0.08 * run + 0.28 * low + own[:, 1],
+            inward,
+            sm.gaussian(np.maximum(elbow, 0.12), 0.07, rate),
+        )
+        q_shoulder = about(2, -0.10 * drive)
+        q_hand = rot.multiply(about(0, np.full(n, 0.04)), about(2, np.full(n, -0.10)))
+        for joint, q in ((shoulder, q_shoulder), (upper, q_upper), (lower, q_lower), (hand, q_hand)):
+            rotations[:, joint] = q if side == 0 else mirror_quaternion(q)
+
+
+def _toes_above_floor(motion: ft.FootMotion) -> Array:
+    """Pitch of the toes to the foot, such that their tips point down no faster than the ball rises."""
+    ball = motion.ankle[:, 2] + ft.turned(ft.BALL - ft.ANKLE, motion.pitch)[:, 1] - ft.BALL[1]
+    steepest = np.arcsin(np.clip(0.85 * ball / (ft.TIP[0] - ft.BALL[0]), 0.0, 1.0))
+    return np.minimum(motion.pitch + motion.toe_pitch, steepest) - motion.pitch
+
+
+def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array) -> None:
+    for side, ((upper, lower, foot, toes), motion) in enumerate(zip(LEGS, ground.feet, strict=True)):
+        hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
+        pelvis_yaw = rot.yaw_of(body.pelvis_rotation)
+        # The knee points between the foot and the pelvis.
+        yaw = pelvis_yaw + 0.65 * rot.wrap_angle(motion.yaw - pelvis_yaw) + (0.03 if side == 0 else -0.03)
+        pole = np.stack([np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)], -1)
+        thigh, shank = abs(offsets[lower, 2]), abs(offsets[foot, 2])
+        q_upper, q_lower = leg_rotations(hip, motion.ankle, pole, thigh, shank)
+        q_foot = rot.multiply(about(2, motion.yaw), about(1, motion.pitch))
+        rotations[:, upper] = rot.multiply(rot.inverse(body.pelvis_rotation), q_upper)
+        rotations[:, lower] = rot.multiply(rot.inverse(q_upper), q_lower)
+        rotations[:, foot] = rot.multiply(rot.inverse(q_lower), q_foot)
+        rotations[:, toes] = about(1, _toes_above_floor(motion))
+
+
+def with_tags(clip: Clip, tags: tuple[tuple[str, int, int], ...]) -> Clip:
+    return replace(clip, tags=tags)

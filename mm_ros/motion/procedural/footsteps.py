@@ -1,0 +1,197 @@
+"""From a wished path to footsteps: when each foot lifts, where and when it lands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mm_ros.body.types import F64
+from mm_ros.maths.rotations import wrap_angle
+from mm_ros.motion.procedural.wish import Wish
+
+LEFT, RIGHT = 0, 1
+WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
+ANKLE_BEHIND = 0.03  # m that the ankles stand behind the body's centre
+TOE_OUT = 0.10  # rad
+MOST_TOE_IN = 0.45  # rad between the feet
+
+
+@dataclass(frozen=True)
+class Step:
+    foot: int
+    lift: float  # s
+    contact: float  # s
+    position: F64  # (2,) of the ankle over the floor, foot flat
+    yaw: float
+    forward: float  # m/s along the foot while it is carried, for how it lands
+    pace: float  # s between contacts
+    run: float
+    detour: F64 = field(default_factory=lambda: np.zeros(2))  # m, greatest, around the standing foot
+
+
+@dataclass(frozen=True)
+class Gait:
+    pace: float  # s a step
+    duty: float  # share of the stride that a foot is on the floor
+    half_width: float  # m from the middle to each foot
+
+
+def gait_at(wish: Wish, first: float, last: float) -> Gait:
+    """How a person moves their feet over the coming moment from `first` to `last` seconds."""
+    window = slice(wish.frame(first), wish.frame(last) + 1)
+    # Magnitudes: in a reversal the mean velocity is nothing, yet the feet are quick.
+    sign = 1.0 if wish.velocity[window, 0].mean() >= 0 else -1.0
+    forward, left = np.abs(wish.velocity[window]).mean(axis=0) * (sign, 1.0)
+    turn = float(np.abs(wish.turn[window]).mean())
+    run = float(wish.posture["run"][window].mean())
+    sink = float(wish.posture["sink"][window].mean())
+    speed = float(np.hypot(forward, left))
+    fastest = float(np.hypot(*wish.velocity[window].T).max())
+    if run > 0.5:
+        # Cadence of recreational runners, about 160 a minute, little changed by speed.
+        return Gait(1 / (2.42 + 0.13 * speed), 0.445 - 0.035 * (speed - 1.8), 0.035)
+    # Short steps sideways: the trailing foot must not cross the other. Backwards a little shorter than forwards.
+    along = WALK_RATIO if forward >= 0 else 0.30
+    share = (left / speed) ** 2 if speed > 1e-6 else 0.0
+    ratio = 1 / ((1 - share) / along + share / 0.11) * (1 - min(0.35, 0.8 * sink))
+    cadence = float(np.clip(np.sqrt(max(speed, 0.9 * fastest) / ratio + (turn / 0.85) ** 2), 1.05, 2.5))
+    pace = 1 / cadence
+    narrow = min(1.0, abs(forward) / 0.8)
+    width = 0.092 - 0.046 * narrow + 0.06 * min(1.0, sink / 0.3)
+    return Gait(pace, 0.662 - 0.050 * speed, max(width, abs(left) * pace / 2 + 0.07))
+
+
+def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float]:
+    """Where the foot stands when the body is over it at time t."""
+    i = wish.frame(t)
+    c, s = np.cos(wish.yaw[i]), np.sin(wish.yaw[i])
+    sign = 1.0 if foot == LEFT else -1.0
+    # In a walk the body passes over the ball rather than the ankle: the trailing leg is longer by its risen heel.
+    forward = float(np.clip(wish.velocity[i, 0], 0.0, 1.5)) * (1 - wish.posture["run"][i])
+    offset = np.array([-ANKLE_BEHIND - 0.05 * forward, sign * half_width])
+    position = wish.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
+    return position, float(wish.yaw[i] + sign * TOE_OUT)
+
+
+def plan_footsteps(
+    wish: Wish,
+    rng: np.random.Generator | None = None,
+    scatter_m: float = 0.008,
+    feet: tuple[Step, Step] | None = None,
+) -> list[Step]:
+    """Feet take turns while the body leaves the place over them; standing, they wait until it does."""
+    steps = [_stand(wish, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
+    planner = _Planner(wish, rng, scatter_m, steps)
+    end = (len(wish) - 1) / wish.rate
+    t = 0.0
+    walking = False
+    while t < end:
+        step = planner.next(t, walking)
+        if step is None:
+            t += 1 / wish.rate
+            walking = False
+        else:
+            steps.append(step)
+            t = step.contact
+            walking = True
+    return steps
+
+
+def _stand(wish: Wish, foot: int, like: Step | None) -> Step:
+    if like is not None:
+        position, yaw = like.position, like.yaw
+    else:
+        position, yaw = _home_at_rest(wish, foot)
+    return Step(foot, -1.5 + 0.1 * foot, -1.0 + 0.1 * foot, position, yaw, 0.0, 0.5, 0.0)
+
+
+def _home_at_rest(wish: Wish, foot: int) -> tuple[F64, float]:
+    return home(wish, foot, 0.0, 0.092 + 0.06 * min(1.0, wish.posture["sink"][0] / 0.3))
+
+
+def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> tuple[F64, float]:
+    """Not across the standing foot, and with toes turned in no more than a person can."""
+    sign = 1.0 if foot == LEFT else -1.0
+    turned_in = sign * wrap_angle(yaw - other.yaw)
+    if turned_in < -MOST_TOE_IN:
+        yaw += sign * (-MOST_TOE_IN - turned_in)
+    middle = other.yaw + wrap_angle(yaw - other.yaw) / 2
+    outward = sign * np.array([-np.sin(middle), np.cos(middle)])
+    gap = float((position - other.position) @ outward)
+    least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))  # heels or toes of turned feet come close
+    return position + max(0.0, least - gap) * outward, yaw
+
+
+class _Planner:
+    def __init__(self, wish: Wish, rng: np.random.Generator | None, scatter_m: float, steps: list[Step]) -> None:
+        self.wish, self.rng, self.scatter_m, self.steps = wish, rng, scatter_m, steps
+
+    def next(self, t: float, walking: bool) -> Step | None:
+        """The step that begins now, or None: both feet are where they should be."""
+        other = LEFT + RIGHT - self.steps[-1].foot
+        if walking:
+            order = (other,) if self._moving(t) else (other, self.steps[-1].foot)
+            near = 0.03
+        else:
+            if not self._leaving(t):
+                return None
+            order = self._first_feet(t, other)
+            near = 0.04
+        for foot in order:
+            step = self._step(foot, t, walking)
+            if self._differs(step, near):
+                return step
+        return None
+
+    def _moving(self, t: float) -> bool:
+        i, j = self.wish.frame(t), self.wish.frame(t + 0.6)
+        return bool(np.hypot(*self.wish.velocity[i : j + 1].mean(axis=0)) > 0.12)
+
+    def _leaving(self, t: float) -> bool:
+        """Will the body soon be away from the middle between the feet?"""
+        i = self.wish.frame(t + 0.35)
+        feet = [self._last(foot) for foot in (LEFT, RIGHT)]
+        middle = (feet[0].position + feet[1].position) / 2
+        c, s = np.cos(self.wish.yaw[i]), np.sin(self.wish.yaw[i])
+        centre = self.wish.position[i] - ANKLE_BEHIND * np.array([c, s])
+        yaw = feet[0].yaw + wrap_angle(feet[1].yaw - feet[0].yaw) / 2
+        return bool(np.hypot(*(centre - middle)) > 0.03 or abs(wrap_angle(self.wish.yaw[i] - yaw)) > 0.12)
+
+    def _last(self, foot: int) -> Step:
+        return next(step for step in reversed(self.steps) if step.foot == foot)
+
+    def _first_feet(self, t: float, other: int) -> tuple[int, int]:
+        """Sideways and in turns the foot on that side opens; else the one that has farther to go."""
+        i = self.wish.frame(t + 0.5)
+        aside = self.wish.velocity[i, 1] + 0.25 * self.wish.turn[i]
+        if abs(aside) > 0.15:
+            first = LEFT if aside > 0 else RIGHT
+        else:
+            goals = [home(self.wish, foot, t + 0.6, 0.09)[0] for foot in (LEFT, RIGHT)]
+            far = [np.hypot(*(goal - self._last(foot).position)) for foot, goal in enumerate(goals)]
+            first = other if abs(far[0] - far[1]) < 0.02 else int(far[1] > far[0])
+        return first, LEFT + RIGHT - first
+
+    def _differs(self, step: Step, metres: float) -> bool:
+        last = self._last(step.foot)
+        far = np.hypot(*(step.position - last.position)) > metres
+        return bool(far or abs(wrap_angle(step.yaw - last.yaw)) > 0.1)
+
+    def _step(self, foot: int, t: float, walking: bool) -> Step:
+        wish = self.wish
+        gait = gait_at(wish, t + 0.05, t + 0.75)
+        pace = gait.pace if walking and self._moving(t) else float(np.clip(gait.pace, 0.48, 0.62))
+        ahead = gait_at(wish, t + pace, t + 2 * pace)
+        contact = t + pace
+        swing = min(2 * (1 - gait.duty) * pace, 1.6 * pace if gait.duty < 0.5 else 0.92 * pace)
+        lift = max(contact - swing, self._last(foot).contact + 0.12)
+        position, yaw = home(wish, foot, contact + ahead.duty * ahead.pace, max(gait.half_width, ahead.half_width))
+        if self.rng is not None:
+            position = position + self.scatter_m * self.rng.standard_normal(2).clip(-2, 2)
+            yaw += 0.02 * float(self.rng.standard_normal())
+        run = float(wish.posture["run"][wish.frame(contact)])
+        position, yaw = _beside(position, yaw, foot, self._last(LEFT + RIGHT - foot), 0.088 - 0.04 * run)
+        travel = (position - self._last(foot).position) / (2 * pace)
+        forward = float(np.cos(yaw) * travel[0] + np.sin(yaw) * travel[1])
+        return Step(foot, lift, contact, position, yaw, forward, pace, float(wish.posture["run"][wish.frame(contact)]))

@@ -1,0 +1,76 @@
+"""Vectorised two-bone IK and frames from axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mm_ros.maths import rotations as rot
+
+Array = Any
+
+
+def about(axis: int, angle: Array) -> Array:
+    """Quaternions (…, 4) about x, y or z (0, 1, 2)."""
+    half = np.asarray(angle, float) / 2
+    out = np.zeros((*half.shape, 4))
+    out[..., 0] = np.cos(half)
+    out[..., 1 + axis] = np.sin(half)
+    return out
+
+
+def unit(v: Array) -> Array:
+    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
+
+
+def from_axes(x: Array, y: Array, z: Array) -> Array:
+    """Quaternions of the rotation that takes the room's axes to the orthonormal x, y, z (each (…, 3))."""
+    m00, m11, m22 = x[..., 0], y[..., 1], z[..., 2]
+    candidates = np.stack(
+        [
+            np.stack([1 + m00 + m11 + m22, y[..., 2] - z[..., 1], z[..., 0] - x[..., 2], x[..., 1] - y[..., 0]], -1),
+            np.stack([y[..., 2] - z[..., 1], 1 + m00 - m11 - m22, y[..., 0] + x[..., 1], z[..., 0] + x[..., 2]], -1),
+            np.stack([z[..., 0] - x[..., 2], y[..., 0] + x[..., 1], 1 - m00 + m11 - m22, z[..., 1] + y[..., 2]], -1),
+            np.stack([x[..., 1] - y[..., 0], z[..., 0] + x[..., 2], z[..., 1] + y[..., 2], 1 - m00 - m11 + m22], -1),
+        ],
+        -2,
+    )
+    best = np.argmax(np.stack([candidates[..., i, i] for i in range(4)], -1), -1)
+    picked = np.take_along_axis(candidates, best[..., None, None].repeat(4, -1), -2)[..., 0, :]
+    q = picked / np.linalg.norm(picked, axis=-1, keepdims=True)
+    return np.where(q[..., :1] < 0, -q, q)
+
+
+def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float) -> tuple[Array, Array, Array]:
+    """Middle joint of a chain from `start` towards `end` that bends to `pole`.
+
+    Returns directions of both bones and the hinge direction (bend side), all unit, in the room. An end out of reach
+    is approached as far as the bones allow.
+    """
+    reach = end - start
+    distance = np.linalg.norm(reach, axis=-1, keepdims=True)
+    along = reach / np.maximum(distance, 1e-9)
+    d = np.clip(distance, abs(upper - lower) + 1e-6, upper + lower - 1e-9)
+    side = unit(pole - (pole * along).sum(-1, keepdims=True) * along)
+    cosine = np.clip((upper**2 + d**2 - lower**2) / (2 * upper * d), -1, 1)
+    middle = upper * (cosine * along + np.sqrt(1 - cosine**2) * side)
+    return middle / upper, unit(along * d - middle), side
+
+
+def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank: float) -> tuple[Array, Array]:
+    """Rotations in the room of upper and lower leg; the knee points to `forward`."""
+    upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
+    hinge = unit(np.cross(-upper, side))  # y axis: z is up the bone, x is where the knee points
+    return tuple(from_axes(unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
+
+
+def mirror_quaternion(q: Array) -> Array:
+    """The same rotation seen in a mirror that swaps left and right."""
+    return q * np.array([1.0, -1.0, 1.0, -1.0])
+
+
+def slerp(a: Array, b: Array, weight: Array) -> Array:
+    """From a to b by `weight` (…)."""
+    step = rot.log(rot.multiply(rot.inverse(a), b)) * np.asarray(weight)[..., None]
+    return rot.multiply(a, rot.exp(step))

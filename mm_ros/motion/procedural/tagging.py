@@ -1,0 +1,42 @@
+"""What a wish asks for at each moment, as tags on frame ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mm_ros.motion.procedural.smooth import gaussian
+from mm_ros.motion.procedural.wish import Wish
+
+Tag = tuple[str, int, int]
+
+
+def tags_of(wish: Wish, whole_clip: tuple[str, ...] = ()) -> tuple[Tag, ...]:
+    speed = np.hypot(wish.velocity[:, 0], wish.velocity[:, 1])
+    heading = np.degrees(np.arctan2(wish.velocity[:, 1], wish.velocity[:, 0]))
+    faster = np.gradient(gaussian(speed, 0.1, wish.rate)) * wish.rate
+    running = wish.posture["run"] > 0.5
+    moving = speed > 0.08
+    turning = np.abs(wish.turn) > 0.4
+    masks = {
+        "idle": ~moving & ~turning,
+        "turn": ~moving & turning,
+        "walk": moving & ~running & (np.abs(heading) < 45),
+        "side": moving & ~running & (np.abs(np.abs(heading) - 90) <= 45),
+        "back": moving & ~running & (np.abs(heading) > 135),
+        "curve": moving & turning,
+        "jog": running & (speed <= 2.6),
+        "run": running & (speed > 2.6),
+        "start": faster > 0.8,
+        "stop": faster < -0.8,
+    }
+    out = [(name, 0, len(wish)) for name in whole_clip]
+    for name, mask in masks.items():
+        out += [(name, a, b) for a, b in _ranges(mask)]
+    return tuple(out)
+
+
+def _ranges(mask: Any) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(int)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]

@@ -1,0 +1,121 @@
+"""A person in a headset who walks about a room: slow steps, stops, turns, looks, reaches, crouches, points, waves.
+
+Planned in chapters that begin and end standing still, made when somebody asks for their time; the same seed is the same
+person doing the same things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import Skeleton, default_skeleton
+from mm_ros.body.types import F32
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.procedural.body import Manner, make_motion
+from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
+from mm_ros.motion.procedural.gestures import apply_gestures
+from mm_ros.motion.procedural.script import STILL_START_S, Script
+from mm_ros.motion.procedural.smooth import ramp
+from mm_ros.motion.procedural.wish import RATE, make_wish
+
+CHAPTER_S = 60.0
+BLEND_S = 0.2
+
+
+class SyntheticUser:
+    """`scale` makes the same person taller; `room_m` is half the side of the square they stay in."""
+
+    def __init__(self, seed: int = 0, scale: float = 1.0, room_m: float = 1.4) -> None:
+        self.seed, self.scale, self.room_m = seed, scale, room_m
+        self.skeleton: Skeleton = default_skeleton().scaled(scale)
+        self._clips: list[Clip] = []
+        self._planned = 0
+        self._script = Script(np.random.default_rng([seed, 0]), room_m)
+        self._feet: tuple[Step, Step] | None = None
+        a, b, c, d = np.random.default_rng([seed, 1]).uniform(-1, 1, 4)
+        self._manner = Manner(1 + 0.15 * a, 1 + 0.2 * b, 0.32 + 0.08 * c, 1 + 0.2 * d)
+
+    @property
+    def planned_s(self) -> float:
+        return sum(len(clip) for clip in self._clips) / RATE
+
+    @property
+    def chapters(self) -> list[Clip]:
+        """What has been planned so far, one clip a chapter; they join without a seam."""
+        return self._clips
+
+    def forget_first(self) -> None:
+        """Of a user who walks for hours only what is near is kept; `clip` and `at` then count from there."""
+        del self._clips[0]
+
+    def extend(self) -> None:
+        """Plan one more chapter (about 0.1 s of work for a minute of motion)."""
+        chapter = self._script.chapter(CHAPTER_S)
+        wish = make_wish(chapter.legs, BLEND_S, chapter.position, chapter.yaw)
+        t = np.arange(len(wish)) / RATE
+        wish.liveliness = ramp(t, 0.1, STILL_START_S) * ramp(t[-1] - t, 0.1, 1.5)
+        index, self._planned = self._planned, self._planned + 1
+        clip, steps = make_motion("synthetic user", wish, self.seed * 1009 + index, self._manner, self._feet)
+        self._feet = tuple(next(s for s in reversed(steps) if s.foot == foot) for foot in (LEFT, RIGHT))  # type: ignore[assignment]
+        self._script.arrive((float(wish.position[-1, 0]), float(wish.position[-1, 1])), float(wish.yaw[-1]))
+        clip = apply_gestures(clip, chapter.gestures)
+        positions = clip.positions.copy()
+        positions[:, 1:] = self.skeleton.offsets[1:]
+        positions[:, :2] = clip.positions[:, :2] * np.float32(self.scale)
+        self._clips.append(
+            replace(clip, positions=positions, skeleton=self.skeleton, tags=chapter.tags, subject=f"user {self.seed}")
+        )
+
+    def clip(self, seconds: float) -> Clip:
+        """The first `seconds` as one clip."""
+        frames = max(2, round(seconds * RATE))
+        while sum(map(len, self._clips)) < frames:
+            self.extend()
+        starts = np.cumsum([0, *map(len, self._clips)])
+        tags = tuple(
+            (name, a + int(start), b + int(start))
+            for clip, start in zip(self._clips, starts, strict=False)
+            for name, a, b in clip.tags
+        )
+        whole = replace(
+            self._clips[0],
+            positions=np.concatenate([c.positions for c in self._clips]),
+            rotations=_one_cover(np.concatenate([c.rotations for c in self._clips])),
+            tags=tags,
+        )
+        return whole.cut(0, frames)
+
+    def at(self, t: float) -> tuple[F32, F32]:
+        """Local positions (J, 3) and rotations (J, 4) at t ≥ 0 seconds; joint 0 is the root in the room."""
+        while t > self.planned_s - 3 / RATE:
+            self.extend()
+        at = max(t, 0.0) * RATE
+        i = int(at)
+        u = at - i
+        frames = [self._frame(max(k, 0)) for k in range(i - 1, i + 3)]
+        p, q = [f[0] for f in frames], [f[1] for f in frames]
+        q = [k * np.where((k * q[1]).sum(-1, keepdims=True) < 0, -1, 1).astype(np.float32) for k in q]
+        return _cubic(p, u), np.asarray(rot.normalize(_cubic(q, u)), np.float32)
+
+    def _frame(self, i: int) -> tuple[F32, F32]:
+        for clip in self._clips:
+            if i < len(clip):
+                return clip.positions[i], clip.rotations[i]
+            i -= len(clip)
+        raise IndexError(i)
+
+
+def _cubic(x: list[F32], u: float) -> F32:
+    """Catmull-Rom between x[1] and x[2]: velocities stay continuous, as trackers report them."""
+    z, a, b, c = x
+    return np.asarray(a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z))), np.float32)
+
+
+def _one_cover(q: F32) -> F32:
+    flips = np.where((q[1:, :1] * q[:-1, :1]).sum(-1, keepdims=True) < 0, -1, 1).astype(np.float32)
+    out = q.copy()
+    out[1:, :1] *= np.cumprod(flips, axis=0)
+    return out

@@ -1,0 +1,71 @@
+"""What a walker is asked to do: a path of the body over the floor, with posture, before any foot is placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mm_ros.body.types import F64
+from mm_ros.motion.procedural.smooth import gaussian
+
+RATE = 60.0
+CHANNELS = ("sink", "lean", "tiptoe", "run", "look_yaw", "look_pitch")
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One piece of a walk: velocities along the own facing (`forward`, `left`) or along the room's axes (`room`)."""
+
+    seconds: float
+    forward: float = 0.0  # m/s
+    left: float = 0.0
+    room: tuple[float, float] = (0.0, 0.0)
+    turn: float = 0.0  # rad/s, counter-clockwise
+    sink: float = 0.0  # m that the pelvis is lower than standing
+    lean: float = 0.0  # rad that the chest bends forward
+    tiptoe: float = 0.0  # rad of the foot
+    run: float = 0.0  # 1 = run
+    look_yaw: float = 0.0  # rad, of the head to the body
+    look_pitch: float = 0.0  # rad, down
+
+
+@dataclass
+class Wish:
+    rate: float
+    position: F64  # (F, 2) of the body on the floor
+    yaw: F64  # (F,) unwrapped
+    velocity: F64  # (F, 2) forward, left
+    turn: F64  # (F,) rad/s
+    posture: dict[str, F64] = field(default_factory=dict)  # CHANNELS → (F,)
+    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,): of breath, sway and tremble
+
+    def __len__(self) -> int:
+        return len(self.yaw)
+
+    def frame(self, t: float) -> int:
+        return min(max(round(t * self.rate), 0), len(self) - 1)
+
+
+def make_wish(
+    legs: list[Leg], blend_s: float = 0.16, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0
+) -> Wish:
+    """`blend_s` is the standard deviation of the change from leg to leg, which lasts about 2.5 times that."""
+    counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
+
+    def channel(name: str, sigma: float) -> F64:
+        out: F64 = gaussian(np.repeat([float(getattr(leg, name)) for leg in legs], counts), sigma, RATE)
+        return out
+
+    turn = channel("turn", blend_s)
+    yaw_of_time = yaw + np.concatenate([[0.0], np.cumsum((turn[1:] + turn[:-1]) / 2 / RATE)])
+    forward, left = channel("forward", blend_s), channel("left", blend_s)
+    room = gaussian(np.repeat([leg.room for leg in legs], counts, axis=0), blend_s, RATE)
+    c, s = np.cos(yaw_of_time), np.sin(yaw_of_time)
+    velocity_room = room + np.stack([c * forward - s * left, s * forward + c * left], 1)
+    moved = np.cumsum((velocity_room[1:] + velocity_room[:-1]) / 2 / RATE, axis=0)
+    at = np.concatenate([np.zeros((1, 2)), moved]) + np.array(position)
+    local = np.stack(
+        [c * velocity_room[:, 0] + s * velocity_room[:, 1], -s * velocity_room[:, 0] + c * velocity_room[:, 1]], 1
+    )
+    return Wish(RATE, at, yaw_of_time, local, turn, {name: channel(name, 0.2) for name in CHANNELS})

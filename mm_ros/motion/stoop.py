@@ -1,0 +1,209 @@
+"""Bent copies of upright motion: the same feet under a torso that leans forward, for users who stoop.
+
+Motion capture has few people who walk bent over, and those bend their knees. Here pelvis and spine pitch until the
+head has come down to a wanted height, the pelvis goes back so that the body stays balanced over its feet, and sinks
+where a leg would not reach; feet and ankles stay exactly where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_SHOULDER,
+    LEFT_UPPER_LEG,
+    NECK,
+    PARENTS,
+    RIGHT_SHOULDER,
+    RIGHT_UPPER_LEG,
+    SPINE,
+    UPPER_CHEST,
+)
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.bands import FINE, torso_angles
+from mm_ros.motion.cleaning import odd_frames
+from mm_ros.motion.contacts import TOES, stances
+from mm_ros.motion.kinds import BACK, IDLE, SIDE, TURN, WALK, kinds_of, root_motion
+from mm_ros.motion.retarget_legs import skating, with_toes_at
+
+Array = Any
+TAG = "stooped"
+# Of the standing head height, where bent heads are: one for each of the bands `FINE`, from one copy to the next in
+# turn. Few people go about lower than that.
+RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
+# How much of the upper chest's pitch each joint has in the room: a back bends as a whole, most of all in the loins, and
+# the gaze is held up by half (CMU's 136: hips 0.3, neck 0.85, head 0.3).
+_PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}
+LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
+# Of the head's way ahead of the hips: trunk, head and arms are 0.68 of the mass and their centre 0.45 of the way to the
+# head; hips that go back take them along, and the legs by half.
+BALANCE = 0.36
+STEEPEST = np.radians(85)  # of the upper chest; heads that are lower still bend the knees too …
+DEEPEST = 0.3  # … by up to this share of the head's height
+_STRAIGHTEST = 0.96  # of a leg's length: who stoops does not walk on straight legs
+_ENVELOPE_S = 0.4  # within which the pelvis sinks for a leg, and rises again
+_SEARCH_RATE = 10.0  # Hz, at which the depth is sought
+
+# What is copied: upright, no faster than people walk, in pieces of such a length
+UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
+COPIED = (IDLE, TURN, WALK, SIDE, BACK)
+FASTEST = 1.3  # m/s
+SHORTEST_S, LONGEST_S = 3.0, 10.0
+SPEED_STEP, TURN_STEP = 0.35, 0.25  # m/s, rad/s: pieces that differ by these are not alike
+
+
+def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) -> list[Clip]:
+    """Up to this share of all the clips, for the bands that these leave poor; `ratios`: their heads', smoothed (F,)."""
+    whole = sum(c.seconds for c in clips)
+    depths = poor_depths(np.concatenate([*ratios]), share)
+    if not depths:
+        return []
+    pieces = pieces_to_bend(clips, ratios, share * whole * len(depths) / len(RATIOS))
+    return [stooped(clips[p.clip].cut(p.first, p.stop), depth) for p, depth in zip(pieces, cycle(depths), strict=False)]
+
+
+def poor_depths(ratios: Array, share: float) -> list[float]:
+    """Of RATIOS those whose band has less recorded motion than the copies would give each band."""
+    limits = [limit for _, limit, _ in FINE]
+    counts = np.histogram(ratios, [-np.inf, *limits])[0]
+    bands = np.searchsorted(limits, RATIOS)
+    enough = share * len(ratios) / len(set(bands))
+    return [r for r, b in zip(RATIOS, bands, strict=True) if counts[b] < enough]
+
+
+def stooped(clip: Clip, ratio: float) -> Clip:
+    """A whole upright clip, bent so that its head is at this share of the standing height on average."""
+    upright = _globals(clip)
+    turned, moves, _ = _posture(clip, upright, _depth_of(clip, ratio))
+    positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
+    positions[:, 0, :2] += moves[:, :2]
+    positions[:, HIPS, 2] += moves[:, 2]
+    rotations[:, HIPS:] = rot.normalize(rot.multiply(rot.inverse(turned[:, PARENTS[HIPS:]]), turned[:, HIPS:]))
+    bent = replace(clip, positions=positions.astype(np.float32), rotations=rotations.astype(np.float32))
+    out = with_toes_at(bent, upright[0][:, list(TOES)])
+    return replace(out, name=f"{clip.name} {TAG} {ratio:g}", tags=(*clip.tags, (TAG, 0, len(clip))))
+
+
+def _depth_of(clip: Clip, ratio: float) -> float:
+    """Up to 1 the back bends, from there to 2 the knees."""
+    step = max(round(clip.rate / _SEARCH_RATE), 1)  # frames enough to tell how high the head is
+    few = replace(clip, positions=clip.positions[::step], rotations=clip.rotations[::step], rate=clip.rate / step)
+    upright, low, high = _globals(few), 0.0, 2.0
+    for _ in range(9):
+        middle = (low + high) / 2
+        heads = _posture(few, upright, middle)[2]
+        if heads.mean() / clip.skeleton.head_height > ratio:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _globals(clip: Clip) -> tuple[Array, Array]:
+    return rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
+
+
+def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Array, Array, Array]:
+    """In the room: rotations (F, J, 4), legs as they were; how the hips move (F, 3); the height of the head (F,)."""
+    p, q = upright
+    turned = _pitched(q, min(depth, 1.0) * float(STEEPEST))
+    bent = _from_hips(clip.positions, turned, p[:, HIPS])
+    ahead = rot.rotate(q[:, 0], np.tile([1.0, 0.0, 0.0], (len(q), 1)))
+    moves = -BALANCE * float(((bent[HEAD] - p[:, HEAD]) * ahead).sum(-1).mean()) * ahead
+    knees = max(depth - 1.0, 0.0) * DEEPEST * clip.skeleton.head_height
+    moves[:, 2] -= _sink(clip, {j: bent[j] + moves for j in LEGS}, p, knees)
+    return turned, moves, bent[HEAD][:, 2] + moves[:, 2]
+
+
+def _from_hips(positions: Array, turned: Array, hips: Array) -> dict[int, Array]:
+    """Trunk, head and the tops of the legs in the room, of the hips' place and all rotations there."""
+    out = {HIPS: hips}
+    for j in (*_PITCH, *LEGS):
+        if j != HIPS:
+            parent = int(PARENTS[j])
+            out[j] = out[parent] + rot.rotate(turned[:, parent], positions[:, j].astype(np.float64))
+    return out
+
+
+def _pitched(q: Array, pitch: float) -> Array:
+    """Room rotations of all joints (F, J, 4): trunk and head pitched about the root's left, legs and arms not."""
+    left = rot.rotate(q[:, 0], np.tile([0.0, 1.0, 0.0], (len(q), 1)))
+    out = q.copy()
+    for j, share in _PITCH.items():
+        out[:, j] = rot.multiply(rot.exp(share * pitch * left), q[:, j])
+    for j in (LEFT_SHOULDER, RIGHT_SHOULDER):
+        out[:, j] = rot.multiply(rot.exp(pitch * left), q[:, j])
+    return out
+
+
+def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array:
+    """How far the pelvis must come down (F,) so that both legs reach their old ankles; smooth."""
+    lacking = np.full(len(old), least)
+    for upper, top in tops.items():
+        foot = upper + 2
+        bones = np.linalg.norm(clip.positions[:, [upper + 1, foot]].astype(np.float64), axis=-1).sum(-1)
+        flat = np.linalg.norm(old[:, foot, :2] - top[:, :2], axis=-1)
+        highest = old[:, foot, 2] + np.sqrt(np.maximum((_STRAIGHTEST * bones) ** 2 - flat**2, 0.0))
+        lacking = np.maximum(lacking, top[:, 2] - highest)
+    half = odd_frames(_ENVELOPE_S, clip.rate) // 2
+    padded = np.pad(lacking, 2 * half, mode="edge")
+    widest = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1).max(-1)
+    window = np.hanning(2 * half + 3)[1:-1]
+    return np.convolve(widest, window / window.sum(), "valid")
+
+
+class Piece(NamedTuple):
+    """Upright locomotion that may be copied."""
+
+    clip: int
+    first: int
+    stop: int
+    group: tuple[int, int, int]  # kind, speed, turn
+    skating: float  # share of its frames
+
+
+def pieces_to_bend(clips: Sequence[Clip], ratios: Sequence[Array], seconds: float) -> list[Piece]:
+    """Spread over kinds, speeds and turns: one of each in turn, the one whose feet stand best."""
+    groups: dict[tuple[int, int, int], list[Piece]] = {}
+    for i, (clip, ratio) in enumerate(zip(clips, ratios, strict=True)):
+        for piece in _upright_pieces(i, clip, ratio):
+            groups.setdefault(piece.group, []).append(piece)
+    for found in groups.values():
+        found.sort(key=lambda p: (-p.skating, p.clip, p.first))
+    out: list[Piece] = []
+    total = 0.0
+    while total < seconds and any(groups.values()):
+        for key in sorted(groups):
+            if groups[key] and total < seconds:
+                out.append(groups[key].pop())
+                total += (out[-1].stop - out[-1].first) / clips[out[-1].clip].rate
+    return out
+
+
+def _upright_pieces(index: int, clip: Clip, ratio: Array) -> list[Piece]:
+    positions, _ = clip.globals()
+    kinds, _ = kinds_of(clip)
+    velocity, turn = root_motion(clip)
+    speed = np.linalg.norm(velocity, axis=1)
+    fit = (ratio > UPRIGHT_RATIO) & (torso_angles(positions) < UPRIGHT_TORSO)
+    fit &= np.isin(kinds, COPIED) & (speed < FASTEST)
+    slides = skating(positions, clip.rate)
+    out = []
+    for first, stop in stances(fit, round(SHORTEST_S * clip.rate)):
+        count = max(int(np.ceil((stop - first) / clip.rate / LONGEST_S)), 1)
+        for a, b in pairwise(np.linspace(first, stop, count + 1).astype(int).tolist()):
+            kind = int(np.bincount(kinds[a:b]).argmax())
+            turns = float(turn[a:b].mean())
+            turning = int(np.sign(turns)) * min(int(abs(turns) / TURN_STEP), 2)
+            group = (kind, int(speed[a:b].mean() / SPEED_STEP), turning)
+            out.append(Piece(index, a, b, group, float(slides[a:b].mean())))
+    return out

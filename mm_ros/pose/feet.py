@@ -1,0 +1,400 @@
+"""Feet that stand: a toe that touches the ground stays where it is until the motion lifts it.
+
+The lock holds the toe's place and the foot's heading; heel and roll stay the motion's, so that the foot rolls off.
+Every change of mind (lock, release, step) leaves an offset that dies away: no jump in value or velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
+from mm_ros.body.skeleton import LEFT_UPPER_LEG, Skeleton
+from mm_ros.body.types import F64
+from mm_ros.maths import quat
+from mm_ros.maths.ik import bend_limits, bend_two, soft_reach, swung_normal
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Row, Vec
+from mm_ros.maths.springs import LN2, decay, decay3
+
+KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
+STRETCH_ZONE = 0.06  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
+SHORTEST_ZONE = 0.027  # m of it also where the motion stretches the leg
+SHARPEST_KNEE = 2.7  # rad
+LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
+SOONEST_AGAIN_S = 0.12  # after it has let go: a foot that supports sooner would only let go again
+TOE_TIP = 0.07  # m ahead of the toe joint
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all …
+HEEL_RAISE_ZONE = 0.3  # rad … before which it lifts ever more slowly: stopped at once, the ankle jerks
+UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets go
+LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: when a foot that let go has left
+ALONE_LATER = 2.2  # times that height and speed, while the other foot does not stand yet: somebody has to
+SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: what stands although nothing says so
+AT_REST = 0.12  # m/s: a foot on its way into its lock that is slower carries the body
+LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
+HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
+FASTEST_FREE = 6.0  # m/s that a foot which lets go may be slower than the motion: more is a jump of the wish
+CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m that a free foot is lifted at least while it goes or turns fast …
+SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s … from the one to the other; a blend of two steps may be flat
+CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: the same for a step of our own
+TELEPORT = 1.0  # m: nobody steps that far at once; the foot is simply there
+SETTLED = 0.002  # m: a foot that is nearer to its lock counts as held
+
+
+class Feet(NamedTuple):
+    """Row 0 left, row 1 right. Room axes; `place` is the toe joint's."""
+
+    locked: NDArray[np.int8]  # (2,)
+    place: F64  # (2, 3) of the lock
+    yaw: F64  # (2,) of the lock
+    offset: F64  # (2, 3) from where it should be, dying away
+    rate: F64  # (2, 3)
+    turn: F64  # (2, 2) offset of the yaw and its rate
+    toe: F64  # (2, 3) as published last
+    toe_rate: F64  # (2, 3)
+    heading: F64  # (2, 2) yaw as published last and its rate
+    wish: F64  # (2, 3) of the free foot, last step
+    wish_yaw: F64  # (2,)
+    over: F64  # (2,) s for which a locked foot has had no reason left to stand
+    stepping: F64  # (2,) s left of a step that nobody but us makes
+    leaving: F64  # (2,) s left of the way from a lock back to the motion
+    from_offset: F64  # (2, 3) offset where a step or that way began, and its rate
+    from_rate: F64  # (2, 3)
+    from_turn: F64  # (2, 2)
+    clear: F64  # (2, 2) lift of a free foot that moves fast, and its rate
+    rest: F64  # (2, 2) height of toe and ankle above the floor when standing
+    ankle_to_toe: F64  # (2, 3) in foot axes
+    ready: NDArray[np.int8]  # (1,) 0 before the first step
+
+
+def make_feet(skeleton: Skeleton) -> Feet:
+    rest = skeleton.rest_positions().astype(np.float64)
+    legs = [LEFT_UPPER_LEG, LEFT_UPPER_LEG + LEG_STRIDE]
+    heights = np.array([[max(rest[leg + 3, 2], 0.0), rest[leg + 2, 2]] for leg in legs])
+    toes = np.array([skeleton.offsets[leg + 3] for leg in legs], np.float64)
+    return Feet(
+        np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
+        np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
+        np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), heights, toes,
+        np.zeros(1, np.int8),
+    )  # fmt: skip
+
+
+@njit
+def place_foot(
+    body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
+    contact: bool, ground: float, guessed: float, dt: float,
+) -> None:  # fmt: skip
+    """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes.
+    `guessed`: 1, down to 0 where a tracker on the foot says where it is."""
+    rest_toe = feet.rest[side, 0]
+    lift = toe_matched[2] - rest_toe
+    if lift < LANDING_ZONE:
+        lift = LANDING_ZONE * math.exp(lift / LANDING_ZONE - 1.0)
+    wish = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
+    wish_yaw = heading_of(foot, quat.get3(feet.ankle_to_toe, side))
+    first = feet.ready[0] == 0
+    pace, turn = (0.0, 0.0, 0.0), 0.0  # of the wish
+    if not first and dt > 0.0:
+        pace = quat.scale(quat.sub(wish, quat.get3(feet.wish, side)), 1.0 / dt)
+        turn = quat.wrap(wish_yaw - feet.wish_yaw[side]) / dt
+    decide(feet, t, side, wish, wish_yaw, pace, turn, contact, ground, guessed, dt)
+    toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, guessed, dt)
+    foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
+    toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
+    pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
+    reached = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE + 3)
+    missed = quat.sub(reached, toe)
+    _remember(feet, side, reached, yaw, wish, wish_yaw, dt, first)
+    if feet.locked[side] and quat.norm(missed) > UNREACHABLE:
+        release(feet, t, side, wish, wish_yaw, pace, turn, contact, 0.0)
+
+
+@njit
+def heading_of(foot: Row, bone: Row) -> float:
+    """Yaw of the line from ankle to toe; of a foot that points steeply down (and, swinging through, backward) the yaw
+    that its axis to the left tells, which stays level then."""
+    d = quat.rotate(foot, bone)
+    left = quat.rotate(foot, (0.0, 1.0, 0.0))
+    ahead = quat.unit((left[1], -left[0], 0.0), (1.0, 0.0, 0.0))
+    ahead = quat.rotate(quat.from_yaw(math.atan2(bone[1], bone[0])), ahead)
+    flat = (ahead[0] * d[0] + ahead[1] * d[1]) / max(quat.norm(d), 1e-6)
+    u = min(max((flat - 0.3) / 0.3, 0.0), 1.0)
+    w = u * u * (3.0 - 2.0 * u)
+    d = quat.unit((d[0], d[1], 0.0), ahead)
+    d = quat.mix(ahead, d, w)
+    return math.atan2(d[1], d[0])
+
+
+@njit
+def decide(
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
+    guessed: float, dt: float,
+) -> None:  # fmt: skip
+    """Lock, hold or release. A foot that wears a tracker (`guessed` below 1) is never held: that one knows better."""
+    feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
+    feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
+    height = wish[2] - ground - feet.rest[side, 0]
+    may_hold = t.lock_on != 0 and guessed >= 1.0
+    if feet.locked[side]:
+        alone = not _stands(feet, 1 - side)
+        gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)  # above 1: its toe has left
+        feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
+        # The motion has let go, and its toe has really left: before that, a foot that lets go would only slide.
+        left = not contact and (gone > (ALONE_LATER if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S)
+        if not may_hold or left or _too_far(feet, t, side, wish, wish_yaw):
+            release(feet, t, side, wish, wish_yaw, pace, turn, contact, dt)
+        return
+    if not may_hold or feet.stepping[side] > 0.0:
+        return
+    toe_rate = quat.get3(feet.toe_rate, side)
+    speed = math.hypot(toe_rate[0], toe_rate[1])
+    stands = contact and speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT
+    if stands or (_supports(feet, t, side, height, pace) and speed < t.lock_speed):
+        lock(feet, t, side, wish, wish_yaw, ground)
+
+
+@njit
+def _stands(feet: Any, side: int) -> bool:
+    """Locked, and come to rest."""
+    return bool(feet.locked[side] != 0 and math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) < AT_REST)
+
+
+@njit
+def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
+    """Nothing stands, and this toe is down and slow: it does, whatever the data says (short stances of a run)."""
+    return (
+        feet.locked[1 - side] == 0
+        and feet.leaving[side] <= max(t.release_s - SOONEST_AGAIN_S, 0.0)
+        and feet.ready[0] != 0
+        and height < SUPPORT_HEIGHT
+        and height + feet.offset[side, 2] < LIFT_HEIGHT
+        and math.hypot(pace[0], pace[1]) < SUPPORT_SPEED
+        and abs(pace[2]) < SUPPORT_SPEED
+    )
+
+
+@njit
+def _too_far(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float) -> bool:
+    """One foot steps at a time, unless it is much too far."""
+    away = quat.sub(wish, quat.get3(feet.place, side))
+    distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
+    turned = abs(quat.wrap(wish_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
+    far = max(distance, turned)
+    return bool(far > 1.5 or (far > 1.0 and feet.stepping[1 - side] <= 0.0))
+
+
+@njit
+def lock(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float) -> None:
+    """So far ahead that foot and heading run out into the lock, without going beyond and coming back."""
+    rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
+    ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
+    run_out = t.lock_halflife / (2.0 * LN2)
+    now, yaw = wish, wish_yaw
+    if feet.ready[0] != 0:
+        now, yaw = quat.get3(feet.toe, side), feet.heading[side, 0]
+    z = ground + feet.rest[side, 0]
+    quat.put3(feet.place, side, (now[0] + run_out * ahead[0], now[1] + run_out * ahead[1], z))
+    feet.yaw[side] = quat.wrap(yaw + run_out * turn_rate)
+    quat.put3(feet.offset, side, quat.sub(now, quat.get3(feet.place, side)))
+    quat.put3(feet.rate, side, rate)
+    feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
+    feet.locked[side] = 1
+    feet.leaving[side] = 0.0
+    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # the lock's offset has it now
+
+
+@njit
+def release(
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, dt: float
+) -> None:
+    """Back to the motion, from where toe and heading were published last, which is `dt` ago. While the motion still
+    stands there, this is a step of our own."""
+    here, toe_rate = quat.get3(feet.toe, side), quat.get3(feet.toe_rate, side)
+    rate = quat.shortened(quat.sub(toe_rate, pace), CALM_STEP if contact else FASTEST_FREE)
+    turn_rate = feet.heading[side, 1] - turn
+    if contact:
+        turn_rate = min(max(turn_rate, -CALM_TURN), CALM_TURN)
+    # So that after `dt` the foot will have gone on as it went.
+    away = quat.sub(quat.add(here, quat.scale(toe_rate, dt)), wish)
+    turned = quat.wrap(feet.heading[side, 0] + feet.heading[side, 1] * dt - wish_yaw) - turn_rate * dt
+    offset = quat.sub(away, quat.scale(rate, dt))
+    feet.locked[side] = 0
+    feet.over[side] = 0.0
+    if quat.norm(away) > TELEPORT:
+        offset, rate = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    elif contact:
+        feet.stepping[side] = max(t.step_s - dt, 0.0)
+    feet.leaving[side] = 0.0 if feet.stepping[side] > 0.0 else max(t.release_s - dt, 0.0)
+    quat.put3(feet.from_offset, side, offset)
+    quat.put3(feet.from_rate, side, rate)
+    feet.from_turn[side, 0], feet.from_turn[side, 1] = turned, turn_rate
+
+
+@njit
+def _advance(
+    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, guessed: float, dt: float
+) -> tuple[Vec, float]:
+    """Where toe and heading are now: the goal plus what is left of the offset."""
+    if not feet.locked[side]:
+        arch = _on_the_way(feet, t, side)
+        toe = quat.add(wish, quat.get3(feet.offset, side))
+        lowest = ground + feet.rest[side, 0]
+        z = max(toe[2] + arch, lowest)
+        if t.lock_on:
+            z += guessed * _clear(feet, side, dt) * math.exp(-(z - lowest) / CLEARANCE)
+        return (toe[0], toe[1], z), quat.wrap(wish_yaw + feet.turn[side, 0])
+    x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), t.lock_halflife, dt)
+    quat.put3(feet.offset, side, x)
+    quat.put3(feet.rate, side, v)
+    a, w = decay(feet.turn[side, 0], feet.turn[side, 1], t.lock_halflife, dt)
+    feet.turn[side, 0], feet.turn[side, 1] = a, w
+    toe = quat.add(quat.get3(feet.place, side), x)
+    return (toe[0], toe[1], max(toe[2], ground + feet.rest[side, 0])), quat.wrap(feet.yaw[side] + a)
+
+
+@njit
+def _clear(feet: Any, side: int, dt: float) -> float:
+    """How far a free foot is lifted because it moves or turns fast."""
+    size = quat.norm(quat.get3(feet.ankle_to_toe, side))
+    speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
+    u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
+    goal = CLEARANCE * u * u * (3.0 - 2.0 * u)
+    x, v = decay(feet.clear[side, 0] - goal, feet.clear[side, 1], CLEARANCE_HALFLIFE_S, dt)
+    feet.clear[side, 0], feet.clear[side, 1] = goal + x, v
+    return float(goal + x)
+
+
+@njit
+def _on_the_way(feet: Any, t: Any, side: int) -> float:
+    """A free foot's offset goes to nothing by the smoothest way (least jerk: no acceleration at either end); a step
+    of our own under an arch, whose height is returned."""
+    whole, ahead = t.release_s, feet.leaving[side]
+    if feet.stepping[side] > 0.0:
+        whole, ahead = t.step_s, feet.stepping[side]
+    if ahead <= 0.0:
+        quat.put3(feet.offset, side, (0.0, 0.0, 0.0))
+        feet.turn[side, 0] = 0.0
+        return 0.0
+    time = max(whole - ahead, 0.0)
+    u = time / whole
+    share = 1.0 - u * u * u * (10.0 + u * (6.0 * u - 15.0))
+    x = quat.add(quat.get3(feet.from_offset, side), quat.scale(quat.get3(feet.from_rate, side), time))
+    quat.put3(feet.offset, side, quat.scale(x, share))
+    feet.turn[side, 0] = (feet.from_turn[side, 0] + feet.from_turn[side, 1] * time) * share
+    return t.step_height * math.sin(math.pi * u) ** 2 if feet.stepping[side] > 0.0 else 0.0
+
+
+@njit
+def _remember(
+    feet: Any, side: int, toe: Row, yaw: float, wish: Row, wish_yaw: float, dt: float, first: bool
+) -> None:
+    if first or dt <= 0.0:
+        quat.put3(feet.toe_rate, side, (0.0, 0.0, 0.0))
+        feet.heading[side, 1] = 0.0
+    else:
+        quat.put3(feet.toe_rate, side, quat.scale(quat.sub(toe, quat.get3(feet.toe, side)), 1.0 / dt))
+        feet.heading[side, 1] = quat.wrap(yaw - feet.heading[side, 0]) / dt
+    quat.put3(feet.toe, side, toe)
+    quat.put3(feet.wish, side, wish)
+    feet.heading[side, 0] = yaw
+    feet.wish_yaw[side] = wish_yaw
+
+
+@njit
+def pose_leg(
+    body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float
+) -> None:
+    """Bends the leg so that the toe joint comes to `toe`, or as near as the leg is long."""
+    leg = LEFT_UPPER_LEG + side * LEG_STRIDE
+    bone = quat.get3(feet.ankle_to_toe, side)
+    hip = quat.get3(body.room_positions, leg)
+    longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
+    own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))  # how far the motion stretches the leg
+    zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
+    foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
+    unraised = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
+    raised = _raise_heel(foot, bone, toe, hip, longest, zone)
+    toes = quat.mul(quat.mul_inv(raised, foot), toes)
+    foot = raised
+    ankle = quat.sub(toe, quat.rotate(foot, bone))
+    line = quat.sub(ankle, hip)
+    d = quat.norm(line)
+    reach = min(d, soft_reach(unraised, longest, zone))
+    reach = max(reach, bend_limits(lengths[side, 2], lengths[side, 3], SHARPEST_KNEE))
+    end = quat.add(hip, quat.scale(quat.unit(line, (0.0, 0.0, -1.0)), reach))
+    hinge = quat.rotate(quat.get4(body.room_rotations, leg), KNEE_AXIS)
+    normal = swung_normal(hip, quat.get3(body.room_positions, leg + 2), hinge, end)
+    thigh, shin, knee = bend_two(
+        hip, end, normal, quat.get3(body.positions, leg + 1), quat.get3(body.positions, leg + 2), KNEE_AXIS
+    )
+    turn_joint(body, leg, thigh)
+    quat.put3(body.room_positions, leg + 1, knee)
+    turn_joint(body, leg + 1, shin)
+    turn_joint(body, leg + 2, quat.normalize(foot))
+    turn_joint(body, leg + 3, quat.normalize(_tip_above_floor(toes, toe, ground)))
+    update_room(body, leg, leg + 4)
+
+
+@njit
+def _pitch_axis(foot: Row, bone: Row) -> Vec:
+    """Horizontal, to the left of the heading; a positive turn about it lowers the toe, so raises the heel."""
+    yaw = heading_of(foot, bone)
+    return (-math.sin(yaw), math.cos(yaw), 0.0)
+
+
+@njit
+def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
+    """Pitch the foot about the toe so that the ankle stays above `lowest`, softly."""
+    d = quat.rotate(foot, bone)
+    above = toe[2] - d[2] - lowest
+    if above >= HEEL_ZONE:
+        return (foot[0], foot[1], foot[2], foot[3])
+    above = HEEL_ZONE * math.exp(above / HEEL_ZONE - 1.0)
+    size = quat.norm(d)
+    want = max(min((toe[2] - lowest - above) / size, 1.0), -1.0)
+    have = max(min(d[2] / size, 1.0), -1.0)
+    return quat.mul(quat.about(_pitch_axis(foot, bone), math.asin(have) - math.asin(want)), foot)
+
+
+@njit
+def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
+    """A hip too far away lifts the heel, as far as an ankle goes, so that the knee never snaps straight."""
+    axis = _pitch_axis(foot, bone)
+    far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
+    wanted = soft_reach(far, longest, zone)
+    down = quat.rotate(foot, bone)
+    steep = math.asin(max(min(-down[2] / quat.norm(down), 1.0), -1.0))
+    most = min(HEEL_RAISE_LIMIT, STEEPEST_FOOT - steep)
+    if far - wanted < 1e-6 or most <= 0.0:
+        return (foot[0], foot[1], foot[2], foot[3])
+    angle = 0.0
+    for _ in range(5):
+        d = quat.rotate(quat.about(axis, angle), quat.rotate(foot, bone))
+        line = quat.sub(quat.sub(toe, d), hip)
+        far = quat.norm(line) - wanted
+        if far <= 1e-5:
+            break
+        # How fast the ankle nears the hip when the foot pitches.
+        slope = -quat.dot(quat.cross(axis, quat.scale(d, -1.0)), quat.unit(line, axis))
+        if slope < 0.02:
+            break
+        angle = min(angle + far / slope, most + 2.0 * HEEL_RAISE_ZONE)
+    angle = soft_reach(angle, most, min(HEEL_RAISE_ZONE, most))
+    return quat.normalize(quat.mul(quat.about(axis, angle), foot))
+
+
+@njit
+def _tip_above_floor(toes: Row, toe: Row, ground: float) -> Quat:
+    tip = quat.rotate(toes, (TOE_TIP, 0.0, 0.0))
+    low = ground - toe[2]
+    if tip[2] >= low or tip[2] > 0.0:
+        return (toes[0], toes[1], toes[2], toes[3])
+    axis = _pitch_axis(toes, (1.0, 0.0, 0.0))
+    have = max(min(tip[2] / TOE_TIP, 1.0), -1.0)
+    want = max(min(low / TOE_TIP, 1.0), -1.0)
+    return quat.mul(quat.about(axis, math.asin(have) - math.asin(want)), toes)

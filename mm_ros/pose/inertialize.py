@@ -1,0 +1,126 @@
+"""Inertialization: after a jump only the new motion plays, plus an offset that dies away.
+
+An offset is a 3-vector (metres, or a rotation vector on the parent's side: out = exp(offset) · source). It is made so
+that value and velocity go on as they were, also when a jump comes while an earlier offset is still there. Two ways to
+let it die: a critically damped spring (`halflife`), and Bollo's quintic, which is over after `blend_time` at most.
+
+Bollo 2018, "Inertialization"; thesis Eq. 3.29 to 3.32.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.body.types import F64
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Row, Vec
+from mm_ros.maths.springs import decay3
+
+SPRING, QUINTIC = 0, 1
+NEGLIGIBLE = 1e-7  # m or rad: an offset without a direction
+
+
+class Offsets(NamedTuple):
+    """N offsets. `offset` and `rate` are current; the others belong to the quintic."""
+
+    offset: F64  # (N, 3)
+    rate: F64  # (N, 3)
+    axis: F64  # (N, 3)
+    curve: F64  # (N, 6) coefficients from t⁵ to t⁰
+    length: F64  # (N,) s, of the blend
+    elapsed: F64  # (N,) s
+
+
+def make_offsets(n: int) -> Offsets:
+    return Offsets(
+        np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 6)), np.zeros(n), np.zeros(n)
+    )
+
+
+@njit
+def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, float, float, float, float, float]:
+    """Coefficients from t⁵ to t⁰ and the time at which value, velocity and acceleration are 0; x0 > 0."""
+    v0 = min(v0, 0.0)  # an offset that grows would overshoot: it starts at rest
+    t = blend_time
+    if v0 < 0.0:
+        t = min(t, -5.0 * x0 / v0)  # it would be through zero sooner
+    t = max(t, 1e-4)
+    a0 = max(0.0, (-8.0 * v0 * t - 20.0 * x0) / (t * t))
+    k = a0 * t * t
+    return (
+        -(k + 6.0 * v0 * t + 12.0 * x0) / (2.0 * t**5),
+        (3.0 * k + 16.0 * v0 * t + 30.0 * x0) / (2.0 * t**4),
+        -(3.0 * k + 12.0 * v0 * t + 20.0 * x0) / (2.0 * t**3),
+        0.5 * a0,
+        v0,
+        x0,
+        t,
+    )
+
+
+@njit
+def start_offset(o: Any, i: int, offset: Row, rate: Row, kind: int, blend_time: float) -> None:
+    """From now on offset i starts at this value and rate."""
+    quat.put3(o.offset, i, offset)
+    quat.put3(o.rate, i, rate)
+    if kind != QUINTIC:
+        return
+    size = quat.norm(offset)
+    o.elapsed[i] = 0.0
+    if size < NEGLIGIBLE:
+        o.length[i] = 0.0
+        return
+    axis = quat.scale(offset, 1.0 / size)
+    quat.put3(o.axis, i, axis)
+    c = quintic(size, quat.dot(rate, axis), blend_time)
+    for k in range(6):
+        o.curve[i, k] = c[k]
+    o.length[i] = c[6]
+
+
+@njit
+def decay_offset(o: Any, i: int, kind: int, halflife: float, dt: float) -> tuple[Vec, Vec]:
+    if kind != QUINTIC:
+        x, v = decay3(quat.get3(o.offset, i), quat.get3(o.rate, i), halflife, dt)
+    else:
+        o.elapsed[i] += dt
+        x, v = _on_curve(o, i)
+    quat.put3(o.offset, i, x)
+    quat.put3(o.rate, i, v)
+    return x, v
+
+
+@njit
+def _on_curve(o: Any, i: int) -> tuple[Vec, Vec]:
+    t = o.elapsed[i]
+    if t >= o.length[i]:
+        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    x = 0.0
+    v = 0.0
+    for k in range(6):
+        v = v * t + x
+        x = x * t + o.curve[i, k]
+    axis = quat.get3(o.axis, i)
+    return quat.scale(axis, x), quat.scale(axis, v)
+
+
+@njit
+def with_offset(q: Row, w: Row, offset: Row, rate: Row) -> tuple[Quat, Vec]:
+    """Rotation and angular velocity of exp(offset) · q."""
+    d = quat.exp(offset)
+    return quat.normalize(quat.mul(d, q)), quat.add(quat.velocity_of_exp(offset, rate), quat.rotate(d, w))
+
+
+@njit
+def offset_between(from_q: Row, from_w: Row, to_q: Row, to_w: Row) -> tuple[Vec, Vec]:
+    """The offset on `to` that looks and moves like `from`; the inverse of `with_offset`."""
+    d = quat.mul_inv(from_q, to_q)
+    x = quat.log(d)
+    n = quat.norm(x)
+    if n > 0.95 * math.pi:  # the rate of the logarithm has a pole at 2π and a jump at π: no velocity there
+        return x, (0.0, 0.0, 0.0)
+    return x, quat.rate_of_log(x, quat.sub(from_w, quat.rotate(d, to_w)))

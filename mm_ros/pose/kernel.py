@@ -1,0 +1,235 @@
+"""One step behind the matched pose, compiled: blend, head, feet, hands. The Python side is pose/postprocess.py."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
+from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, WAIST_ROLE, R
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Row, Vec
+from mm_ros.pose.feet import place_foot
+from mm_ros.pose.inertialize import (
+    Offsets,
+    decay_offset,
+    make_offsets,
+    offset_between,
+    start_offset,
+    with_offset,
+)
+from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
+
+FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s that a blend goes on with
+WORN_LEAN_LIMIT = 0.7  # rad: with a tracker on the hips the lean is measured, not guessed
+RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker that comes back
+
+
+class Source(NamedTuple):
+    """The matched motion as it came last, and the offsets on it: row j joint j's rotation, row J the hips' position."""
+
+    positions: F64  # (J, 3)
+    rotations: F64  # (J, 4)
+    velocities: F64  # (J, 3)
+    angular_velocities: F64  # (J, 3)
+    root: F64  # (2, 4): x y z yaw of the last step, and their rates in the root's axes
+    offsets: Offsets  # of J + 1 rows
+
+
+class Hold(NamedTuple):
+    """What the trackers want, per role; held in the chest's axes (hands) or the root's (head) while one is lost."""
+
+    weight: F64  # (R,) 0 … 1, linear in time
+    positions: F64  # (R, 3)
+    rotations: F64  # (R, 4)
+    gap: Offsets  # 2 R rows: position, rotation
+    hips: F64  # (3, 3): how far the hips are moved for the head; its rate; (1 once known, lean added in rad, 0)
+
+
+def make_source() -> Source:
+    q = np.zeros((J, 4))
+    q[:, 0] = 1.0
+    return Source(np.zeros((J, 3)), q, np.zeros((J, 3)), np.zeros((J, 3)), np.zeros((2, 4)), make_offsets(J + 1))
+
+
+def make_hold() -> Hold:
+    q = np.zeros((R, 4))
+    q[:, 0] = 1.0
+    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((3, 3)))
+
+
+@njit
+def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
+    """body's local pose = the matched pose with what is left of the last jump's offset. `new`: like Source."""
+    lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # velocity of the root before the jump that it does not have after it
+    if dt > 0.0:
+        rate, turn = _root_rate(s, new.root, dt)
+        if jumped:
+            lost, lost_turn = quat.sub(quat.get3(s.root, 1), rate), s.root[1, 3] - turn
+        quat.put3(s.root, 1, rate)
+        s.root[1, 3] = turn
+    s.root[0] = new.root[0]
+    for j in range(HIPS, J):
+        if jumped:
+            _restart(s, t, new, j, lost, lost_turn, dt)
+        q, w = quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j)
+        x, v = decay_offset(s.offsets, j, t.kind, t.halflife, 0.0 if jumped else dt)
+        out, _ = with_offset(q, w, x, v)
+        quat.put4(body.rotations, j, out)
+        quat.put3(body.positions, j, quat.get3(new.positions, j))
+    x, _ = decay_offset(s.offsets, J, t.kind, t.halflife, 0.0 if jumped else dt)
+    quat.put3(body.positions, HIPS, quat.add(quat.get3(new.positions, HIPS), x))
+    s.positions[:] = new.positions
+    s.rotations[:] = new.rotations
+    s.velocities[:] = new.velocities
+    s.angular_velocities[:] = new.angular_velocities
+
+
+@njit
+def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
+    """How the root has just moved, in its own axes: a jump changes that too, and the hips take it over."""
+    d = quat.scale(quat.sub(quat.get3(root, 0), quat.get3(s.root, 0)), 1.0 / dt)
+    return quat.unrotate(quat.from_yaw(root[0, 3]), d), quat.wrap(root[0, 3] - s.root[0, 3]) / dt
+
+
+@njit
+def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
+    """Where joint j would be by now had nothing happened, as an offset on the new motion."""
+    # A glitch in the data must not be thrown far by its own velocity.
+    w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
+    q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
+    x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
+    q, w = with_offset(q_old, w_old, x, v)
+    if j == HIPS:
+        w = quat.add(w, (0.0, 0.0, lost_turn))
+        q = quat.mul(quat.from_yaw(lost_turn * dt), q)
+    x, v = offset_between(q, w, quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j))
+    start_offset(s.offsets, j, x, v, t.kind, t.blend_time)
+    if j == HIPS:
+        v_old = quat.get3(s.velocities, HIPS)
+        x, v = decay_offset(s.offsets, J, t.kind, t.halflife, dt)
+        p = quat.add(quat.add(quat.get3(s.positions, HIPS), quat.scale(v_old, dt)), x)
+        p = quat.rotate(quat.from_yaw(lost_turn * dt), quat.add(p, quat.scale(lost, dt)))
+        x = quat.sub(p, quat.get3(new.positions, HIPS))
+        v = quat.add(quat.sub(quat.add(v_old, v), quat.get3(new.velocities, HIPS)), lost)
+        v = quat.add(v, quat.cross((0.0, 0.0, lost_turn), p))
+        start_offset(s.offsets, J, x, v, t.kind, t.blend_time)
+
+
+@njit
+def follow_target(
+    hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float
+) -> tuple[Vec, Quat, float]:
+    """Target pose in the room and its weight (smooth in time). `base`: what carries the target while it is lost."""
+    w = hold.weight[role]
+    if seen:
+        if 0.0 < w < 1.0 and hold.gap.elapsed[role] > 0.0:
+            held_p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
+            held_q = quat.mul(base_q, quat.get4(hold.rotations, role))
+            start_offset(hold.gap, role, quat.sub(held_p, p), (0.0, 0.0, 0.0), 0, 0.0)
+            start_offset(hold.gap, R + role, quat.log(quat.mul_inv(held_q, q)), (0.0, 0.0, 0.0), 0, 0.0)
+        hold.gap.elapsed[role] = 0.0
+        w = min(w + dt / t.fade_s, 1.0)
+        x, _ = decay_offset(hold.gap, role, 0, RETURN_HALFLIFE_S, dt)
+        turn, _ = decay_offset(hold.gap, R + role, 0, RETURN_HALFLIFE_S, dt)
+        p = quat.add(p, x)
+        q = quat.mul(quat.exp(turn), q)
+        quat.put3(hold.positions, role, quat.unrotate(base_q, quat.sub(p, base_p)))
+        quat.put4(hold.rotations, role, quat.normalize(quat.inv_mul(base_q, q)))
+    else:
+        hold.gap.elapsed[role] += dt  # for how long it has been lost
+        w = max(w - dt / t.fade_s, 0.0)
+        p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
+        q = quat.mul(base_q, quat.get4(hold.rotations, role))
+    hold.weight[role] = w
+    return quat.add(p, (0.0, 0.0, 0.0)), quat.normalize(q), w * w * (3.0 - 2.0 * w)
+
+
+@njit
+def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
+    """Pose of the joint that carries a device: tracker · device⁻¹, `device` being x y z qw qx qy qz in joint axes."""
+    q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
+    return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
+
+
+@njit
+def post_step(
+    body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
+) -> None:  # fmt: skip
+    """`new.root[0]`: x y z yaw. `grounds` (3,): floor under root, left and right toe."""
+    blend(body, source, t, new, jumped, dt)
+    quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
+    quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
+    update_room(body, 0, J)
+    toes = (quat.get3(body.room_positions, LEFT_TOES), quat.get3(body.room_positions, LEFT_TOES + LEG_STRIDE))
+    feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
+    toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
+
+    upright = torso_axis(body)
+    worn = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, worn, dt)
+    hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
+    update_room(body, LEFT_SHOULDER, J)
+    for side in range(2):
+        toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
+        foot, stands = feet_q[side], contacts[side] != 0
+        role = LEFT_FOOT_ROLE + side
+        p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
+        if w > 0.0:  # a tracker on the foot knows better than any lock
+            foot = quat.slerp(foot, q, w)
+            worn_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            toe = quat.mix(toe, (worn_toe[0], worn_toe[1], worn_toe[2] - grounds[1 + side]), w)
+            stands = False
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
+    feet.ready[0] = 1
+    for side in range(2):
+        _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+
+
+@njit
+def _target(
+    body: Any, hold: Any, t: Any, role: int, base: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
+    dt: float,
+) -> tuple[Vec, Quat, float]:  # fmt: skip
+    """Where the joint that wears a device should be, and how much that counts; joint `base` carries it while lost."""
+    p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
+    base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
+    return follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)
+
+
+@njit
+def _waist(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> float:
+    """Hips on the tracker that somebody wears there. Returns how much it counts."""
+    p, q, w = _target(body, hold, t, WAIST_ROLE, 0, trackers, rotations, seen, devices, dt)
+    if w > 0.0:
+        turn_joint(body, HIPS, quat.slerp(quat.get4(body.room_rotations, HIPS), q, w))
+        move_hips(body, quat.mix(quat.get3(body.room_positions, HIPS), p, w))
+    return w
+
+
+@njit
+def _head(
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, worn: float, dt: float
+) -> Vec:
+    """`worn`: hips on a tracker stay there, and the torso leans as far as it must."""
+    p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
+    if w <= 0.0:
+        hold.hips[:] = 0.0
+        return (0.0, 0.0, 0.0)
+    lean = t.lean_limit + worn * max(WORN_LEAN_LIMIT - t.lean_limit, 0.0)
+    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - worn, dt)
+
+
+@njit
+def _hand(
+    body: Any, hold: Any, lengths: Any, t: Any, side: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
+    dt: float,
+) -> None:  # fmt: skip
+    role = LEFT_HAND_ROLE + side
+    p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, rotations, seen, devices, dt)
+    if w > 0.0:
+        place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)

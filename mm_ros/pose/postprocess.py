@@ -1,0 +1,190 @@
+"""From the matched pose to the published one: blended, head and hands on their trackers, feet on the floor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.kinematics import limb_lengths, make_body
+from mm_ros.body.skeleton import Skeleton
+from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.springs import damp
+from mm_ros.pose.feet import SETTLED, make_feet
+from mm_ros.pose.floor import FlatFloor, Floor
+from mm_ros.pose.kernel import make_hold, make_source, post_step, wear
+from mm_ros.pose.settings import PostSettings, tuning
+
+__all__ = ["PostSettings", "PostStage"]
+
+GROUND_HALFLIFE_S = 0.15  # the root's way up and down uneven ground
+SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
+
+
+class PostStage:
+    """`skeleton` has the user's size already (database skeleton × scale)."""
+
+    def __init__(
+        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None
+    ) -> None:
+        self.skeleton, self.floor = skeleton, floor or FlatFloor()
+        self._lengths = limb_lengths(skeleton)
+        self.set_calibration(calibration)
+        self.settings = settings
+        self.reset()
+
+    @property
+    def settings(self) -> PostSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: PostSettings) -> None:
+        self._settings, self._tuning = settings, tuning(settings)
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        self._devices = np.zeros((R, 7))
+        self._devices[:, 3] = 1.0
+        self._devices[HEAD_ROLE] = calibration.headset_in_head
+        self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
+        self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
+        lengths = np.linalg.norm(self._devices[:, 3:], axis=1)
+        if not np.isfinite(self._devices).all() or (np.abs(lengths - 1) > 1e-3).any():
+            raise MmRosError(
+                "calibration: headset_in_head, left_grip_in_hand and right_grip_in_hand need finite positions and unit "
+                f"quaternions, came {self._devices[:3].round(3).tolist()}"
+            )
+
+    def reset(self) -> None:
+        self._timeline = Timeline()
+        self._forget()
+
+    def _forget(self) -> None:
+        """All of it: what is left of an earlier life would show in the first poses of the next."""
+        self._body, self._source, self._new = make_body(), make_source(), make_source()
+        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        self._last: AvatarPose | None = None
+        self._stretch = (0, 0)
+        self._ground: float | None = None
+        self._sitting: float | None = None  # height of the head joint of a user who sits
+
+    def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
+        judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
+        if judged.verdict == DROP and self._last is not None:
+            return self._last
+        if judged.verdict == RESET:
+            self._forget()
+        if judged.verdict == CARRY and trackers is not None:
+            self._carry(trackers.new_from_old)
+        fresh = self._last is None
+        self._load(matched, judged.dt)
+        p, q, seen = self._targets(trackers, judged.dt)
+        if fresh:
+            self._hold.weight[:] = seen
+        jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
+        self._stretch = (matched.run, matched.segment)
+        post_step(
+            self._body, self._source, self._new, self._hold, self._feet, self._lengths, self._tuning, p, q, seen,
+            self._devices, matched.contacts.astype(np.uint8), self._grounds(), jumped, judged.dt,
+        )  # fmt: skip
+        self._last = self._published(matched, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        return self._last
+
+    def _carry(self, new_from_old: F64) -> None:
+        """Re-centred: everything that is known in the room moves along."""
+        q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
+        for points in (self._feet.place, self._feet.toe, self._feet.wish):
+            points[:] = rot.rotate(q, points) + new_from_old[:3]
+        feet = self._feet
+        for vectors in (feet.offset, feet.rate, feet.toe_rate, feet.from_offset, feet.from_rate):
+            vectors[:] = rot.rotate(q, vectors)
+        self._feet.yaw[:] += yaw
+        self._feet.heading[:, 0] += yaw
+        self._feet.wish_yaw[:] += yaw
+        root = self._source.root
+        root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
+        root[0, 3] += yaw
+
+    def _load(self, matched: AvatarPose, dt: float) -> None:
+        n = self._new
+        n.positions[:], n.rotations[:] = matched.positions, matched.rotations
+        n.velocities[:], n.angular_velocities[:] = matched.velocities, matched.angular_velocities
+        n.root[0, :3] = matched.root[:3]
+        n.root[0, 3] = rot.yaw_of(matched.root[3:])
+        if not all(np.isfinite(a).all() for a in n[:5]):
+            raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
+        n.root[0, 2] += self._under_feet(dt)
+
+    def _under_feet(self, dt: float) -> float:
+        """Height that the root follows: of the ground between the feet."""
+        root, toes, ready = self._new.root[0], self._feet.toe, self._feet.ready[0]
+        places = toes[:, :2] if ready else root[None, :2]
+        height = float(np.mean([self.floor(float(x), float(y)) for x, y in places]))
+        self._ground = height if self._ground is None else damp(self._ground, height, GROUND_HALFLIFE_S, dt)
+        return self._ground
+
+    def _targets(self, trackers: TrackerFrame | None, dt: float) -> tuple[F64, F64, NDArray[np.uint8]]:
+        """Positions, rotations, and which of them count: tracked or extrapolated, finite, with a real rotation."""
+        if trackers is None:
+            return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
+        p, q = trackers.positions, trackers.rotations
+        norm = np.sqrt((q * q).sum(1))
+        good = np.isfinite(p).all(1) & (np.abs(norm - 1) < 0.1) & (trackers.state != LOST)
+        s = self._settings
+        good &= np.array([s.head, s.hands, s.hands, s.extra_trackers, s.extra_trackers, s.extra_trackers])
+        bad = ~good[:, None]
+        p, q = np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q)
+        if s.posture == "seated" and good[HEAD_ROLE]:
+            p[: LEFT_HAND_ROLE + 2, 2] += self._lift(p[HEAD_ROLE], q[HEAD_ROLE], dt)
+        return p, q, good.astype(np.uint8)
+
+    def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
+        """From a chair to upright: what the sitting head, at its usual height, lacks to the standing one.
+
+        The usual height is found quickly upward (sitting up) and slowly downward (bending over the desk).
+        """
+        head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
+        if self._sitting is None:
+            self._sitting = float(head[2])
+        slow = SITTING_UP_HALFLIFE_S if head[2] > self._sitting else SITTING_DOWN_HALFLIFE_S
+        self._sitting = float(damp(self._sitting, float(head[2]), slow, dt))
+        return self.skeleton.head_height - self._sitting
+
+    def _grounds(self) -> F64:
+        root, toes = self._new.root[0], self._feet.toe
+        places = toes[:, :2] if self._feet.ready[0] else np.array([root[:2], root[:2]])
+        return np.array([self._ground, *(self.floor(float(x), float(y)) for x, y in places)], np.float64)
+
+    def _published(self, matched: AvatarPose, dt: float) -> AvatarPose:
+        positions, rotations = self._body.positions.astype(np.float32), self._body.rotations.astype(np.float32)
+        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
+        if self._last is not None and dt > 0:
+            velocities[1:] = (positions[1:] - self._last.positions[1:]) / dt
+            angular[1:] = rot.log(rot.multiply(rotations[1:], rot.inverse(self._last.rotations[1:]))) / dt
+        return replace(
+            matched,
+            root=np.concatenate([self._new.root[0, :3], rot.from_yaw(self._new.root[0, 3])]),
+            positions=positions,
+            rotations=rotations,
+            velocities=velocities,
+            angular_velocities=angular,
+            locked=self._held(),
+        )
+
+    @property
+    def added_lean_deg(self) -> float:
+        """By how much the last step leaned the torso for the head's sake."""
+        return math.degrees(self._hold.hips[2, 1])
+
+    def _held(self) -> NDArray[np.bool_]:
+        """Locked feet that have arrived at their place."""
+        return np.asarray((self._feet.locked != 0) & (np.abs(self._feet.offset).max(1) < SETTLED))
+
+    def warm_up(self, matched: AvatarPose) -> None:
+        self.step(matched, TrackerFrame(matched.stamp_ns))
+        self.reset()

@@ -1,0 +1,299 @@
+"""Head on the headset, hands on the controllers; the hips give way, the feet are somebody else's work.
+
+The head moves by moving the hips, so that the torso keeps the lean that the motion has; only what is beyond a
+comfortable shift is leaned, and never beyond `lean_limit`. An arm is a triangle from shoulder to wrist; the elbow's
+direction depends on the hand's direction alone (smoothly), so that equal hands give equal arms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mm_ros.body.kinematics import ARM_STRIDE, turn_joint, update_room
+from mm_ros.body.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_SHOULDER,
+    LEFT_UPPER_ARM,
+    NECK,
+    SPINE,
+    UPPER_CHEST,
+)
+from mm_ros.maths import quat
+from mm_ros.maths.ik import bend_limits, corner, soft_reach
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Row, Vec
+
+TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
+
+NECK_SHARE = 0.4  # of a turn of the head
+COMFORTABLE_TURN = 0.9  # rad of head against chest; beyond it the spine twists along
+SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
+BACKWARD = 0.9  # rad from straight back
+COMFORTABLE_SHIFT = 0.08  # m; people lean rather than push the hips farther than this
+LEAN_SHARE = 0.5  # of what is beyond
+
+HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # of the hips' memory on their way after the head
+
+REACH_ZONE = 0.008  # m of an arm's length in which it stretches ever more slowly
+SHARPEST_ELBOW = 2.65  # rad
+CLAVICLE_START = 0.95  # share of the arm's length from which on the shoulder follows
+CLAVICLE_LIMIT = 0.45  # rad
+CLAVICLE_DOWN = 0.4  # of that, downward: shoulders rise, and hardly sink below where they hang
+FOREARM_TWIST_LIMIT = 1.5  # rad either way
+WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ little finger
+
+WRIST_SEARCH_STEPS = 24  # for the wrist's place where its limits turn the hand
+
+
+@njit
+def place_head(
+    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
+    free: float, dt: float,
+) -> Vec:  # fmt: skip
+    """Moves hips (as much as they are `free`, 0 … 1), spine, neck and head. Returns how far the hips were moved.
+
+    The hips follow calmly (`track`): what is quick in the way to the head is the spine's, a degree or so.
+    """
+    matched_neck = quat.get4(body.room_rotations, NECK)
+    matched_head = quat.get4(body.room_rotations, HEAD)
+    goal = quat.slerp(matched_head, rotation, weight)
+    target = quat.mix(quat.get3(body.room_positions, HEAD), target, weight)
+    turn = quat.mul_inv(goal, matched_head)
+    _twist_spine(body, turn)
+    neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
+    missing = _turn_head(body, neck, goal, target)
+    asked = quat.sub(missing, _leaned(body, missing, lean_limit))
+    flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
+    shift = quat.scale(follow_calmly(track, (flat[0], flat[1], asked[2]), dt), free)
+    move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
+    upright = torso_axis(body)
+    for _ in range(2):
+        missing = _turn_head(body, neck, goal, target)
+        _lean(body, missing, upright, lean_limit)
+    _turn_head(body, neck, goal, target)
+    return shift
+
+
+@njit
+def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
+    """Gives neck and head their rotations; returns what the head's place lacks to the target."""
+    turn_joint(body, NECK, neck)
+    turn_joint(body, HEAD, head)
+    update_room(body, HEAD, TORSO_STOP)
+    return quat.sub(target, quat.get3(body.room_positions, HEAD))
+
+
+@njit
+def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
+    """A filter of value and rate: calms trembling, no lag behind steady moves. track: value, rate, ready."""
+    if track[2, 0] == 0.0 or dt <= 0.0:
+        if track[2, 0] == 0.0:
+            quat.put3(track, 0, goal)
+            quat.put3(track, 1, (0.0, 0.0, 0.0))
+            track[2, 0] = 1.0
+        return quat.get3(track, 0)
+    for k in range(3):
+        # Fading memory of the past, falling to one half in the half-life; the height has no spine to make up for it.
+        memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
+        x = track[0, k] + track[1, k] * dt
+        lacking = goal[k] - x
+        track[0, k] = x + (1.0 - memory * memory) * lacking
+        track[1, k] += (1.0 - memory) ** 2 * lacking / dt
+    return quat.get3(track, 0)
+
+
+@njit
+def move_hips(body: Any, position: Row) -> None:
+    local = quat.unrotate(
+        quat.get4(body.room_rotations, 0), quat.sub(position, quat.get3(body.room_positions, 0))
+    )
+    quat.put3(body.positions, HIPS, local)
+    update_room(body, HIPS, TORSO_STOP)
+
+
+@njit
+def torso_axis(body: Any) -> Vec:
+    line = quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS))
+    return quat.unit(line, (0.0, 0.0, 1.0))
+
+
+@njit
+def _bend_spine(body: Any, whole: Row) -> None:
+    """Spine, chest and upper chest each do a third of this rotation (room axes); the head's pose is stale after it."""
+    third = quat.share(whole, 1.0 / 3.0)
+    part = third
+    for j in (SPINE, CHEST, UPPER_CHEST):
+        old = quat.get4(body.room_rotations, j)
+        turn_joint(body, j, quat.normalize(quat.mul(part, old)))
+        part = quat.mul(third, part)
+    update_room(body, SPINE, TORSO_STOP)
+
+
+@njit
+def _twist_spine(body: Any, turn: Row) -> None:
+    axis = torso_axis(body)
+    asked = quat.twist(turn, axis)
+    # A head that looks straight back could turn either way: toward there the spine's part fades out.
+    known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
+    beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
+    if beyond > 0.0:
+        _bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
+
+
+@njit
+def _height(body: Any) -> float:
+    """How far the head moves for a radian of bending: its height above the three joints that share it."""
+    head, out = quat.get3(body.room_positions, HEAD), 0.0
+    for j in (SPINE, CHEST, UPPER_CHEST):
+        out += quat.norm(quat.sub(head, quat.get3(body.room_positions, j))) / 3.0
+    return max(out, 1e-3)
+
+
+@njit
+def _leaned(body: Any, missing: Row, limit: float) -> Vec:
+    """The part of a horizontal way that people lean rather than walk their hips."""
+    flat = (missing[0], missing[1], 0.0)
+    beyond = LEAN_SHARE * max(quat.norm(flat) - COMFORTABLE_SHIFT, 0.0)
+    if beyond <= 0.0 or limit <= 0.0:
+        return (0.0, 0.0, 0.0)
+    most = _height(body) * limit
+    return quat.scale(quat.unit(flat, (1.0, 0.0, 0.0)), most * (1.0 - math.exp(-beyond / most)))
+
+
+@njit
+def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
+    """Bends the spine toward the head's place until the torso has left `upright` (its matched line) by the limit."""
+    flat = (missing[0], missing[1], 0.0)
+    distance = quat.norm(flat)
+    if distance < 1e-6 or limit <= 0.0:
+        return
+    axis = quat.unit(quat.cross((0.0, 0.0, 1.0), flat), (0.0, 1.0, 0.0))
+    _bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
+    line = torso_axis(body)
+    away = quat.between(upright, line)
+    beyond = quat.angle_of(away) - limit
+    if beyond > 0.0:
+        _bend_spine(body, quat.share(away, -beyond / quat.angle_of(away)))
+
+
+@njit
+def place_hand(
+    body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float
+) -> None:
+    """One arm (0 left, 1 right) to a wrist pose in the room; the chest's room pose must be current.
+
+    `grip` is the controller's place in the hand's axes: where the wrist's limits turn the hand away from `rotation`,
+    the wrist moves so that the controller stays in the hand.
+    """
+    shift = side * ARM_STRIDE
+    clavicle, upper, lower, hand = (
+        LEFT_SHOULDER + shift, LEFT_UPPER_ARM + shift, LEFT_LOWER_ARM + shift, LEFT_HAND + shift,
+    )  # fmt: skip
+    old_clavicle, old_upper = quat.get4(body.rotations, clavicle), quat.get4(body.rotations, upper)
+    old_lower, old_hand = quat.get4(body.rotations, lower), quat.get4(body.rotations, hand)
+    held = quat.add(target, quat.rotate(rotation, grip))
+    wrist = target
+    asked = quat.normalize(rotation)
+    for step in range(WRIST_SEARCH_STEPS):
+        quat.put4(body.rotations, clavicle, old_clavicle)
+        update_room(body, clavicle, hand + 1)
+        _reach_with_shoulder(body, clavicle, upper, wrist, lengths[side, 0] + lengths[side, 1])
+        got = _solve_arm(body, lengths[side, 0], lengths[side, 1], side, wrist, asked)
+        wrist_again = quat.sub(held, quat.rotate(got, grip))
+        if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
+            break
+        if step % 8 == 7:  # back and forth between two limits: what one of them allows is near neither
+            asked = got
+        wrist = quat.mix(wrist, wrist_again, 0.6)  # the whole way would swing at a limit
+    if weight < 1.0:
+        quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
+        quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
+        quat.put4(body.rotations, lower, quat.slerp(old_lower, quat.get4(body.rotations, lower), weight))
+        quat.put4(body.rotations, hand, quat.slerp(old_hand, quat.get4(body.rotations, hand), weight))
+        update_room(body, clavicle, hand + 1)
+
+
+@njit
+def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, length: float) -> None:
+    """The collar bone turns toward a far hand."""
+    shoulder = quat.get3(body.room_positions, upper)
+    line = quat.sub(wrist, shoulder)
+    lacking = quat.norm(line) - CLAVICLE_START * length
+    if lacking <= 0.0:
+        return
+    bone = quat.sub(shoulder, quat.get3(body.room_positions, clavicle))
+    size = max(quat.norm(bone), 1e-3)
+    along = quat.scale(bone, 1.0 / size)
+    pull = quat.across(quat.unit(line, along), along)
+    up = quat.rotate(quat.get4(body.room_rotations, UPPER_CHEST), (0.0, 0.0, 1.0))
+    pull = quat.add(pull, quat.scale(up, (1.0 - CLAVICLE_DOWN) * max(-quat.dot(pull, up), 0.0)))
+    # Turning by an angle brings the shoulder nearer by size · angle · |pull|; a pull along the bone brings nothing.
+    angle = CLAVICLE_LIMIT * (1.0 - math.exp(-lacking / (size * CLAVICLE_LIMIT))) * quat.norm(pull)
+    axis = quat.unit(quat.cross(along, pull), (0.0, 0.0, 1.0))
+    turn_joint(
+        body, clavicle, quat.normalize(quat.mul(quat.about(axis, angle), quat.get4(body.room_rotations, clavicle)))
+    )
+    update_room(body, upper, upper + 3)
+
+
+@njit
+def elbow_direction(toward_hand: Row, side: int) -> Vec:
+    """Where the elbow points, in the chest's axes: unit, normal to the unit vector from shoulder to hand.
+
+    The elbow of a hand held out in front hangs down, out and back; other hands turn it along by the shortest way.
+    Fitted to CMU (`docs/pose.md`). What cannot be smooth (a field of directions on a sphere) is put up behind the
+    other shoulder, where no hand gets.
+    """
+    s = 1.0 - 2.0 * side
+    rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
+    elbow = quat.unit(quat.across((-0.521, 0.435 * s, -0.734), rest), (0.0, 0.0, -1.0))
+    e = quat.rotate(quat.between(rest, toward_hand), elbow)
+    return quat.unit(quat.across(e, toward_hand), e)
+
+
+@njit
+def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row) -> Quat:
+    """Returns the hand's rotation in the room within the wrist's limits."""
+    upper = LEFT_UPPER_ARM + side * ARM_STRIDE
+    lower, hand = upper + 1, upper + 2
+    chest = quat.get4(body.room_rotations, UPPER_CHEST)
+    shoulder = quat.get3(body.room_positions, upper)
+    line = quat.sub(wrist, shoulder)
+    d = quat.norm(line)
+    u = quat.unit(line, quat.rotate(chest, (0.0, 1.0 - 2.0 * side, 0.0)))
+    d = soft_reach(d, (first + second) * 0.9999, REACH_ZONE)
+    d = max(d, bend_limits(first, second, SHARPEST_ELBOW))
+    end = quat.add(shoulder, quat.scale(u, d))
+    out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
+    elbow = corner(shoulder, end, out, first, second)
+    normal = quat.cross(out, u)
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # of the elbow in the rest pose's axes
+    a, b = quat.get3(body.positions, lower), quat.get3(body.positions, hand)
+    rest_a, rest_b = quat.unit(a, (0.0, 1.0, 0.0)), quat.unit(b, (0.0, 1.0, 0.0))
+    turn_joint(body, upper, quat.aligning(rest_a, hinge, quat.unit(quat.sub(elbow, shoulder), u), normal))
+    forearm = quat.aligning(rest_b, hinge, quat.unit(quat.sub(end, elbow), u), normal)
+    # The forearm turns the palm: the twist is its, the wrist bends only.
+    turned = quat.inv_mul(forearm, rotation)
+    twist = min(max(quat.twist(turned, rest_b), -FOREARM_TWIST_LIMIT), FOREARM_TWIST_LIMIT)
+    forearm = quat.normalize(quat.mul(forearm, quat.about(rest_b, twist)))
+    quat.put3(body.room_positions, lower, elbow)
+    turn_joint(body, lower, forearm)
+    quat.put3(body.room_positions, hand, end)
+    limited = quat.mul(forearm, wrist_limited(quat.inv_mul(forearm, rotation)))
+    turn_joint(body, hand, quat.normalize(limited))
+    return limited
+
+
+@njit
+def wrist_limited(local: Row) -> Quat:
+    """The rotation of the hand against the forearm, shortened into an ellipse of bend (x) and side (z)."""
+    v = quat.log(local)
+    twist = min(max(v[1], -0.5), 0.5)
+    r = math.sqrt((v[0] / WRIST_BEND_LIMIT) ** 2 + (v[2] / WRIST_SIDE_LIMIT) ** 2)
+    k = 1.0 / r if r > 1.0 else 1.0
+    return quat.exp((v[0] * k, twist, v[2] * k))

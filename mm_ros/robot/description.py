@@ -1,0 +1,88 @@
+"""A URDF of tapered capsules from a skeleton: a body on our TF frames for RViz's RobotModel."""
+
+from __future__ import annotations
+
+import math
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from mm_ros.body.mesh import flesh_bones
+from mm_ros.body.shape import Bone
+from mm_ros.body.skeleton import HEAD, NAMES, PARENTS, Skeleton, default_skeleton
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.transformations import rpy_from_quaternion
+
+STEP_M = 0.003  # radii of a tapered bone differ by so much from one piece to the next
+# On the head, in its axes: eyes and nose show where it looks. Metres, of a head joint 1.6 m above the floor.
+_FACE = (
+    ((0.098, 0.034, 0.095), 0.015, "eyes"),
+    ((0.098, -0.034, 0.095), 0.015, "eyes"),
+    ((0.112, 0.0, 0.065), 0.014, "body"),
+)
+_COLORS = {"body": "0.75 0.78 0.85 1", "eyes": "0.1 0.1 0.12 1"}
+
+
+def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
+    """Joints are floating: TF from `pose_postprocessor` moves the links, frame by frame."""
+    shapes = [""] * len(NAMES)
+    for bone in flesh_bones(skeleton):
+        shapes[bone.joint] += _capsule(bone)
+    shapes[HEAD] += _face(skeleton)
+    links = [_link(f"{avatar}/{name}", shape) for name, shape in zip(NAMES, shapes, strict=True)]
+    joints = [
+        _joint(f"{avatar}/{NAMES[p]}", f"{avatar}/{n}", skeleton.offsets[j])
+        for j, (n, p) in enumerate(zip(NAMES, PARENTS, strict=True))
+        if p >= 0
+    ]
+    materials = [f'<material name="{name}"><color rgba="{rgba}"/></material>' for name, rgba in _COLORS.items()]
+    return (
+        f'<?xml version="1.0"?>\n<robot name={quoteattr(avatar)}>\n'
+        + "\n".join(materials + links + joints)
+        + "\n</robot>\n"
+    )
+
+
+def _link(name: str, visual: str) -> str:
+    return f"<link name={quoteattr(name)}>{visual}</link>"
+
+
+def _joint(parent: str, child: str, offset: np.ndarray) -> str:
+    return (
+        f'<joint name={quoteattr(child + "_joint")} type="floating"><parent link={quoteattr(parent)}/>'
+        f'<child link={quoteattr(child)}/><origin xyz="{_xyz(offset)}" rpy="0 0 0"/></joint>'
+    )
+
+
+def _capsule(bone: Bone) -> str:
+    """URDF has no cones: cylinders of falling radius, and a ball at each end."""
+    way, change = bone.end - bone.start, bone.radius_end - bone.radius_start
+    length = float(np.linalg.norm(way))
+    out = ""
+    for at, r in ((bone.start, bone.radius_start), (bone.end, bone.radius_end)):
+        out += _visual(_xyz(at), "0 0 0", f'<sphere radius="{r:.4f}"/>')
+    pieces = math.ceil(max(abs(change) / STEP_M, 1.0)) if length > 1e-4 else 0
+    if pieces:
+        rpy = " ".join(f"{v:.5f}" for v in rpy_from_quaternion(rot.between(np.array([0.0, 0.0, 1.0]), way)))
+    for i in range(pieces):
+        share = (i + 0.5) / pieces
+        tube = f'<cylinder radius="{bone.radius_start + share * change:.4f}" length="{length / pieces:.4f}"/>'
+        out += _visual(_xyz(bone.start + share * way), rpy, tube)
+    return out
+
+
+def _face(skeleton: Skeleton) -> str:
+    scale = skeleton.head_height / default_skeleton().head_height
+    return "".join(
+        _visual(_xyz(scale * np.array(at)), "0 0 0", f'<sphere radius="{scale * r:.4f}"/>', color)
+        for at, r, color in _FACE
+    )
+
+
+def _xyz(p: np.ndarray) -> str:
+    return " ".join(f"{v:.5f}" for v in p)
+
+
+def _visual(xyz: str, rpy: str, geometry: str, color: str = "body") -> str:
+    material = f'<material name="{color}"/>'
+    return f'<visual><origin xyz="{xyz}" rpy="{rpy}"/><geometry>{geometry}</geometry>{material}</visual>'

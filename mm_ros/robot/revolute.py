@@ -1,0 +1,234 @@
+"""A human pose on a robot's revolute joints, within their limits (Karst 2023).
+
+Each canonical joint drives a chain of revolute joints. Angle by angle, the best value is known in closed form (the
+twist that is left about that axis); going round the chain until nothing changes finds the nearest rotation that the
+robot can make. What a limit leaves over is handed to the joints farther out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import LEFT_FOOT, NAMES, PARENTS, RIGHT_FOOT, Skeleton
+from mm_ros.body.types import F64, AvatarPose
+from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Row
+
+SWEEPS = 60
+SETTLED_RAD = 1e-8
+MOVING = ("revolute", "continuous")
+
+
+@dataclass(frozen=True)
+class RobotJoint:
+    """`origin` x y z qw qx qy qz in the parent link; `axis` unit, in the joint's own axes."""
+
+    name: str
+    kind: str  # revolute, continuous, fixed
+    parent: str
+    child: str
+    origin: F64
+    axis: F64
+    lower: float
+    upper: float
+
+    def moved(self, parent: F64, angle: float) -> F64:
+        """Pose of the child link."""
+        q = rot.multiply(parent[3:], self.origin[3:])
+        if self.kind in MOVING:
+            q = rot.multiply(q, rot.exp(self.axis * angle))
+        return np.concatenate([parent[:3] + rot.rotate(parent[3:], self.origin[:3]), q])
+
+
+@dataclass(frozen=True)
+class Robot:
+    name: str
+    base: str
+    joints: tuple[RobotJoint, ...]  # parents before children
+
+    def joint(self, name: str) -> RobotJoint:
+        for j in self.joints:
+            if j.name == name:
+                return j
+        names = ", ".join(j.name for j in self.joints)
+        raise MmRosError(f"joint '{name}' is not in robot '{self.name}'. Joints: {names}")
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        return tuple(j.name for j in self.joints if j.kind in MOVING)
+
+    def links(self, angles: dict[str, float], base: Any = None) -> dict[str, F64]:
+        """Pose of each link (x y z qw qx qy qz), with the base at `base`."""
+        out = {self.base: np.array(base if base is not None else [0, 0, 0, 1.0, 0, 0, 0], np.float64)}
+        for j in self.joints:
+            out[j.child] = j.moved(out[j.parent], angles.get(j.name, 0.0))
+        return out
+
+
+@dataclass(frozen=True)
+class RobotMap:
+    """Canonical joint → the robot's joints that together turn as it does, from the base outward; `t_pose`: angles by
+    joint in which the robot stands like the canonical T-pose (others 0)."""
+
+    chains: dict[str, tuple[str, ...]]
+    t_pose: dict[str, float] = field(default_factory=dict)
+    feet: tuple[str, str] = ("", "")  # links of the feet; "": the robot is not put on the floor
+
+
+@dataclass
+class RobotPose:
+    base: F64  # (7,) of the base link in the room
+    angles: dict[str, float]
+    error_rad: dict[str, float]  # by canonical joint: what the robot cannot do
+
+
+class RevoluteRetargeter:
+    def __init__(self, source: Skeleton, robot: Robot, mapping: RobotMap) -> None:
+        self.source, self.robot, self.map = source, robot, mapping
+        self._check()
+        self._angles = {n: float(np.clip(0.0, self._of(n).lower, self._of(n).upper)) for n in robot.moving}
+        self._rest = robot.links(mapping.t_pose)
+        self._order = sorted(mapping.chains, key=NAMES.index)
+        self._by_child = {j.child: j for j in robot.joints}
+        self._chains = {c: self._chain(names) for c, names in mapping.chains.items() if names}
+        rest = source.rest_positions().astype(np.float64)
+        self._rest_feet = rest[[LEFT_FOOT, RIGHT_FOOT], 2]
+        if all(mapping.feet):
+            drop = np.mean([self._rest[f][2] for f in mapping.feet])
+            hip_height = float(rest[1, 2] - self._rest_feet.mean())
+            self.scale = float(-drop) / hip_height if drop < 0 else 1.0
+        else:
+            self.scale = 1.0
+
+    def _of(self, name: str) -> RobotJoint:
+        return self.robot.joint(name)
+
+    def _check(self) -> None:
+        for canonical, chain in self.map.chains.items():
+            if canonical not in NAMES:
+                raise MmRosError(f"'{canonical}' is not a canonical joint. Joints: {', '.join(NAMES)}")
+            for name in chain:
+                kind = self._of(name).kind
+                if kind not in MOVING:
+                    raise MmRosError(f"joint '{name}' of robot '{self.robot.name}' is {kind}, not revolute")
+        for name in self.map.t_pose:
+            self._of(name)
+        links = {self.robot.base, *(j.child for j in self.robot.joints)}
+        for foot in self.map.feet:
+            if foot and foot not in links:
+                every = ", ".join(sorted(links))
+                raise MmRosError(f"link '{foot}' is not in robot '{self.robot.name}'. Links: {every}")
+
+    def reset(self) -> None:
+        for n in self._angles:
+            self._angles[n] = float(np.clip(0.0, self._of(n).lower, self._of(n).upper))
+
+    def step(self, pose: AvatarPose) -> RobotPose:
+        p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
+        p[0], q[0] = pose.root[:3], pose.root[3:]
+        p, q = rot.forward_kinematics(PARENTS, p, q)
+        base_q = rot.multiply(q[1], self._rest[self.robot.base][3:])
+        base = np.concatenate([p[1], base_q])
+        errors: dict[str, float] = {}
+        links = {self.robot.base: base}  # grows outward: what a chain hangs on has its angles already
+        for canonical in self._order:
+            errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], links)
+        base[:3] = self._standing(p, base)
+        return RobotPose(base, dict(self._angles), errors)
+
+    def _turn(self, canonical: str, wanted_source: F64, links: dict[str, F64]) -> float:
+        """Eq. 3.23 for the link that the chain carries, then the chain's angles, given how its root really stands."""
+        if canonical not in self._chains:
+            return 0.0
+        chain, before, axes, limits = self._chains[canonical]
+        wanted = rot.multiply(wanted_source, self._rest[chain[-1].child][3:])
+        angles = np.array([self._angles[j.name] for j in chain])
+        target = rot.multiply(rot.inverse(self._link(chain[0].parent, links)[3:]), wanted)
+        left = solve_chain(before, axes, limits, tuple(target), angles)
+        for j, a in zip(chain, angles, strict=True):
+            self._angles[j.name] = float(a)
+        return float(left)
+
+    def _link(self, name: str, links: dict[str, F64]) -> F64:
+        """Pose of a link, remembered in `links`."""
+        if name not in links:
+            j = self._by_child[name]
+            links[name] = j.moved(self._link(j.parent, links), self._angles.get(j.name, 0.0))
+        return links[name]
+
+    def _chain(self, names: tuple[str, ...]) -> tuple[list[RobotJoint], F64, F64, F64]:
+        chain = [self._of(n) for n in names]
+        return chain, *self._between(chain), np.array([[j.lower, j.upper] for j in chain])
+
+    def _between(self, chain: list[RobotJoint]) -> tuple[F64, F64]:
+        """Fixed rotation before each joint of the chain (from the one before, over fixed joints), and the axes."""
+        before = []
+        for i, j in enumerate(chain):
+            q, link = j.origin[3:], j.parent
+            stop = chain[i - 1].child if i else chain[0].parent
+            while link != stop:
+                if link not in self._by_child:
+                    a, robot = chain[max(i - 1, 0)].name, self.robot.name
+                    raise MmRosError(f"joints '{a}' and '{j.name}' are not on one chain of robot '{robot}'")
+                q, link = rot.multiply(self._by_child[link].origin[3:], q), self._by_child[link].parent
+            before.append(q)
+        return np.array(before), np.array([j.axis for j in chain])
+
+    def _standing(self, p: F64, base: F64) -> F64:
+        """The base over the scaled hips, as high as puts the lower foot as far above the floor as the source's is."""
+        out = p[1] * self.scale
+        if not all(self.map.feet):
+            return np.asarray(out)
+        links = {self.robot.base: base}
+        below = [self._link(f, links)[2] - base[2] for f in self.map.feet]
+        rest = np.mean([self._rest[f][2] for f in self.map.feet])
+        height = self.scale * (p[1, 2] - self.source.rest_positions()[1, 2]) - rest
+        clearance = (p[[LEFT_FOOT, RIGHT_FOOT], 2] - self._rest_feet).min() * self.scale
+        out[2] = clearance - min(below) if below else height
+        return np.asarray(out)
+
+
+@njit
+def solve_chain(before: Any, axes: Any, limits: Any, target: Row, angles: Any) -> float:
+    """Angles (in and out) that bring the chain's rotation nearest to `target`; returns the angle that is left."""
+    n = len(angles)
+    for _ in range(SWEEPS):
+        most = 0.0
+        for i in range(n):
+            a = _part(before, axes, angles, 0, i)
+            a = quat.mul(a, quat.get4(before, i))
+            b = _part(before, axes, angles, i + 1, n)
+            # target = a · turn · b: the twist of a⁻¹ target b⁻¹ about the axis is the nearest turn.
+            want = quat.twist(quat.mul_inv(quat.inv_mul(a, target), b), quat.get3(axes, i))
+            new = _within(want, limits[i, 0], limits[i, 1], angles[i])
+            most = max(most, abs(new - angles[i]))
+            angles[i] = new
+        if most < SETTLED_RAD:
+            break
+    return quat.angle_of(quat.mul_inv(target, _part(before, axes, angles, 0, n)))
+
+
+@njit
+def _part(before: Any, axes: Any, angles: Any, first: int, stop: int) -> Quat:
+    q = (1.0, 0.0, 0.0, 0.0)
+    for i in range(first, stop):
+        q = quat.mul(q, quat.mul(quat.get4(before, i), quat.about(quat.get3(axes, i), angles[i])))
+    return quat.normalize(q)
+
+
+@njit
+def _within(angle: float, lower: float, upper: float, now: float) -> float:
+    """The turn by `angle` (or by whole turns more) inside the limits that is nearest to now, else the nearer limit."""
+    turns = 2.0 * math.pi
+    near = angle + turns * round((now - angle) / turns)
+    for k in (0, 1, -1):
+        if lower <= near + k * turns <= upper:
+            return near + k * turns
+    return lower if abs(quat.wrap(angle - lower)) < abs(quat.wrap(angle - upper)) else upper

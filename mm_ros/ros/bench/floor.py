@@ -1,0 +1,105 @@
+"""The bare transport: as many hops as the graph has, messages of its sizes, and nothing done in between.
+
+`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`: these hops in this process; none named: all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.node import Node
+from tf2_msgs.msg import TFMessage
+
+from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.types import BodyOrientation, rest_pose, still_wish
+from mm_ros.body.warm_up import sample_trackers
+from mm_ros.motion.features import default_layout
+from mm_ros.ros import graph
+from mm_ros.ros.conversions import avatar_pose_to_ros, orientation_to_ros, trackers_to_ros, trajectory_to_ros
+from mm_ros.ros.node import run_all
+from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
+from mm_ros.ros.tf import PoseTf, TrackerTf
+
+HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
+EARLY_NS = 1_000_000  # as the sources have it
+
+
+def _stamp(msg: Any) -> Any:
+    return msg.transforms[0].header.stamp if isinstance(msg, TFMessage) else msg.header.stamp
+
+
+def _restamp(msg: Any, stamp: Any) -> None:
+    if isinstance(msg, TFMessage):
+        for t in msg.transforms:
+            t.header.stamp = stamp
+    else:
+        msg.header.stamp = stamp
+
+
+def _sample(topic: str, avatar: str) -> Any:
+    pose = rest_pose(default_skeleton())
+    return {
+        "trackers": lambda: trackers_to_ros(next(iter(sample_trackers(1)))),
+        "body_orientation": lambda: orientation_to_ros(BodyOrientation(0, 0, 0.0, 0.0, 0.1, "network")),
+        "trajectory": lambda: trajectory_to_ros(still_wish(default_layout().trajectory_times)),
+        "matched_pose": lambda: avatar_pose_to_ros(pose),
+        "/tf": lambda: PoseTf(avatar).message(pose),
+    }[topic]()
+
+
+class Source(Node):
+    def __init__(self, avatar: str, rate: float) -> None:
+        super().__init__("floor_source", namespace=avatar)
+        self._rate, self._done = rate, -1
+        self._start_ns = 0  # with the first tick that is not late from starting: stamps and ticks are in step
+        self._settling = 50
+        self._frame = next(iter(sample_trackers(1)))
+        self._frames = TrackerTf(avatar)
+        self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
+        self.create_timer(1 / rate, self._poll)
+
+    def _poll(self) -> None:
+        now_ns = self.get_clock().now().nanoseconds
+        self._settling -= 1
+        if self._settling > 0:
+            return
+        self._start_ns = self._start_ns or now_ns
+        due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self._rate)
+        for i in range(max(self._done + 1, due - 5), due + 1):
+            self._frame.stamp_ns = self._start_ns + round(i * 1e9 / self._rate)
+            self._out.publish(trackers_to_ros(self._frame))
+            self._tf.publish(self._frames.message(self._frame))
+        self._done = max(self._done, due)
+
+
+class Relay(Node):
+    def __init__(self, avatar: str, hop: int) -> None:
+        super().__init__(f"floor_{hop}", namespace=avatar)
+        given, made = HOPS[hop - 1], HOPS[hop]
+        self._msg, self._out = _sample(made, avatar), _publisher(self, made)
+        t = graph.TOPICS[given]
+        self.create_subscription(message_class(t.type), t.name, self._pass, subscription_qos(t.qos))
+
+    def _pass(self, msg: Any) -> None:
+        _restamp(self._msg, _stamp(msg))
+        self._out.publish(self._msg)
+
+
+def _publisher(node: Node, topic: str) -> Any:
+    t = graph.TOPICS[topic]
+    return node.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+
+
+def main(words: list[str]) -> int:
+    avatar, rate = words[1], float(words[2])
+    hops = [int(w) for w in words[3:]] or list(range(len(HOPS)))
+    makers: list[Callable[..., Node]] = [
+        (lambda: Source(avatar, rate)) if hop == 0 else (lambda hop=hop: Relay(avatar, hop)) for hop in hops
+    ]
+    return run_all(makers, [])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,22 @@
+"""The module that `ros2 run mm_ros motion_matcher` runs, with the node's name as its first word."""
+
+import sys
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.process import end_with_parent
+from mm_ros.ros import graph
+from mm_ros.ros.node import run
+
+
+def main(words: list[str]) -> int:
+    end_with_parent()
+    try:
+        node = graph.node(words[1] if len(words) > 1 else "")
+    except MmRosError as error:
+        print(f"mm_ros: {error}", file=sys.stderr)
+        return 2
+    return run(node.node_class(), words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,61 @@
+"""joy or cmd_vel → trajectory, at 60 Hz."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from geometry_msgs.msg import Twist
+from sensor_msgs.msg import Joy
+
+from mm_ros.motion.features import default_layout
+from mm_ros.ros.conversions import trajectory_to_ros
+from mm_ros.ros.foreign import joy_from_ros, twist_from_ros
+from mm_ros.ros.node import AvatarNode
+from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
+
+PERIOD_S = 1 / 60
+SILENT_NS = 500_000_000  # a stick or a Twist older than this is let go of
+
+
+class JoystickControl(AvatarNode):
+    NAME = "joystick_control"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._trajectory = self.publisher("trajectory")
+        self._stage = JoystickStage(self.settings(JoystickSettings), default_layout().trajectory_times)
+        self.follow_layout(self._stage.set_times)
+        self._joy: tuple[int, dict[str, Any]] | None = None
+        self._twist: tuple[int, tuple[float, float, float]] | None = None
+        self.listen("joy", self._on_joy)
+        self.listen("cmd_vel", self._on_twist)
+        self.every(PERIOD_S, self._step)
+        self.start()
+
+    def _on_joy(self, msg: Joy) -> None:
+        self._joy, self._twist = (self._now_ns(), joy_from_ros(msg)), None
+
+    def _on_twist(self, msg: Twist) -> None:
+        self._twist, self._joy = (self._now_ns(), twist_from_ros(msg)), None
+
+    def _step(self) -> None:
+        now_ns = self._now_ns()
+        if self._joy and now_ns - self._joy[0] < SILENT_NS:
+            wish = self._stage.step(now_ns, **self._joy[1])
+        elif self._twist and now_ns - self._twist[0] < SILENT_NS:
+            forward, left, turn = self._twist[1]
+            wish = self._stage.step_twist(now_ns, (forward, left), turn)
+        else:
+            wish = self._stage.step(now_ns, (0.0, 0.0))
+        if wish is not None:
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(wish)))
+            self.health.step(wish.stamp_ns)
+
+    def _now_ns(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+    def reset(self) -> None:
+        self._stage.reset()
+
+    def apply_settings(self) -> None:
+        self._stage.settings = self.settings(JoystickSettings)

@@ -1,0 +1,198 @@
+"""trajectory → matched_pose, match; the avatar's skeleton, latched."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.timeline import is_identity
+from mm_ros.body.types import Calibration, still_wish
+from mm_ros.matching.engines.source import LEARNED, STATE_MACHINE
+from mm_ros.matching.engines.state_machine import StateMachineStage, matcher_stage
+from mm_ros.matching.matcher import MatcherSettings, MatcherStage
+from mm_ros.matching.model_file import LearnedModel, load_learned
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.files import read_database
+from mm_ros.msg import Landmarks, Trajectory
+from mm_ros.ros.conversions import (
+    avatar_pose_to_ros,
+    feature_layout_to_ros,
+    landmarks_from_ros,
+    match_to_ros,
+    skeleton_to_ros,
+    trajectory_from_ros,
+)
+from mm_ros.ros.node import AvatarNode, of_kind
+from mm_ros.tracking.calibration import avatar_scale
+
+Files = tuple[str, str, str]  # database, engine, model of a learned engine
+SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
+
+
+@dataclass(frozen=True)
+class DatabaseSettings(Settings):
+    database: str = setting(
+        "",
+        "pose database to search; empty is the procedural one that mm_ros makes itself (engine learned: none at all)",
+        file=".mmdb",
+    )
+    runners_up: bool = setting(
+        False, "publish the next best places in `match` too; takes longer than the search itself"
+    )
+    follow: str = setting("", "source of `trajectory` to follow; empty follows the first that comes")
+
+
+class Opened(NamedTuple):
+    learned: LearnedModel | None
+    database: MotionDatabase
+    damage: list[str]  # what the check of the database's file found, in the background
+
+
+class MotionMatcher(AvatarNode):
+    NAME = "motion_matcher"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._pose = self.publisher("matched_pose")
+        self._match = self.publisher("match")
+        self._skeleton = self.publisher("skeleton")
+        self._layout = self.publisher("feature_layout")
+        self._calibration = Calibration()
+        self._source = ""
+        self._search_s = 0.0  # longest since the last report
+        self._loaded: dict[Files, Opened] = {}  # by another thread, for the next change of a setting
+        self._damage: list[str] = []  # what the check of the database's file found, in the background
+        self.health.watch = self._watch
+        self._build()
+        self.await_calibration(self._calibrate)
+        self.listen_calibrated("trajectory", self._step)
+        self.listen("landmarks", self._see)
+        self.start()
+
+    def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
+        matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
+        if files == self._opened:
+            return None
+
+        def load() -> None:
+            found = opened(matcher, files[0])
+            # Pages that a search touches, and kernels that it needs, come into memory here.
+            self._made(matcher, found, self._stage.scale)
+            self._loaded = {files: found}
+
+        return load
+
+    @staticmethod
+    def _made(settings: MatcherSettings, found: Opened, scale: float, run: int = 0) -> MatcherStage | StateMachineStage:
+        stage = matcher_stage(settings, found.database, scale, run, found.learned)
+        stage.clock = time.perf_counter
+        stage.step(still_wish(found.database.layout.trajectory_times))  # compiles and touches what a frame needs
+        stage.reset()
+        return stage
+
+    def _build(self) -> None:
+        settings = self.settings(MatcherSettings)
+        self._opened = files_of(self._live.current)
+        self._use(settings, opened(settings, self._opened[0]))
+
+    def _use(self, settings: MatcherSettings, found: Opened) -> None:
+        """A new stage."""
+        scale = avatar_scale(self._calibration, found.database.skeleton)
+        # Of this life of the node: the postprocessor sees a restart as the jump that it is.
+        self._stage = self._made(settings, found, scale, random.getrandbits(32))
+        self._database, self._damage = found.database, found.damage
+        self._publish_layout()
+
+    def _publish_layout(self) -> None:
+        now_ns = self.get_clock().now().nanoseconds
+        self._layout.publish(feature_layout_to_ros(self._database.layout, now_ns))
+
+    def _step(self, msg: Trajectory) -> None:
+        trajectory = trajectory_from_ros(msg)
+        if not self._follows(trajectory.source):
+            return
+        heard = self._match.get_subscription_count() > 0
+        self._stage.explain = heard and self.settings(DatabaseSettings).runners_up
+        result = self._stage.step(trajectory)
+        if result is None:
+            self.health.dropped += 1  # late or double
+            return
+        pose, match = result
+        self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
+        self._search_s = max(self._search_s, match.search_time)
+        self._pose.publish(avatar_pose_to_ros(pose))
+        if heard:
+            self._match.publish(match_to_ros(match, pose, self._database, self._stage.scale))
+        self.health.step(pose.stamp_ns)
+        self.health.values["height_band"] = match.band
+
+    def _see(self, msg: Landmarks) -> None:
+        self._stage.watch(landmarks_from_ros(msg))
+
+    def _watch(self) -> None:
+        """Before each report of the node's health."""
+        for sentence in self._damage:
+            self.health.errors["database"] = sentence
+            self.get_logger().error(sentence, once=True)
+        self.health.values["search_ms"] = f"{self._search_s * 1e3:.2f}"
+        if self._search_s > SEARCH_WARN_S:
+            told = self.health.errors if self._search_s > SEARCH_ERROR_S else self.health.passing
+            told["search"] = f"a search took {self._search_s * 1e3:.0f} ms"
+        self._search_s = 0.0
+
+    def _follows(self, source: str) -> bool:
+        self._source = self._source or self.settings(DatabaseSettings).follow or source
+        if source == self._source:
+            return True
+        self.health.warnings["source"] = f"trajectory of '{source}' ignored: following '{self._source}'"
+        return False
+
+    def _calibrate(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._stage.set_scale(avatar_scale(calibration, self._database.skeleton))
+        now_ns = self.get_clock().now().nanoseconds
+        self._skeleton.publish(
+            skeleton_to_ros(self._database.skeleton.scaled(self._stage.scale), now_ns, self.avatar)
+        )
+
+    def reset(self) -> None:
+        self._stage.reset()
+        self._source = ""
+
+    def apply_settings(self) -> None:
+        settings, files = self.settings(MatcherSettings), files_of(self._live.current)
+        if files == self._opened:
+            self._stage.settings = settings
+            return
+        loaded, self._loaded = self._loaded, {}
+        found = loaded[files] if files in loaded else opened(settings, files[0])
+        if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
+            self._use(settings, found)  # as after a restart of the node
+        else:
+            self._stage.change(settings, found.database, found.learned)
+            self._database, self._damage = found.database, found.damage
+            self._publish_layout()
+        self._opened = files
+        self._calibrate(self._calibration)
+
+
+def files_of(settings: list[Settings]) -> Files:
+    """What decides which files are open."""
+    matcher = of_kind(settings, MatcherSettings)
+    model = matcher.model if matcher.engine == LEARNED else ""
+    return of_kind(settings, DatabaseSettings).database, matcher.engine, model
+
+
+def opened(settings: MatcherSettings, path: str) -> Opened:
+    """The model and what is searched; a learned engine brings the little that it needs."""
+    learned = load_learned(settings)
+    if learned is not None and not path:
+        return Opened(learned, learned.digest, [])
+    damage: list[str] = []
+    return Opened(learned, read_database(Path(path or default_database_path()), damage.append), damage)

@@ -1,0 +1,144 @@
+"""matched_pose + trackers → pose, /tf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from std_msgs.msg import String
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.joining import Ring
+from mm_ros.body.skeleton import Skeleton as CoreSkeleton
+from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.timeline import is_identity
+from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame, rest_pose
+from mm_ros.msg import AvatarPose as AvatarPoseMsg
+from mm_ros.msg import Skeleton, TrackerArray
+from mm_ros.pose.postprocess import PostSettings, PostStage
+from mm_ros.robot.description import capsules_urdf
+from mm_ros.ros.conversions import (
+    avatar_pose_from_ros,
+    avatar_pose_to_ros,
+    skeleton_from_ros,
+    trackers_from_ros,
+)
+from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.tf import PoseTf
+from mm_ros.ros.user_robot import UserRobot
+
+SKELETONS = 8
+
+
+@dataclass(frozen=True)
+class TfSettings(Settings):
+    tf_rate: float = setting(0.0, "TF at most this often; 0 is every pose", "Hz", 0.0, 1000.0)
+    urdf: str = setting("", "URDF of a humanoid robot: its joints on `joint_states`", live=False)
+    urdf_t_pose: str = setting(
+        "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'; others are 0", live=False
+    )
+    link_tf: bool = setting(
+        True, "publish the robot's links on TF, below <avatar>/robot/; false: robot_state_publisher does", live=False
+    )
+
+
+class PosePostprocessor(AvatarNode):
+    NAME = "pose_postprocessor"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._pose = self.publisher("pose")
+        self._tf = self.publisher("/tf")
+        self._description = self.publisher("robot_description")
+        tf = self.settings(TfSettings)
+        self._frames = PoseTf(self.avatar, self.world_frame)
+        self._robot = (
+            UserRobot(tf.urdf, tf.urdf_t_pose, self.avatar, self.world_frame, tf.link_tf) if tf.urdf else None
+        )
+        self._joint_states = self.publisher("joint_states") if self._robot else None
+        self._tf_due_ns = 0
+        self._trackers: Ring[TrackerFrame] = Ring()
+        self._calibration = Calibration()
+        self._stage: PostStage | None = None
+        self._skeletons: dict[int, CoreSkeleton] = {}  # told of, oldest first; poses say which one they are of
+        warm_up(self.settings(PostSettings))
+        self.await_calibration(self._calibrate)
+        self.listen("skeleton", self._on_skeleton)
+        self.listen("trackers", self._on_trackers)
+        self.listen_calibrated("matched_pose", self._step)
+        self.start()
+
+    def _on_trackers(self, msg: TrackerArray) -> None:
+        frame = trackers_from_ros(msg)
+        self._trackers.put(frame.stamp_ns, frame)
+
+    def _step(self, msg: AvatarPoseMsg) -> None:
+        matched = avatar_pose_from_ros(msg)
+        if not self._wear(matched.skeleton):
+            self.health.unpaired += 1
+            self.health.passing["skeleton"] = f"poses of skeleton {matched.skeleton:x}, which nobody has told of"
+            return
+        assert self._stage is not None
+        trackers = self._trackers.get(matched.stamp_ns)
+        if trackers is None and len(self._trackers) and not matched.stale:
+            self.health.unpaired += 1
+            return
+        pose = self._stage.step(matched, trackers)
+        self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
+        self._publish_tf(pose)  # first: what is drawn waits for it
+        if self._pose.get_subscription_count():
+            self._pose.publish(avatar_pose_to_ros(pose))
+        self.health.step(pose.stamp_ns)
+
+    def _publish_tf(self, pose: AvatarPose) -> None:
+        rate = self.settings(TfSettings).tf_rate
+        if rate and 0 <= self._tf_due_ns - pose.stamp_ns < 1e9:
+            return
+        self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
+        self._tf.publish(self._frames.serialized(pose))
+        if self._robot is not None and self._joint_states is not None:
+            state, frames = self._robot.step(pose)
+            self._joint_states.publish(state)
+            self._tf.publish(frames)
+
+    def _on_skeleton(self, msg: Skeleton) -> None:
+        """Kept until poses come that are of it: a stranger's skeleton must not undress the avatar."""
+        skeleton = skeleton_from_ros(msg)
+        self._skeletons.pop(skeleton.hash, None)
+        self._skeletons[skeleton.hash] = skeleton
+        while len(self._skeletons) > SKELETONS:
+            del self._skeletons[next(iter(self._skeletons))]
+        if self._stage is None:
+            self._wear(skeleton.hash)
+
+    def _wear(self, skeleton_hash: int) -> bool:
+        """Whether the stage is for this skeleton now."""
+        if self._stage is not None and self._stage.skeleton.hash == skeleton_hash:
+            return True
+        skeleton = self._skeletons.get(skeleton_hash)
+        if skeleton is None:
+            return False
+        self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
+        if self._robot is not None:
+            self._robot.wear(skeleton)
+        text = self._robot.text if self._robot is not None else capsules_urdf(skeleton, self.avatar)
+        self._description.publish(String(data=text))
+        return True
+
+    def _calibrate(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        if self._stage is not None:
+            self._stage.set_calibration(calibration)
+
+    def reset(self) -> None:
+        if self._stage is not None:
+            self._stage.reset()
+
+    def apply_settings(self) -> None:
+        if self._stage is not None:
+            self._stage.settings = self.settings(PostSettings)
+
+
+def warm_up(settings: PostSettings) -> None:
+    skeleton = default_skeleton()
+    PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))

@@ -1,0 +1,273 @@
+"""A source of trackers → trackers, calibration, TF of trackers; the truth where the source knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.timer import Timer
+from std_srvs.srv import Trigger
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.types import (
+    EXTRAPOLATED,
+    HEAD_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    RIGHT_HAND_ROLE,
+    ROLES,
+    TRACKED,
+    AvatarPose,
+    Calibration,
+    TrackerFrame,
+)
+from mm_ros.ros.conversions import (
+    avatar_pose_to_ros,
+    calibration_to_ros,
+    landmarks_to_ros,
+    skeleton_to_ros,
+    trackers_to_ros,
+)
+from mm_ros.ros.foreign import pose_stamped_from_ros
+from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.tf import TrackerTf
+from mm_ros.tracking.calibration import CalibrationSettings, Calibrator
+from mm_ros.tracking.files import read_calibration, write_calibration
+from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
+from mm_ros.tracking.room import Room, compose
+from mm_ros.tracking.simulation import Simulation
+from mm_ros.tracking.sources import SOURCES, make_source
+from mm_ros.tracking.sources.topics import AXES, TopicsSource
+
+TICK_AFTER_NS, STEP_GAIN = 200_000, 0.05
+STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
+POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_topic": RIGHT_HAND_ROLE}
+
+
+@dataclass(frozen=True)
+class BridgeSettings(Settings):
+    source: str = setting("synthetic", "where trackers come from", choices=SOURCES, live=False)
+    path: str = setting("", "file of the source: BVH, session or table", live=False)
+    rate: float = setting(90.0, "rate asked of the source", "Hz", 1.0, 1000.0, live=False)
+    seed: int = setting(0, "of the synthetic user and of simulated noise", live=False)
+    place: tuple[float, ...] = setting(
+        (0.0, 0.0), "x and y of the user's room in the world, for several side by side [m]", live=False
+    )
+    head_topic: str = setting("head_pose", "PoseStamped of the headset, source 'topics'", live=False)
+    left_topic: str = setting("left_pose", "PoseStamped of the left controller", live=False)
+    right_topic: str = setting("right_pose", "PoseStamped of the right controller", live=False)
+    topics_axes: str = setting("ros", "axes of those poses: x forward or OpenXR's", choices=AXES, live=False)
+    steamvr_serials: tuple[str, ...] = setting(
+        ("",), "role=serial number of SteamVR trackers: waist=LHR-…, left_foot=…", live=False
+    )
+    noise_m: float = setting(0.0, "of a mocap user's devices, standard deviation", "m", 0.0, 0.1, live=False)
+    dropouts_per_minute: float = setting(0.0, "of a mocap user's controllers", "1/min", 0.0, 60.0, live=False)
+    look_around_rad: float = setting(0.0, "a mocap user's head turns by itself", "rad", 0.0, 1.5, live=False)
+
+
+class TrackerBridge(AvatarNode):
+    NAME = "tracker_bridge"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        s = self.settings(BridgeSettings)
+        self._trackers = self.publisher("trackers")
+        self._calibration = self.publisher("calibration")
+        self._truth = self.publisher("truth")
+        self._truth_skeleton = self.publisher("truth_skeleton")
+        self._landmarks = self.publisher("landmarks")
+        self._tf = self.publisher("/tf")
+        self._frames = TrackerTf(self.avatar, self.world_frame)
+        self._room = Room(place_of(s))
+        self._paused = False
+        self._ticks: Timer | None = None
+        self._states: Any = []  # of the last frame's trackers
+        self._source = make_source(
+            s.source, s.path, s.rate, s.seed, simulation(s), serials(s.steamvr_serials), s.topics_axes
+        )
+        warm_up()
+        self._source.open()
+        self._gate = TrackerGate(self._gate_settings())
+        self._skeleton_hash = 0
+        self._introduce()
+        self.create_service(Trigger, "calibrate", self._on_calibrate)
+        self.create_service(Trigger, "pause", lambda _, response: self._pause(True, response))
+        self.create_service(Trigger, "resume", lambda _, response: self._pause(False, response))
+        self.health.watch = self._watch
+        self._listen_to_source(s)
+        self.start()
+
+    def _gate_settings(self) -> GateSettings:
+        given = self.settings(GateSettings)
+        return given.with_values(frozen_s=0.0) if self._source.trusted else given
+
+    def _introduce(self) -> None:
+        """Whose measures: the source's own, else the user's file, else a guess until somebody stands still."""
+        s = self.settings(CalibrationSettings)
+        given = self._source.calibration()
+        self._given = given is not None
+        known = given or read_calibration(s.user)
+        self._calibrator = Calibrator(s, known)
+        if known is None:
+            self.get_logger().warning(
+                f"nothing is known of user '{s.user}': the headset is taken to be {Calibration().head_height} m high. "
+                f"Stand upright and still for {s.still_s:g} s, or call the service "
+                f"{self.resolve_service_name('calibrate')}"
+            )
+        self._tell_calibration(self._calibrator.current)
+
+    def _tell_calibration(self, calibration: Calibration) -> None:
+        self._room.calibrate(calibration)
+        self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
+
+    def _listen_to_source(self, s: BridgeSettings) -> None:
+        if isinstance(self._source, TopicsSource):
+            self._source.wake = self._poll  # fed by this very thread
+            for name, role in POSE_TOPICS.items():
+                self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
+        elif self._source.own_clock:
+            self._awake = self.create_guard_condition(self.guarded("source", self._poll))
+            self._source.wake = self._awake.trigger
+        else:
+            self._ticks = self.every(1.0 / self._source.rate, self._poll)
+
+    def _feeder(self, source: TopicsSource, role: int) -> Any:
+        def feed(msg: PoseStamped) -> None:
+            source.feed(role, *pose_stamped_from_ros(msg), self._now_ns())
+
+        return feed
+
+    def _now_ns(self) -> int:
+        return int(self.get_clock().now().nanoseconds)
+
+    def _poll(self) -> None:
+        while (raw := self._source.poll(self._now_ns())) is not None:
+            self._keep_step(raw.stamp_ns)
+            for seen in self._source.landmarks():  # of a session that was recorded with a camera
+                self._landmarks.publish(landmarks_to_ros(seen))
+            gated = self._gate.step(raw)
+            if gated is not None:
+                self._calibrate_from(gated)
+                frame = self.outputs.trackers(self._room.carry(gated))
+                if not self._paused:
+                    self._publish(frame)
+
+    def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
+        """The source runs on; what stops is what the others hear, and the avatar comes to a stand."""
+        self._paused = paused
+        response.success, response.message = True, "trackers are held" if paused else "trackers go on"
+        return response
+
+    def _keep_step(self, stamp_ns: int) -> None:
+        """Ticks come when samples are due; else each sample waits, by the chance of the start, for up to a period."""
+        if self._ticks is None or not self._source.trusted:
+            return
+        period_ns = 1e9 / self._source.rate
+        late_ns = self._now_ns() - stamp_ns - TICK_AFTER_NS
+        if abs(late_ns) < period_ns:
+            self._ticks.timer_period_ns = round(period_ns - STEP_GAIN * late_ns)
+
+    def _calibrate_from(self, frame: TrackerFrame) -> None:
+        new = None if self._given else self._calibrator.step(frame)
+        if new is not None:
+            self.get_logger().info(
+                f"measured: headset at {new.head_height:.2f} m, floor at {new.floor_height:.2f} m, "
+                f"arm span {new.arm_span:.2f} m"
+            )
+            self._tell_calibration(new)
+
+    def _publish(self, frame: TrackerFrame) -> None:
+        self._trackers.publish(trackers_to_ros(frame))
+        self._tf.publish(self._frames.message(frame))
+        truth = self._source.truth()
+        if truth is not None:
+            self._tell_truth(truth)
+        self._states = frame.state
+        self.health.step(frame.stamp_ns)
+
+    def _tell_truth(self, truth: AvatarPose) -> None:
+        if truth.skeleton != self._skeleton_hash:
+            self._tell_skeleton(truth.skeleton)
+        if not self._truth.get_subscription_count():
+            return  # what nobody hears need not be said
+        if any(self._room.place[:2]):
+            truth = replace(truth, root=compose(self._room.place, truth.root))
+        self._truth.publish(avatar_pose_to_ros(truth))
+
+    def _tell_skeleton(self, now: int) -> None:
+        """A mocap user may be another actor in the next clip, of another height."""
+        self._skeleton_hash = now
+        skeleton, given = self._source.truth_skeleton(), self._source.calibration()
+        if skeleton is not None:
+            self._truth_skeleton.publish(skeleton_to_ros(skeleton, self._now_ns(), "truth"))
+        if given is not None:
+            self._tell_calibration(given)
+
+    def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._given:
+            response.success, response.message = False, "this source knows its user's measures; nothing to calibrate"
+            return response
+        response.success, response.message = self._calibrator.measure()
+        if response.success:
+            self._tell_calibration(self._calibrator.current)
+            response.message += self._kept(self._calibrator.current)
+        return response
+
+    def _kept(self, calibration: Calibration) -> str:
+        try:
+            return f"; kept in {write_calibration(calibration)}"
+        except MmRosError as error:
+            return f"; used now, but not kept: {error}"
+
+    def _watch(self) -> None:
+        """Before each report of the node's health."""
+        trouble = "paused: call the service `resume`" if self._paused else self._source.status()
+        self.health.warnings.pop("source", None)
+        if trouble:
+            self.health.warnings["source"] = trouble
+            self.get_logger().warning(trouble, throttle_duration_sec=10.0)
+        if not self._calibrator.current.calibrated:
+            self.health.warnings["calibration"] = "user not measured: stand upright and still, or call `calibrate`"
+        else:
+            self.health.warnings.pop("calibration", None)
+        for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
+            told = STATES[int(state)] if self.health.done else "silent"
+            self.health.values[role] = told
+            if told != STATES[TRACKED]:
+                self.health.passing[role] = f"{role} is {told}"
+        self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
+
+    def apply_settings(self) -> None:
+        self._gate.settings = self._gate_settings()
+        self._calibrator.settings = self.settings(CalibrationSettings)
+
+    def reset(self) -> None:
+        self._gate.reset()
+        self._calibrator.forget_motion()
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def simulation(s: BridgeSettings) -> Simulation:
+    return Simulation(
+        rate=s.rate,
+        noise_m=s.noise_m,
+        noise_rad=s.noise_m * 3,
+        dropouts_per_minute=s.dropouts_per_minute,
+        look_around_rad=s.look_around_rad,
+        seed=s.seed,
+    )
+
+
+def place_of(s: BridgeSettings) -> tuple[float, ...]:
+    if len(s.place) != 2:
+        raise MmRosError(f"place: expected x and y, came {len(s.place)} numbers")
+    return s.place
+
+
+def serials(pairs: tuple[str, ...]) -> dict[str, str]:
+    """'waist=LHR-1' → role and serial number."""
+    return {role.strip(): serial.strip() for role, _, serial in (p.partition("=") for p in pairs if p)}

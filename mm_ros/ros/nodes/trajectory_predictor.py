@@ -1,0 +1,118 @@
+"""trackers + body_orientation → trajectory; `stale` trajectories at 60 Hz while no trackers come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.joining import Pairs
+from mm_ros.body.types import BodyOrientation as Facing
+from mm_ros.body.types import Calibration, TrackerFrame
+from mm_ros.body.warm_up import sample_trackers
+from mm_ros.facing.orientation import OrientationSettings, OrientationStage
+from mm_ros.motion.features import default_layout
+from mm_ros.msg import BodyOrientation, TrackerArray
+from mm_ros.ros.conversions import orientation_from_ros, trackers_from_ros, trajectory_to_ros
+from mm_ros.ros.node import AvatarNode
+from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
+
+LATE_NS = 50_000_000
+STALE_PERIOD_S = 1 / 60
+STALE_TICKS = 3  # after a stall of this very process the timer comes before the trackers that are waiting
+NS = 1e9
+
+
+@dataclass(frozen=True)
+class StaleSettings(Settings):
+    silent_s: float = setting(0.2, "after so long without trackers the avatar comes to a stand", "s", 0.05, 60.0)
+
+
+class TrajectoryPredictor(AvatarNode):
+    NAME = "trajectory_predictor"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._trajectory = self.publisher("trajectory")
+        self._pairs: Pairs[TrackerFrame] = Pairs()
+        self._stage = TrajectoryStage(
+            self.settings(TrajectorySettings), Calibration(), default_layout().trajectory_times
+        )
+        self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
+        self._silent_ns = self.settings(StaleSettings).silent_s * NS
+        self._heard_ns: int | None = None
+        self._ticks = 0  # of the timer since trackers were heard
+        for frame in sample_trackers():
+            self._stage.step(frame, self._fallback.step(frame))
+        self.reset()
+        self.await_calibration(self._calibrate)
+        self.follow_layout(self._stage.set_times)
+        self.listen_calibrated("trackers", self._on_trackers)
+        self.listen("body_orientation", self._on_orientation)
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # never rings while trackers come
+        self.start()
+
+    def _on_trackers(self, msg: TrackerArray) -> None:
+        frame = trackers_from_ros(msg)
+        self._heard_ns = self.get_clock().now().nanoseconds
+        self._rest()
+        for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
+            self._step(late, self._guess(late))
+        pair = self._pairs.put_first(frame.stamp_ns, frame)
+        if pair:
+            self._step(pair[0], pair[1])
+
+    def _on_orientation(self, msg: BodyOrientation) -> None:
+        facing = orientation_from_ros(msg)
+        pair = self._pairs.put_second(facing.stamp_ns, facing)
+        if pair:
+            self._step(pair[0], pair[1])
+
+    def _step(self, frame: TrackerFrame, facing: Any) -> None:
+        trajectory = self._stage.step(frame, facing)
+        if trajectory is None:
+            self.health.dropped += 1
+            return
+        self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
+        self.health.step(frame.stamp_ns)
+        self.health.warnings.pop("stale", None)
+
+    def _guess(self, frame: TrackerFrame) -> Facing:
+        """The orientation is late: headset forward, with little trust."""
+        self.health.unpaired += 1
+        return self._fallback.step(frame)
+
+    def _rest(self) -> None:
+        if self._ticks:
+            self._watchdog.timer_period_ns = round(self._silent_ns)
+        self._ticks = 0
+        self._watchdog.reset()
+
+    def _watch(self) -> None:
+        """Once after the silence, then as often as trackers would come."""
+        now_ns = self.get_clock().now().nanoseconds
+        if not self._ticks:
+            self._watchdog.timer_period_ns = round(STALE_PERIOD_S * NS)
+            self._watchdog.reset()
+        self._ticks += 1
+        if self._heard_ns is None or now_ns - self._heard_ns < self._silent_ns or self._ticks < STALE_TICKS:
+            return
+        self.health.warnings["stale"] = "no trackers: the avatar stands where it is"
+        trajectory = self._stage.stale(now_ns)
+        if trajectory is not None:
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
+
+    def _calibrate(self, calibration: Calibration) -> None:
+        self._stage.set_calibration(calibration)
+        self._fallback.calibration = calibration
+
+    def reset(self) -> None:
+        self._stage.reset()
+        self._fallback.reset()
+        self._pairs.clear()
+        self._heard_ns = None  # nobody knows where the body is until trackers come again
+
+    def apply_settings(self) -> None:
+        self._stage.settings = self.settings(TrajectorySettings)
+        self._silent_ns = self.settings(StaleSettings).silent_s * NS
+        self._ticks = max(self._ticks, 1)  # the watchdog learns of it with the next sample

@@ -1,0 +1,362 @@
+"""One engine object for all kinds of index: it checks, hands over to compiled code, and puts errors into words.
+
+Compiled code gets one address, of a table of addresses and sizes: handing over a dozen arrays costs more than a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import F32
+from mm_ros.maths.jit import njit
+from mm_ros.search import interface as base
+from mm_ros.search.boxes import boxes_at, boxes_table, search_boxes
+from mm_ros.search.brute import search_brute
+from mm_ros.search.interface import ANY_FRAME, NONE, U64, Corpus, Mask
+from mm_ros.search.tree.simd import COMPILED, LEAN, array_at
+from mm_ros.search.tree.tree import search_tree, tree_at, tree_table
+
+BRUTE, BOXES, TREE = 0, 1, 2
+KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
+TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
+FORMAT = 2  # of stored indices: another number, and older ones are built anew
+SEAL = "made_of"
+_SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
+_TICK_SIGNATURE = (
+    "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
+)
+_BATCH_SIGNATURE = (
+    "(int64, float32[:,::1], float32[:,::1], float32[::1], int64[::1], int64, int64, int64, int64, "
+    "int64[::1], float32[::1])"
+)
+
+
+@njit(inline="always", **LEAN)
+def _corpus_at(table: Any) -> Any:
+    frames, columns, clips = table[1], table[2], table[3]
+    return Corpus(
+        array_at(table[4], (frames, columns), np.float32),
+        array_at(table[5], (clips,), np.int64),
+        array_at(table[6], (clips,), np.int64),
+        array_at(table[7], (clips,), np.int64),
+        array_at(table[8], (frames,), np.uint64),
+    )
+
+
+@njit(**LEAN)
+def search_at(
+    address: Any, query: Any, weights: Any, bound: Any, current: Any, radius: Any,
+    all_of: Any, any_of: Any, none_of: Any
+) -> Any:
+    table = array_at(address, (TABLE_SIZE,), np.int64)
+    corpus = _corpus_at(table)
+    index = table[INDEX_AT:SPACE_AT]
+    if table[0] == TREE:
+        tree = tree_at(index, corpus.features.shape[1])
+        return search_tree(corpus, tree, query, weights, bound, current, radius, all_of, any_of, none_of)
+    if table[0] == BOXES:
+        boxes = boxes_at(index, corpus.features.shape[1])
+        return search_boxes(corpus, boxes, query, weights, bound, current, radius, all_of, any_of, none_of)
+    return search_brute(corpus, query, weights, bound, current, radius, all_of, any_of, none_of)
+
+
+@njit(**LEAN)
+def tick_at(
+    address: Any, pose: Any, trajectory: Any, weights: Any, query: Any,
+    can_continue: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
+) -> Any:  # fmt: skip
+    """The whole tick: query = pose features with the wished trajectory, normalized, in them; then the search."""
+    table = array_at(address, (TABLE_SIZE,), np.int64)
+    corpus = _corpus_at(table)
+    columns = array_at(table[SPACE_AT + 1], (table[SPACE_AT],), np.int64)
+    mean = array_at(table[SPACE_AT + 2], (table[2],), np.float32)
+    std = array_at(table[SPACE_AT + 3], (table[2],), np.float32)
+    none = np.float32(np.inf)
+    if not (pose.shape[0] == table[2] == query.shape[0] == weights.shape[0]) or trajectory.shape[0] != table[SPACE_AT]:
+        return base.BAD_LENGTH, none, none
+    if not -1 <= current < table[1]:
+        return base.BAD_CURRENT, none, none
+    for c in range(query.shape[0]):
+        query[c] = pose[c]
+    for i in range(columns.shape[0]):
+        c = columns[i]
+        query[c] = (trajectory[i] - mean[c]) / std[c]
+    bound = none
+    if can_continue and current >= 0:
+        bound = base.frame_cost(corpus.features, query, weights, current)
+    frame, cost = search_at(address, query, weights, np.float64(bound), current, radius, all_of, any_of, none_of)
+    return frame, cost, bound
+
+
+@njit(nogil=True, **LEAN)
+def batch_at(
+    address: Any, queries: Any, weights: Any, bounds: Any, currents: Any, radius: Any,
+    all_of: Any, any_of: Any, none_of: Any,
+    frames: Any, costs: Any,
+) -> Any:  # fmt: skip
+    """Row by row; `weights` has one row for all queries or one for each. Returns the first row that is bad, or -1."""
+    for i in range(queries.shape[0]):
+        w = weights[i if weights.shape[0] > 1 else 0]
+        frames[i], costs[i] = search_at(
+            address, queries[i], w, np.float64(bounds[i]), currents[i], radius, all_of, any_of, none_of
+        )
+        if frames[i] < base.NONE:
+            return i
+    return -1
+
+
+_ENTRIES = {search_at: _SEARCH_SIGNATURE, tick_at: _TICK_SIGNATURE, batch_at: _BATCH_SIGNATURE}
+
+
+def _compile_once() -> None:
+    """Only these types, so that a wrong one is refused rather than compiled for; from the cache when it is there."""
+    for function, signature in _ENTRIES.items():
+        if COMPILED and not function.signatures:  # type: ignore[attr-defined]
+            function.compile(signature)  # type: ignore[attr-defined]
+            function.disable_compile()  # type: ignore[attr-defined]
+
+
+def seal(name: str, corpus: Corpus) -> U64:
+    """Which engine's index, of which data: a stored index serves only where this is the same."""
+    head = f"{name} {FORMAT} {corpus.features.shape} {corpus.starts.tolist()} {corpus.searchable_stops.tolist()}"
+    return np.array([crc32(head.encode()), crc32(corpus.features.data), crc32(corpus.tags.data)], np.uint64)
+
+
+class Engine:
+    """A search engine over one database. Read-only after construction: share it between avatars and threads."""
+
+    def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
+        self.name = name
+        self._seal = stored_seal
+        self.corpus = corpus
+        self.index = index
+        self._space: tuple[Any, ...] = ()
+        self._table = np.zeros(TABLE_SIZE, np.int64)
+        tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
+        index_table = tables[name](index) if name in tables else []
+        head = [KINDS[name], *corpus.features.shape, len(corpus.starts), *(a.ctypes.data for a in corpus)]
+        self._table[: len(head)] = head
+        self._table[INDEX_AT : INDEX_AT + len(index_table)] = index_table
+        self._address = int(self._table.ctypes.data)
+        _compile_once()
+
+    @property
+    def from_store(self) -> bool:
+        """Whether the index is the one that was handed in, or one that was built for want of it."""
+        return self._seal is not None
+
+    @property
+    def columns(self) -> int:
+        return int(self.corpus.features.shape[1])
+
+    def search(
+        self,
+        query_normalized: F32,
+        weights: F32,
+        *,
+        bound: float = np.inf,
+        current: int = -1,
+        exclude_radius: int = 0,
+        mask: Mask | None = None,
+    ) -> tuple[int, float]:
+        """(frame, cost), or (-1, bound) when no wanted frame costs less than `bound`.
+
+        Frames nearer than `exclude_radius` to `current`, within its clip, cannot win.
+        """
+        bits = ANY_FRAME.signed if mask is None else mask.signed
+        try:
+            frame, cost = search_at(self._address, query_normalized, weights, bound, current, exclude_radius, *bits)
+        except TypeError:
+            query_normalized, weights = _floats("query", query_normalized), _floats("weights", weights)
+            bound, current, exclude_radius = float(bound), int(current), int(exclude_radius)
+            frame, cost = search_at(self._address, query_normalized, weights, bound, current, exclude_radius, *bits)
+        if frame < 0:
+            self._explain(frame, query_normalized, weights, mask)
+        return frame, cost
+
+    def search_batch(
+        self,
+        queries_normalized: F32,
+        weights: F32,
+        *,
+        bounds: F32 | None = None,
+        currents: Any = None,
+        exclude_radius: int = 0,
+        mask: Mask | None = None,
+        threads: int = 1,
+    ) -> tuple[NDArray[np.int64], F32]:
+        """Many queries (Q, D) at once; weights (D,) for all or (Q, D). Gives frames (Q,) and costs (Q,)."""
+        queries = np.ascontiguousarray(queries_normalized, np.float32)
+        rows = np.ascontiguousarray(np.atleast_2d(weights), np.float32)
+        if queries.ndim != 2 or queries.shape[1] != self.columns:
+            raise MmRosError(f"queries must have the shape (Q, {self.columns}), came {queries.shape}")
+        if rows.shape[1] != self.columns or len(rows) not in (1, len(queries)):
+            shapes = f"({self.columns},) or {queries.shape}"
+            raise MmRosError(f"weights must have the shape {shapes}, came {np.shape(weights)}")
+        count = len(queries)
+        limits = np.full(count, np.inf, np.float32) if bounds is None else np.ascontiguousarray(bounds, np.float32)
+        playing = np.full(count, -1, np.int64) if currents is None else np.ascontiguousarray(currents, np.int64)
+        if limits.shape != (count,) or playing.shape != (count,):
+            came = f"{limits.shape}, {playing.shape}"
+            raise MmRosError(f"bounds and currents must have one entry a query ({count}), came {came}")
+        frames, costs = np.empty(count, np.int64), np.empty(count, np.float32)
+        bits = (mask or ANY_FRAME).signed
+
+        def part(start: int, stop: int) -> None:
+            s = slice(start, stop)
+            w = rows if len(rows) == 1 else rows[s]
+            bad = batch_at(
+                self._address, queries[s], w, limits[s], playing[s], exclude_radius, *bits, frames[s], costs[s]
+            )
+            if bad >= 0:
+                self._explain(int(frames[s][bad]), queries[s][bad], w[min(bad, len(w) - 1)], None)
+
+        edges = np.linspace(0, count, max(1, min(threads, count)) + 1).astype(int)
+        if len(edges) == 2:
+            part(0, count)
+        else:
+            with ThreadPoolExecutor(len(edges) - 1) as pool:
+                list(pool.map(part, edges[:-1], edges[1:]))
+        return frames, costs
+
+    def k_best(
+        self, query_normalized: F32, weights: F32, k: int, *, mask: Mask | None = None, apart_frames: int = 1
+    ) -> tuple[NDArray[np.int64], F32, F32]:
+        """The k cheapest frames, no two nearer than `apart_frames`: frames, costs, cost by feature (k, D).
+
+        Not for the hot path.
+        """
+        query, w = _floats("query", query_normalized), _floats("weights", weights)
+        self.search(query, w, mask=mask)  # the same checks
+        wanted = np.zeros(len(self.corpus.features), np.bool_)
+        for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
+            wanted[start:stop] = True
+        wanted &= (mask or ANY_FRAME).matches(self.corpus.tags)
+        frames = np.flatnonzero(wanted)
+        difference = query - self.corpus.features[frames]
+        terms = (w * difference) * difference
+        costs = np.zeros(len(frames), np.float32)
+        for c in range(self.columns):
+            costs += terms[:, c]
+        chosen: list[int] = []
+        for i in np.argsort(costs, kind="stable"):
+            if len(chosen) == k:
+                break
+            if all(abs(frames[i] - frames[j]) >= apart_frames for j in chosen):
+                chosen.append(int(i))
+        return frames[chosen], costs[chosen], terms[chosen]
+
+    def cost(self, query_normalized: F32, weights: F32, frame: int) -> float:
+        """What this frame costs, by the same sum as in the search: the cost of continuing."""
+        if not 0 <= frame < len(self.corpus.features):
+            raise MmRosError(f"frame {frame} is not in the database (0 … {len(self.corpus.features) - 1})")
+        query, w = _floats("query", query_normalized), _floats("weights", weights)
+        if query.shape != (self.columns,) or w.shape != query.shape:
+            self._explain(base.BAD_LENGTH, query, w, None)
+        return float(base.frame_cost(self.corpus.features, query, w, frame))
+
+    def set_feature_space(self, mean: F32, std: F32, trajectory_columns: Any) -> None:
+        """What `tick` needs: how to normalize, and which columns the trajectory fills, in its own order."""
+        columns = np.ascontiguousarray(trajectory_columns, np.int64)
+        mean, std = _floats("mean", mean), _floats("std", std)
+        if mean.shape != (self.columns,) or std.shape != (self.columns,) or not (std > 0).all():
+            came = f"{mean.shape}, {std.shape}"
+            raise MmRosError(f"mean and std must have {self.columns} numbers, std above 0; came {came}")
+        if columns.ndim != 1 or (columns < 0).any() or (columns >= self.columns).any():
+            raise MmRosError(f"trajectory_columns must lie within 0 … {self.columns - 1}, came {columns.tolist()}")
+        self._space = (columns, mean, std)  # keeps them alive
+        self._table[SPACE_AT : SPACE_AT + 4] = [len(columns), *(a.ctypes.data for a in self._space)]
+
+    def tick(
+        self,
+        pose_features: F32,
+        trajectory_features: F32,
+        weights: F32,
+        query_out: F32,
+        *,
+        can_continue: bool = True,
+        current: int = -1,
+        exclude_radius: int = 0,
+        mask: Mask | None = None,
+    ) -> tuple[int, float, float]:
+        """One compiled call a tick: assemble, normalize, search. Gives frame (-1: play on), cost, cost of continuing.
+
+        `pose_features` is a normalized row of the database (its trajectory columns are not looked at),
+        `trajectory_features` the wish, raw, in root space, in the order of `trajectory_columns`; the normalized query
+        is
+        left in `query_out`. With `can_continue` the cost of `current` is the first bound. An empty mask gives -1 here.
+        """
+        if not self._space:
+            raise MmRosError("tick needs the feature space: set_feature_space(mean, std, trajectory_columns)")
+        bits = ANY_FRAME.signed if mask is None else mask.signed
+        try:
+            frame, cost, continuing = tick_at(
+                self._address, pose_features, trajectory_features, weights, query_out,
+                can_continue, current, exclude_radius, *bits,
+            )
+        except TypeError:
+            raise MmRosError("tick takes contiguous, writable float32 arrays: pose, wish, weights, query") from None
+        if frame < NONE:
+            self._explain(frame, query_out, weights, None)
+        return frame, cost, continuing
+
+    def warm_up(self) -> None:
+        """Run every compiled path once, so that nothing is compiled or paged in within a frame."""
+        query, weights = self.corpus.features[0].copy(), np.ones(self.columns, np.float32)
+        self.search(query, weights)
+        self.search_batch(query[None], weights)
+        if self._space:
+            self.tick(query, np.zeros(len(self._space[0]), np.float32), weights, np.empty_like(query))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The index as plain arrays, to be stored beside the features and given to `make_engine` again."""
+        if not self.index:
+            return {}
+        return {**self.index._asdict(), SEAL: seal(self.name, self.corpus) if self._seal is None else self._seal}
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the index takes beside the features."""
+        return sum(a.nbytes for a in self.index or ())
+
+    def _explain(self, code: int, query: Any, weights: Any, mask: Mask | None) -> None:
+        query, weights = np.asarray(query), np.asarray(weights)
+        if code == base.BAD_LENGTH:
+            came = f"{query.shape} and {weights.shape}"
+            raise MmRosError(f"query and weights must have {self.columns} numbers, came {came}")
+        if code == base.BAD_QUERY:
+            column = int(np.flatnonzero(~np.isfinite(query))[0])
+            raise MmRosError(f"query must be finite: column {column} is {query[column]}")
+        if code == base.BAD_WEIGHT:
+            column = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
+            raise MmRosError(f"weights must be 0 or more and finite: column {column} is {weights[column]}")
+        if code == base.BAD_BOUND:
+            raise MmRosError("bound must be a number, came nan")
+        if code == base.BAD_CURRENT:
+            last = len(self.corpus.features) - 1
+            raise MmRosError(f"current frame is not in the database (-1 for none, or 0 … {last})")
+        if mask is not None and not mask.matches(self.corpus.tags).any():
+            raise MmRosError(
+                f"mask is empty: no frame has all of {mask.all_of:#x}, one of {mask.any_of:#x} "
+                f"and none of {mask.none_of:#x}; "
+                f"tags that exist: {int(np.bitwise_or.reduce(self.corpus.tags)):#x}"
+            )
+
+
+def _floats(name: str, values: Any) -> F32:
+    try:
+        out = np.ascontiguousarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise MmRosError(f"{name} must be numbers, came {values!r}") from None
+    if not out.flags.writeable:  # compiled code knows one type of array only
+        out = out.copy()
+    if np.ndim(values) != 1:
+        raise MmRosError(f"{name} must be one row of numbers, came the shape {np.shape(values)}")
+    return out

@@ -1,0 +1,146 @@
+"""What all search engines share: the mask, the cost, the checks, and the way into compiled code.
+
+One cost, bit for bit, in every engine: float32, summed column by column, each term being
+(weight · difference) · difference. No fused multiply-add, no reordering. A lower bound that is summed in the same order
+from smaller differences can then never exceed the cost, because rounding is monotone: no epsilons anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import F32
+from mm_ros.maths.jit import njit
+from mm_ros.search.tree.simd import LEAN
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+LARGEST = np.float32(np.finfo(np.float32).max)  # an infinite bound would let padding (cost inf) look alive
+NONE = -1  # nothing beats the bound
+BAD_LENGTH, BAD_QUERY, BAD_WEIGHT, BAD_BOUND, BAD_CURRENT = -2, -3, -4, -5, -6
+_ALL_BITS = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which frames may win, as bits of their tags (height bands are tags too).
+
+    A frame is wanted when it has every bit of `all_of`, at least one of `any_of` (0: no such condition) and no bit of
+    `none_of`.
+    """
+
+    all_of: int = 0
+    any_of: int = 0
+    none_of: int = 0
+    signed: tuple[int, int, int] = field(default=(0, 0, 0), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("all_of", "any_of", "none_of"):
+            bits = getattr(self, name)
+            if not 0 <= bits <= _ALL_BITS:
+                raise MmRosError(f"mask: {name} must be 64 bits (0 … 2^64-1), came {bits}")
+        if self.all_of & self.none_of:
+            raise MmRosError(f"mask is empty: all_of and none_of share the bits {self.all_of & self.none_of:#x}")
+        if self.any_of and not self.any_of & ~self.none_of:
+            raise MmRosError(f"mask is empty: none_of forbids every bit of any_of ({self.any_of:#x})")
+        # numba sees Python ints as int64: hand the bits over in two's complement
+        signed = tuple(b - (1 << 64) if b >> 63 else b for b in (self.all_of, self.any_of, self.none_of))
+        object.__setattr__(self, "signed", signed)
+
+    def matches(self, tags: U64) -> NDArray[np.bool_]:
+        all_of, any_of, none_of = (np.uint64(b) for b in (self.all_of, self.any_of, self.none_of))
+        some = (tags & any_of) != 0 if self.any_of else np.ones(tags.shape, np.bool_)
+        out: NDArray[np.bool_] = ((tags & all_of) == all_of) & some & ((tags & none_of) == 0)
+        return out
+
+
+ANY_FRAME = Mask()
+
+
+class Corpus(NamedTuple):
+    """What is searched: the database's own arrays and where each clip's searchable frames end."""
+
+    features: F32  # (N, D) normalized
+    starts: I64  # (C,) clip ranges
+    stops: I64  # (C,) exclusive
+    searchable_stops: I64  # (C,) without the ends of the clips
+    tags: U64  # (N,)
+
+
+def make_corpus(
+    features: F32, range_starts: Any, range_stops: Any, tags: U64, ends_excluded_frames: int
+) -> Corpus:
+    if features.ndim != 2 or features.dtype != np.float32 or not features.flags.c_contiguous or not features.size:
+        raise MmRosError(
+            f"features must be a C-contiguous float32 array (frames, columns), came {features.dtype} {features.shape}"
+        )
+    starts, stops = np.asarray(range_starts, np.int64), np.asarray(range_stops, np.int64)
+    n = len(features)
+    if not np.isfinite(features).all():
+        frame, column = np.argwhere(~np.isfinite(features))[0]
+        raise MmRosError(f"features must be finite: frame {frame}, column {column} is {features[frame, column]}")
+    if starts.ndim != 1 or starts.shape != stops.shape:
+        raise MmRosError(f"range_starts has shape {starts.shape}, range_stops {stops.shape}; expected one pair a clip")
+    if len(starts) and (starts[0] < 0 or stops[-1] > n or (starts > stops).any() or (stops[:-1] > starts[1:]).any()):
+        raise MmRosError(f"clip ranges must ascend, not overlap and lie within 0 … {n}")
+    if tags.shape != (n,) or tags.dtype != np.uint64:
+        raise MmRosError(f"tags must be uint64, one a frame ({n}), came {tags.dtype} {tags.shape}")
+    if ends_excluded_frames < 0:
+        raise MmRosError(f"ends_excluded_frames must be 0 or more, came {ends_excluded_frames}")
+    searchable = np.maximum(stops - ends_excluded_frames, starts)
+    return Corpus(features, starts, stops, searchable, np.ascontiguousarray(tags))
+
+
+@njit(inline="always", **LEAN)
+def wanted(tags: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
+    return (tags & all_of) == all_of and (any_of == 0 or (tags & any_of) != 0) and (tags & none_of) == 0
+
+
+@njit(**LEAN)
+def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[int, int]:
+    """[from, to) around the current frame, within its own clip: its neighbours are no news."""
+    if current < 0 or radius <= 0:
+        return 0, 0
+    clip, after = -1, starts.shape[0]  # the last clip that starts at or before the frame
+    while after - clip > 1:
+        middle = (clip + after) // 2
+        if starts[middle] <= current:
+            clip = middle
+        else:
+            after = middle
+    if clip < 0 or current >= stops[clip]:
+        return 0, 0
+    return max(starts[clip], current - radius + 1), min(stops[clip], current + radius)
+
+
+@njit(**LEAN)
+def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
+    """0, or what is wrong with a query: in compiled code, where it costs nothing."""
+    if query.shape[0] != dimensions or weights.shape[0] != dimensions:
+        return BAD_LENGTH
+    query_sum = np.float32(0)
+    for c in range(dimensions):
+        query_sum += query[c] - query[c]  # 0, or NaN for NaN and infinity
+        if not (weights[c] >= 0 and weights[c] <= LARGEST):
+            return BAD_WEIGHT
+    if query_sum != 0:
+        return BAD_QUERY
+    return BAD_BOUND if math.isnan(bound) else 0
+
+
+@njit(inline="always", **LEAN)
+def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
+    """The one cost. Every engine has to agree with this line."""
+    cost = np.float32(0)
+    for c in range(features.shape[1]):
+        difference = query[c] - features[frame, c]
+        cost += (weights[c] * difference) * difference
+    return cost

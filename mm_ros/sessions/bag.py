@@ -1,0 +1,274 @@
+"""rosbag2 files: written by rosbags, read by it where they are whole, front to back where they are not."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rosbags.interfaces import Connection, Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, ReaderError, StoragePlugin, Writer
+from rosbags.serde import SerdeError
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.sessions.definitions import todays, typestore, version_of
+from mm_ros.sessions.limits import TooBigError, check_bag, check_chunks
+from mm_ros.sessions.paths import KEPT, STORED, storage_files, write_ahead_log
+from mm_ros.sessions.recover import recover
+from mm_ros.sessions.versions import VERSION
+
+STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
+COMPRESSIONS = {
+    "none": CompressionMode.NONE,
+    "message": CompressionMode.MESSAGE,
+    "file": CompressionMode.FILE,
+    "storage": CompressionMode.STORAGE,
+}
+# What deserializing damaged bytes ends in.
+BROKEN_MESSAGE = (
+    SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
+)  # fmt: skip
+FLUSH_S = 0.5  # what a killed recorder loses at most, and what it has not yet received
+_FOREVER = QosTime(2147483647, 4294967295)
+
+
+@dataclass(frozen=True)
+class BagMessage:
+    topic: str
+    type: str
+    logged_ns: int
+    data: bytes
+
+    def decode(self) -> Any:
+        try:
+            return typestore().deserialize_cdr(self.data, self.type)
+        except BROKEN_MESSAGE as error:
+            raise MmRosError(f"a message of {self.topic} is broken: {error or type(error).__name__}") from error
+
+
+class Bag:
+    """A bag that is there. `damage` says what is wrong with it, empty when nothing is.
+
+    Messages of ours that a former version recorded come as today's; `version` is the oldest among them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage = ""
+        if not path.exists():
+            raise MmRosError(f"session {path} does not exist")
+        if path.is_dir() and not storage_files(path):
+            raise MmRosError(f"{path} is no session: expected a rosbag2 folder with a .mcap or .db3 file in it")
+        if path.is_file() and not path.name.endswith(STORED):
+            raise MmRosError(f"{path} is no session: expected a rosbag2 folder, or a .mcap or .db3 file")
+        self.topics = self._topics()
+
+    def _topics(self) -> dict[str, str]:
+        """Name → type."""
+        try:
+            check_bag(self.path)
+            if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
+                raise ReaderError("its recorder has not ended it")  # rosbags would not read all that is there
+            with Reader(self.path) as reader:
+                check_chunks(reader, self.path)
+                connections = list(reader.connections)
+        except TooBigError as error:
+            raise MmRosError(f"{self.path}: {str(error).removeprefix(f'{self.path}: ')}") from error
+        except Exception as error:
+            # rosbags reads what it finds without suspicion; a cut file shows in many kinds of exceptions.
+            broken = ", ".join(str(p) for p in self._broken_files())
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".:")
+            self.damage = f"{broken} is missing, incomplete or broken ({reason}): read as far as it goes"
+            connections = list({c.topic: c for c, _, _ in recover(self.path)}.values())
+            if not connections:
+                raise MmRosError(f"{broken}: nothing in it can be read ({reason})") from error
+        self._versions = {c.topic: version_of(c, str(self.path)) for c in connections}
+        self.version = min(self._versions.values(), default=VERSION)
+        return {c.topic: c.msgtype for c in connections}
+
+    def _broken_files(self) -> list[Path]:
+        """Storage files that cannot be read by themselves; where all can, it is the folder's metadata."""
+        broken = [p for p in storage_files(self.path) if not _readable(p)]
+        return broken or [self.path / "metadata.yaml"]
+
+    def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
+        """In order of log time; of a damaged bag in order of the file."""
+        for connection, logged_ns, data in self._raw(topics):
+            if topics is None or connection.topic in topics:
+                if not 0 <= int(logged_ns) < 1 << 63:
+                    raise MmRosError(f"{self.path}: a message of {connection.topic} was logged at {logged_ns} ns")
+                try:
+                    yield self._message(connection, int(logged_ns), bytes(data))
+                except MmRosError:
+                    if not self.damage:
+                        raise
+                    return  # the one in which the file stops
+
+    def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
+        topic, kind = connection.topic, connection.msgtype
+        version = self._versions.get(topic, VERSION)
+        return BagMessage(topic, kind, logged_ns, data if version == VERSION else todays(data, kind, version))
+
+    def _raw(self, topics: set[str] | None) -> Iterator[tuple[Connection, int, bytes]]:
+        if self.damage:
+            yield from recover(self.path)
+            return
+        given: set[int] = set()
+        try:
+            with Reader(self.path) as reader:
+                wanted = [c for c in reader.connections if topics is None or c.topic in topics]
+                for connection, logged_ns, data in reader.messages(wanted) if wanted else ():
+                    given.add(_mark(connection, logged_ns, data))
+                    yield connection, logged_ns, data
+            return
+        except (MmRosError, GeneratorExit):
+            raise
+        except Exception as error:
+            self.damage = f"{self.path} is damaged ({error or type(error).__name__}): read as far as it goes"
+        for connection, logged_ns, data in recover(self.path):
+            if connection.topic in self.topics and _mark(connection, logged_ns, data) not in given:
+                yield connection, logged_ns, data
+
+
+def _mark(connection: Connection, logged_ns: int, data: bytes) -> int:
+    return hash((connection.topic, int(logged_ns), zlib.crc32(data)))
+
+
+def _readable(file: Path) -> bool:
+    try:
+        with Reader(file):
+            return True
+    except Exception:  # as above
+        return False
+
+
+def refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise MmRosError(f"{path} exists already, and sessions are not overwritten")
+
+
+class BagWriter:
+    """A new bag; one that is there is never overwritten.
+
+    What the disk refuses is an MmRosError. The bag then ends with what was written FLUSH_S before, as it does when the
+    process is killed: an MCAP file at the end of a chunk, an SQLite file with its write-ahead log beside it.
+    """
+
+    def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
+        refuse_existing(path)
+        if storage not in STORAGES:
+            raise MmRosError(f"storage '{storage}' does not exist. Storages: {', '.join(STORAGES)}")
+        if compression not in COMPRESSIONS:
+            raise MmRosError(f"compression '{compression}' does not exist. Compressions: {', '.join(COMPRESSIONS)}")
+        if (storage, compression) == ("sqlite3", "storage"):
+            raise MmRosError("sqlite3 has no compression of its own; take none, message or file, or mcap")
+        self._writer = Writer(path, version=9, storage_plugin=STORAGES[storage])
+        self._writer.set_compression(COMPRESSIONS[compression], CompressionFormat.ZSTD)
+        self._path = path
+        self._ended = False
+        self._whole = 0  # bytes of an MCAP file that end with a record
+        with self._refusals():
+            self._writer.open()
+            if storage == "sqlite3":
+                self._storage.conn.execute("PRAGMA journal_mode=WAL")
+                # Losing power is not covered, and a recorder that waits for the disk would lose messages.
+                self._storage.conn.execute("PRAGMA synchronous=OFF")
+        self._connections: dict[str, Connection] = {}
+        self._flushed = time.monotonic()
+        self.counts: dict[str, int] = {}
+
+    def add_topic(self, topic: str, kind: str, latched: bool = False, reliable: bool = True) -> None:
+        with self._refusals():
+            self._connections[topic] = self._writer.add_connection(
+                topic, kind, typestore=typestore(), offered_qos_profiles=[_qos(latched, reliable)]
+            )
+        self.counts[topic] = 0
+
+    def write(self, topic: str, logged_ns: int, message: Any) -> None:
+        """A message object of rosbags, or its serialized bytes."""
+        connection = self._connections[topic]
+        data = message if isinstance(message, bytes) else typestore().serialize_cdr(message, connection.msgtype)
+        with self._refusals():
+            self._writer.write(connection, logged_ns, data)
+        self.counts[topic] += 1
+        if time.monotonic() - self._flushed > FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand all messages to the operating system: rosbags itself does so once a megabyte (MCAP) or at the end."""
+        self._flushed = time.monotonic()
+        with self._refusals():
+            if hasattr(self._storage, "close_chunk"):
+                if self._storage.chunk.msgs:
+                    self._storage.close_chunk()
+                self._storage.bio.flush()
+                self._whole = self._storage.bio.tell()
+            else:
+                self._storage.conn.commit()
+                self._storage.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def close(self) -> None:
+        if self._ended:
+            return
+        self.flush()
+        with self._refusals():
+            if hasattr(self._storage, "conn"):  # one file, also for readers that may not write beside it
+                self._storage.conn.execute("PRAGMA journal_mode=DELETE")
+            self._writer.close()
+        self._ended = True
+
+    @property
+    def _storage(self) -> Any:
+        return self._writer.storage
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            self._abandon()
+            reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            raise MmRosError(f"{self._path}: {reason}; what was written before can be read") from error
+
+    def _abandon(self) -> None:
+        self._ended = True
+        if hasattr(self._storage, "bio"):
+            with suppress(OSError):
+                self._storage.bio.raw.close()  # without what its buffer still holds
+                os.truncate(self._storage.path, self._whole)
+        elif hasattr(self._storage, "conn"):
+            with suppress(sqlite3.Error):
+                self._storage.conn.rollback()
+            with suppress(sqlite3.Error):
+                self._storage.conn.close()
+
+    def __enter__(self) -> BagWriter:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _qos(latched: bool, reliable: bool) -> Qos:
+    """What `ros2 bag play` will offer. Latched, or a player that starts late gets no calibration."""
+    return Qos(
+        QosHistory.KEEP_LAST,
+        1 if latched else KEPT,
+        QosReliability.RELIABLE if reliable else QosReliability.BEST_EFFORT,
+        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+        _FOREVER,
+        _FOREVER,
+        QosLiveliness.AUTOMATIC,
+        _FOREVER,
+        False,
+    )

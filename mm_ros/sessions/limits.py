@@ -1,0 +1,167 @@
+"""Bounds of what a bag may expand to, and a look at an SQLite bag before its queries are run.
+
+rosbags expands whatever a file claims, and SQLite runs whatever a file calls a table.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sqlite3
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+from rosbags.rosbag2 import reader as rosbags_reader
+from rosbags.rosbag2 import storage_mcap
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.files import read_yaml
+from mm_ros.sessions.paths import storage_files
+
+LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200  # poses shrink to a third, still ones to a fiftieth
+# Instructions of SQLite's machine between two rows: a query of a bag with a million messages takes some millions.
+MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
+_TABLES = ("topics", "messages", "schema", "message_definitions")
+
+
+def most_bytes(compressed: int) -> int:
+    return max(LEAST_MOST_BYTES, MOST_GROWTH * compressed)
+
+
+class TooBigError(MmRosError):
+    """A few bytes that expand to far more than recorded motion does."""
+
+
+def expand_zstd(data: bytes, size: int | None = None) -> bytes:
+    """`size`: what the file declares."""
+    most = most_bytes(len(data))
+    if size is not None and size > most:
+        raise _too_big(len(data), size)
+    out = zstd.ZstdDecompressor()
+    whole: bytes = out.decompress(data, max_length=most + 1)
+    if len(whole) > most:
+        raise _too_big(len(data), len(whole))
+    if not out.eof:
+        raise zstd.ZstdError("the compressed data ends too soon")
+    return whole
+
+
+def expand_lz4(data: bytes, size: int | None = None) -> bytes:
+    from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+
+    most = most_bytes(len(data))
+    if size is not None and size > most:
+        raise _too_big(len(data), size)
+    out = LZ4FrameDecompressor()
+    whole: bytes = out.decompress(data, max_length=most + 1)
+    if len(whole) > most:
+        raise _too_big(len(data), len(whole))
+    return whole
+
+
+def _too_big(compressed: int, size: int) -> TooBigError:
+    return TooBigError(f"{compressed} bytes in it expand to {size} or more; expected at most {most_bytes(compressed)}")
+
+
+class _BoundedZstd:
+    """In the place of the module that rosbags expands messages and files with."""
+
+    ZstdError = zstd.ZstdError
+    compress = staticmethod(zstd.compress)
+
+    @staticmethod
+    def decompress(data: bytes) -> bytes:
+        return expand_zstd(bytes(data))
+
+    @staticmethod
+    def open(file: Any, _mode: str = "rb") -> Any:
+        return _BoundedFile(file)
+
+
+class _BoundedFile(zstd.ZstdFile):
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self._compressed = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        self._came = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        part: bytes = super().read(size if size is not None and size > 0 else 1 << 20)
+        self._came += len(part)
+        if self._came > most_bytes(self._compressed):
+            raise _too_big(self._compressed, self._came)
+        return part
+
+
+@cache
+def bound_rosbags() -> None:
+    """rosbags has no option for it."""
+    getattr(storage_mcap, "DECOMPRESSORS", {}).update({"zstd": expand_zstd, "lz4": expand_lz4})
+    rosbags_reader.zstd = _BoundedZstd
+
+
+def check_bag(path: Path) -> None:
+    """Before rosbags opens it: metadata of a sane size, and tables that are tables."""
+    bound_rosbags()
+    metadata = path / "metadata.yaml"
+    if path.is_dir() and metadata.is_file():
+        read_yaml(metadata)
+    for part in storage_files(path):
+        if part.name.endswith(".db3"):
+            check_sqlite(part)
+
+
+def check_chunks(reader: Any, path: Path) -> None:
+    """The chunks of an open MCAP file, together: their messages are sorted by time, all at once if need be."""
+    storages = getattr(reader.storage, "storages", None) or [reader.storage]
+    chunks = [c for s in storages for c in getattr(s, "chunks", [])]
+    size, compressed = (sum(int(getattr(c, n)) for c in chunks) for n in ("uncompressed_size", "compressed_size"))
+    if size > most_bytes(max(compressed, sum(p.stat().st_size for p in storage_files(path)))):
+        raise _too_big(compressed, size)
+
+
+def check_sqlite(path: Path) -> None:
+    """A view may never end, a virtual table or a computed column may do anything."""
+    try:
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1&mode=ro", uri=True)
+    except sqlite3.Error as error:
+        raise MmRosError(f"{path}: is no SQLite file ({error})") from error
+    try:
+        Bounded(database)
+        check_tables(database, str(path))
+    except sqlite3.Error:
+        return  # damaged: reading it reports how
+    finally:
+        database.close()
+
+
+def check_tables(database: sqlite3.Connection, where: str) -> None:
+    for kind, name, sql in database.execute("SELECT type, name, sql FROM sqlite_master"):
+        if not isinstance(name, str) or name.lower() not in _TABLES:
+            continue
+        if kind != "table" or re.search(r"\bvirtual\b|\bas\b|\bgenerated\b", str(sql or ""), re.IGNORECASE):
+            raise TooBigError(f"{where}: '{name}' is not a plain table but: {str(sql)[:80]}; expected a rosbag2 file")
+
+
+class Bounded:
+    """From now on a query of this connection that comes to no row in reasonable time is interrupted."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.left = MOST_STEPS
+        database.set_progress_handler(self._look, STEPS_PER_LOOK)
+        if sys.version_info >= (3, 11):
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LEAST_MOST_BYTES)
+
+    def row(self) -> None:
+        self.left = MOST_STEPS
+
+    def _look(self) -> int:
+        self.left -= STEPS_PER_LOOK
+        return int(self.left < 0)

@@ -1,0 +1,88 @@
+"""Films of avatars: bodies over time → pictures, the truth beside as a ghost. For the demo, reports and docs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.body.mesh import skin
+from mm_ros.body.shape import room_joints
+from mm_ros.body.skeleton import Skeleton
+from mm_ros.body.types import F64, AvatarPose
+from mm_ros.show.render import BODY, GHOST, Camera, Image, Shape, follow, render
+
+BESIDE_M = 1.1  # between ours and the truth
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One body through all pictures; None where it is not there."""
+
+    skeleton: Skeleton
+    poses: Sequence[AvatarPose | None]
+    color: tuple[float, float, float] = BODY
+
+
+def film(
+    actors: Sequence[Actor],
+    width: int = 400,
+    height: int = 360,
+    bearing: float = -1.1,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Image]:
+    """The camera goes smoothly along with the first actor; the others stand beside it, each a metre to the side."""
+    paths = np.array([_floor(actor) for actor in actors])
+    target = _smoothed(paths[0])
+    side = np.array([-np.sin(bearing), np.cos(bearing), 0.0])
+    out = []
+    for i in range(len(target)):
+        middle = target[i] + side[:2] * BESIDE_M * (len(actors) - 1) / 2
+        there = [(k * BESIDE_M * side, actor, actor.poses[i]) for k, actor in enumerate(actors)]
+        shapes = [
+            figure(actor.skeleton, *room_joints(pose), actor.color, shift) for shift, actor, pose in there if pose
+        ]
+        out.append(render(shapes, _camera(middle, len(actors), bearing), width, height))
+        if progress:
+            progress(i + 1, len(target))
+    return out
+
+
+def figure(
+    skeleton: Skeleton,
+    positions: F64,
+    rotations: F64,
+    color: tuple[float, float, float] = BODY,
+    shift: F64 | tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> Shape:
+    """One body, by its joints in the room, for `render`."""
+    mesh = skin(skeleton)
+    vertices, normals = mesh.posed(positions, rotations)
+    return Shape(vertices + np.asarray(shift), normals, mesh.faces, color)
+
+
+def _camera(at: F64, actors: int, bearing: float) -> Camera:
+    return follow(float(at[0]), float(at[1]), 3.6 + 0.5 * (actors - 1), bearing, 1.4)
+
+
+def _floor(actor: Actor) -> F64:
+    """Where the actor stands, (N, 2); holes are filled from before."""
+    out = np.full((len(actor.poses), 2), np.nan)
+    for i, pose in enumerate(actor.poses):
+        if pose is not None:
+            out[i] = pose.root[:2]
+    known = np.flatnonzero(np.isfinite(out[:, 0]))
+    if not len(known):
+        return np.zeros_like(out)
+    return np.stack([np.interp(np.arange(len(out)), known, out[known, k]) for k in range(2)], -1)
+
+
+def _smoothed(path: F64, half: int = 6) -> F64:
+    padded = np.pad(path, ((half, half), (0, 0)), mode="edge")
+    window = np.hanning(2 * half + 1)
+    window /= window.sum()
+    return np.stack([np.convolve(padded[:, k], window, mode="valid") for k in range(2)], -1)
+
+
+__all__ = ["BODY", "GHOST", "Actor", "figure", "film"]

@@ -1,0 +1,184 @@
+"""viser's web server behind the access rules, at the port that was asked for.
+
+viser has no option for access rules. This is the only file that reaches into its handshake: while the server is made,
+viser's module finds a `serve` of ours in place of websockets' own. pyproject pins viser to the version that this was
+tried with, and a server that was not made through our `serve` is refused (`test/web/test_access.py`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import setup_command
+from mm_ros.web.access import HEADERS, Access, Bucket, address
+
+# All that our page sends. viser also takes file uploads, and a request to share the page through a public server.
+TAKEN = frozenset({"ViewerCameraMessage", "GuiUpdateMessage", "GuiFormSubmitMessage", "GuiFormDirtyMessage"})
+_making = threading.Lock()
+_access: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()  # of each server
+
+
+def serve(host: str, port: int, access: Access | None = None) -> Any:
+    """Return a viser server; `url_of` tells its address. `access`: the rules (default: for this host, a new token)."""
+    try:
+        import viser
+    except ImportError:
+        raise MmRosError(f"the viewer needs viser: {setup_command('viewer')}") from None
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))  # viser would take another port in silence
+        except OSError as error:
+            where = f"{host}:{port} ({error.strerror})"
+            raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
+    access = access or Access(host)
+    with _making, _guarded(access) as served:
+        server = viser.ViserServer(host, port, verbose=False)
+    if not served:
+        server.stop()
+        raise MmRosError(
+            f"viser {viser.__version__} serves its page in a way that the access rules do not know; "
+            f"install the version that mm_ros names: {setup_command('viewer')}"
+        )
+    _access[server] = access
+    atexit.unregister(server.stop)
+    atexit.register(stop, server)
+    return server
+
+
+def stop(server: Any) -> None:
+    """viser prints a line of its own from another thread while it stops."""
+    atexit.unregister(stop)
+    with redirect_stdout(io.StringIO()):
+        server.stop()
+
+
+def access_of(server: Any) -> Access:
+    """Return the rules of a server that `serve` made."""
+    return _access[server]
+
+
+def url_of(server: Any) -> str:
+    """Return the address, with its token, of a server that `serve` made."""
+    return address(server.get_host(), server.get_port(), access_of(server).token)
+
+
+@contextmanager
+def _guarded(access: Access) -> Iterator[list[str]]:
+    """Let viser start its server with our rules; yields a list that is not empty once it has done so."""
+    import rich
+    from viser.infra import _infra
+
+    real, served = _infra.websockets, list[str]()
+    _infra.websockets = _Websockets(real, access, served)
+    console = rich.get_console()
+    quiet, console.quiet = console.quiet, True  # viser prints an address without the token
+    try:
+        yield served
+    finally:
+        _infra.websockets, console.quiet = real, quiet
+
+
+class _Websockets:
+    """The package `websockets`, but for `asyncio.server.serve`."""
+
+    def __init__(self, real: Any, access: Access, served: list[str]) -> None:
+        self._real, self._access, self._served = real, access, served
+        self.asyncio = self.server = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def serve(self, handler: Any, host: str, port: int, *, process_request: Any, **options: Any) -> Any:
+        from websockets.asyncio.server import serve
+
+        self._served.append(f"{host}:{port}")
+        ours = {
+            "process_request": _judge(self._access, process_request),
+            "create_connection": _connection_class(self._access),
+            "max_size": self._access.limits.message_bytes,
+            "close_timeout": 1.0,  # a page that floods does not answer the closing
+        }
+        return serve(_limit(self._access, handler), host, port, **options | ours)
+
+
+def _judge(access: Access, process_request: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Every request, for the page as for its WebSocket, comes by here first."""
+
+    def judge(connection: Any, request: Any) -> Any:
+        headers = request.headers
+        path, why = access.admit(request.path, headers.get_all("Host"), headers.get_all("Origin"))
+        if why:
+            return connection.respond(403, why + "\n")
+        request.path = path
+        response = process_request(connection, request)
+        if response is not None:
+            for name, value in HEADERS.items():
+                response.headers[name] = value
+        return response
+
+    return judge
+
+
+def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """At most so many clients at once; a message that viser cannot read ends its connection and nothing else."""
+    live = set[Any]()
+
+    async def limited(connection: Any) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        if len(live) >= access.limits.clients:
+            access.refused["clients"] += 1
+            await connection.close(1013, "too many pages are open")
+            return
+        live.add(connection)
+        try:
+            await handler(connection)
+        except ConnectionClosed:
+            pass
+        except Exception:  # viser raises whatever decoding raises
+            await connection.close(1003, "message not understood")
+        finally:
+            live.discard(connection)
+
+    return limited
+
+
+def _connection_class(access: Access) -> Any:
+    """Connections whose messages are counted and sorted before viser decodes them."""
+    from websockets.asyncio.server import ServerConnection
+
+    class Connection(ServerConnection):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self._rate = Bucket(access.limits)
+
+        async def recv(self, decode: bool | None = None) -> Any:
+            while True:
+                message = await super().recv(decode)
+                if not self._rate.take():
+                    access.refused["rate"] += 1
+                    await self.close(1008, "too many messages")
+                elif _is_taken(message):
+                    return message
+
+    return Connection
+
+
+def _is_taken(message: Any) -> bool:
+    """Whether it is of a kind that our page sends; of a control it may change the value only."""
+    import msgspec
+
+    with suppress(msgspec.MsgspecError, RecursionError, AttributeError, TypeError):
+        content = msgspec.msgpack.decode(message)
+        kind = content.get("type")
+        return kind in TAKEN and (kind != "GuiUpdateMessage" or list(content.get("updates", ())) == ["value"])
+    return False

@@ -1,0 +1,236 @@
+"""From a user's measures to what the stages need: height of the head joint, scale of the avatar."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.skeleton import HEAD, Skeleton
+from mm_ros.body.timeline import ADVANCE, DROP, Timeline
+from mm_ros.body.types import (
+    F64,
+    HEAD_ROLE,
+    LEFT_HAND_ROLE,
+    RIGHT_HAND_ROLE,
+    TRACKED,
+    Calibration,
+    TrackerFrame,
+)
+from mm_ros.maths import quat
+
+HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)  # m, head axes: x forward, z up
+CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
+
+
+def head_joint_height(calibration: Calibration) -> float:
+    """Height of the head joint standing upright, m."""
+    return float(calibration.head_height - calibration.headset_in_head[2])
+
+
+def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
+    """User over skeleton: 1.1 means that the user is larger."""
+    return head_joint_height(calibration) / skeleton.head_height
+
+
+def standing_headset_height(skeleton: Skeleton) -> float:
+    """Height at which a person of these bones carries the headset, standing upright, m."""
+    return float(skeleton.rest_positions()[HEAD, 2]) + HEADSET_IN_HEAD[2]
+
+
+def from_standing_height(
+    head_height: float, user: str = "default", calibrated: bool = True, arm_span: float = 0.0
+) -> Calibration:
+    """`head_height`: of the headset above the floor, standing upright."""
+    if not 0.8 <= head_height <= 2.3:
+        raise MmRosError(
+            f"standing height of the headset: came {head_height:.2f} m, expected 0.8 to 2.3 m. "
+            "Is the floor set right, and did the user stand upright?"
+        )
+    return Calibration(user=user, calibrated=calibrated, head_height=float(head_height), arm_span=float(arm_span))
+
+
+def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
+    """The calibration that a user of these very bones would get."""
+    return from_standing_height(standing_headset_height(skeleton), user)
+
+
+# ---- measured from trackers
+
+SEATED_TO_STANDING = 0.42  # m that a person's eyes rise when they get up from a chair: about the length of a thigh
+LOWEST, HIGHEST = 0.8, 2.3  # m, of the headset of a person standing
+JUDGED_EVERY_NS = 200_000_000
+CONTROLLER_RADIUS = 0.03  # m, a controller's grip above what it lies on
+
+
+@dataclass(frozen=True)
+class CalibrationSettings(Settings):
+    user: str = setting("default", "whose measures: the name of the file they are kept in")
+    posture: str = setting("standing", "how the user plays", choices=("standing", "seated"))
+    auto_calibrate: bool = setting(True, "measure by itself when the user stands upright and still")
+    still_s: float = setting(3.0, "how long the user has to stand still", "s", 0.5, 20.0)
+    still_m: float = setting(0.03, "how far a head may stray and be still", "m", 0.001, 0.2)
+    level_rad: float = setting(0.35, "how far a head may look up or down and be upright", "rad", 0.05, 1.5)
+    face_forward: bool = setting(False, "the service also turns the room: x to where the user looks")
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What was seen in the last `still_s` seconds."""
+
+    height: float  # median of the headset, m, source's room
+    strayed: float  # m
+    pitch: float  # rad, largest
+    yaw: float
+    seconds: float
+
+
+DEFAULTS = CalibrationSettings()
+
+
+class Calibrator:
+    """Watches gated trackers in the source's room."""
+
+    def __init__(self, settings: CalibrationSettings = DEFAULTS, known: Calibration | None = None) -> None:
+        self.settings = settings
+        self.current = known or Calibration(user=settings.user, posture=settings.posture)
+        self._from_person = known is not None and known.calibrated  # asked for by service, or read from a file
+        self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
+        self._highest = 0.0
+        self._judged_ns = 0
+        self._resting: dict[int, tuple[float, float, F64]] = {}
+        self._timeline = Timeline()
+        self._stood: float | None = None  # height that was measured by us, in the source's room
+
+    def forget_motion(self) -> None:
+        """After a gap or a new epoch."""
+        self._samples.clear()
+        self._resting.clear()
+        self._judged_ns = 0
+
+    def step(self, frame: TrackerFrame) -> Calibration | None:
+        """A new calibration when there is reason for one."""
+        if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
+            self.forget_motion()  # the room has moved, or the clock has gone back or on
+        if frame.state[HEAD_ROLE] != TRACKED:
+            self._samples.clear()
+            return None
+        self._remember(frame)
+        changed = self._floor(frame)
+        changed = self._arms(frame) or changed
+        due = frame.stamp_ns - self._judged_ns >= JUDGED_EVERY_NS
+        if self.settings.auto_calibrate and not self._from_person and due:
+            self._judged_ns = frame.stamp_ns
+            changed = self._stand_by_itself() or changed
+        return self.current if changed else None
+
+    def _remember(self, frame: TrackerFrame) -> None:
+        t = frame.stamp_ns * 1e-9
+        q = frame.rotations[HEAD_ROLE]
+        ahead = quat.rotate(tuple(q.tolist()), (1.0, 0.0, 0.0))
+        x, y, z = frame.positions[HEAD_ROLE].tolist()
+        pitch = math.asin(max(-1.0, min(1.0, float(ahead[2]))))
+        self._samples.append((t, x, y, z, pitch, math.atan2(float(ahead[1]), float(ahead[0]))))
+        while self._samples and t - self._samples[0][0] > self.settings.still_s:
+            self._samples.popleft()
+
+    def stand(self) -> Stand | None:
+        if len(self._samples) < 5:
+            return None
+        a = np.array(self._samples)
+        spread = a[:, 1:4].max(0) - a[:, 1:4].min(0)
+        yaw = math.atan2(float(np.sin(a[:, 5]).mean()), float(np.cos(a[:, 5]).mean()))
+        return Stand(
+            float(np.median(a[:, 3])), float(np.linalg.norm(spread)), float(np.abs(a[:, 4]).max()), yaw,
+            float(a[-1, 0] - a[0, 0]),
+        )  # fmt: skip
+
+    def measure(self) -> tuple[bool, str]:
+        """On request: from the last seconds. What it says goes to the user."""
+        s, stand = self.settings, self.stand()
+        if stand is None or stand.seconds < 0.8 * s.still_s:
+            return False, f"the headset has not been tracked for {s.still_s:g} s yet; put it on and call again"
+        if stand.strayed > 2 * s.still_m:
+            return False, (
+                f"you moved by {stand.strayed * 100:.0f} cm in the last {s.still_s:g} s: stand straight and still, "
+                "look ahead, and call again"
+            )
+        height = self._standing(stand)
+        if not LOWEST <= height <= HIGHEST:
+            return False, (
+                f"the headset is {height:.2f} m above the floor, and a person's is {LOWEST} to {HIGHEST} m: is the "
+                "floor of the play space set right? Laying a controller on the floor for two seconds measures it"
+            )
+        self._from_person, self._stood = True, height + self.current.floor_height
+        yaw = stand.yaw if s.face_forward else self.current.forward_yaw
+        self.current = replace(
+            self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height, forward_yaw=yaw
+        )
+        spread = f", arm span {self.current.arm_span:.2f} m" if self.current.arm_span else ""
+        return True, f"{s.user}: headset at {height:.2f} m when standing{spread}"
+
+    def _standing(self, stand: Stand) -> float:
+        height = stand.height - self.current.floor_height
+        return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
+
+    def _stand_by_itself(self) -> bool:
+        """Upright is the highest that this person stands still at: whoever straightens up later corrects it."""
+        s, stand = self.settings, self.stand()
+        if stand is None or stand.seconds < 0.95 * s.still_s or stand.strayed > s.still_m or stand.pitch > s.level_rad:
+            return False
+        height = self._standing(stand)
+        # Somebody who sits, kneels or has put the headset on the table is not measured unasked.
+        if not 1.3 <= height <= HIGHEST or height < self._highest + 0.02:
+            return False
+        self._highest, self._stood = height, height + self.current.floor_height
+        self.current = replace(self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height)
+        return True
+
+    def _arms(self, frame: TrackerFrame) -> bool:
+        """Arms spread at the height of the shoulders, wider than before."""
+        hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
+        if (frame.state[hands] != TRACKED).any() or np.abs(frame.velocities[hands]).max() > 0.3:
+            return False
+        left, right = frame.positions[hands]
+        span = float(np.linalg.norm(left - right))
+        below = frame.positions[HEAD_ROLE, 2] - np.array([left[2], right[2]])
+        middle = (left + right)[:2] / 2 - frame.positions[HEAD_ROLE, :2]
+        level = (below > 0.0).all() and (below < 0.5).all() and abs(left[2] - right[2]) < 0.2
+        if not level or np.linalg.norm(middle) > 0.25 or not 0.75 < span / self.current.head_height < 1.25:
+            return False
+        if span < self.current.arm_span + 0.02:
+            return False
+        self.current = replace(self.current, arm_span=span)
+        return True
+
+    def _floor(self, frame: TrackerFrame) -> bool:
+        """A controller that lies still far below the head lies on the floor, if the floor can be there."""
+        changed = False
+        t = frame.stamp_ns * 1e-9
+        for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
+            p = frame.positions[role]
+            seen = frame.state[role] == TRACKED and frame.positions[HEAD_ROLE, 2] - p[2] > 1.0
+            since, told, place = self._resting.get(role, (t, 0.0, p))
+            if not seen or abs(p[2] - self.current.floor_height) > 0.5 or np.linalg.norm(p - place) > 0.01:
+                self._resting[role] = (t, 0.0, p.copy())
+                continue
+            self._resting[role] = (since, told, place)
+            lies_low = abs(p[2] - CONTROLLER_RADIUS) < 0.3
+            if lies_low and t - since > 2.0 and not told:
+                self._resting[role] = (since, t, place)
+                floor = float(p[2]) - CONTROLLER_RADIUS
+                if abs(floor - self.current.floor_height) > 0.01:
+                    self._lay_floor(floor)
+                    changed = True
+        return changed
+
+    def _lay_floor(self, floor: float) -> None:
+        """A height that we have measured was above the floor as it was taken to be then; one that was told is right."""
+        self.current = replace(self.current, floor_height=floor)
+        if self._stood is not None and LOWEST <= self._stood - floor <= HIGHEST:
+            self.current = replace(self.current, head_height=self._stood - floor)
+            self._highest = min(self._highest, self._stood - floor)

@@ -1,0 +1,37 @@
+"""Trackers that cannot be: refused before one NaN stays in a spring or an average for good."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import LOST, ROLES, R, TrackerFrame
+from mm_ros.maths.jit import njit
+
+
+def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(R))) -> None:
+    """Numbers, and rotations that are some, of each of `roles` that is not lost."""
+    t = trackers
+    for role in roles:
+        if t.state[role] != LOST and not _sound(t.positions, t.rotations, t.velocities, t.angular_velocities, role):
+            raise MmRosError(f"tracker '{ROLES[role]}': {_complaint(t, role)}")
+
+
+@njit
+def _sound(positions: Any, rotations: Any, velocities: Any, angular_velocities: Any, role: int) -> bool:
+    total = 0.0
+    for k in range(3):
+        total += positions[role, k] + velocities[role, k] + angular_velocities[role, k]
+    length = 0.0
+    for k in range(4):
+        length += rotations[role, k] ** 2
+    return bool(math.isfinite(total) and 0.8 < length < 1.25)
+
+
+def _complaint(trackers: TrackerFrame, role: int) -> str:
+    for name in ("positions", "rotations", "velocities", "angular_velocities"):
+        values = getattr(trackers, name)[role].tolist()
+        if not all(map(math.isfinite, values)):
+            return f"{name} are not finite: {values}"
+    return f"expected a rotation of length 1, came {trackers.rotations[role].tolist()}"

@@ -1,0 +1,104 @@
+"""Users' measures as YAML: `$MM_ROS_USERS`, else `$XDG_CONFIG_HOME/mm_ros/users`, one file a user."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.files import read_yaml, write_whole
+from mm_ros.body import plausible
+from mm_ros.body.types import Calibration
+
+VERSION = 1
+MOST = 1000.0
+POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
+COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the
+# device in the axes of the joint that carries it. Delete the file to be measured anew.
+"""
+
+
+def users_folder() -> Path:
+    own = os.environ.get("MM_ROS_USERS")
+    if own:
+        return Path(own)
+    xdg = os.environ.get("XDG_CONFIG_HOME")
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "mm_ros" / "users"
+    try:
+        return Path("~/.config").expanduser() / "mm_ros" / "users"
+    except RuntimeError as error:  # a container with a user id that has no name
+        raise MmRosError("this user has no home for measures to be kept in; set MM_ROS_USERS to a folder") from error
+
+
+def user_file(user: str) -> Path:
+    if not re.fullmatch(r"[\w][\w .-]{0,63}", user):
+        raise MmRosError(f"user '{user}': expected a name of letters, digits, spaces, dots and dashes")
+    return users_folder() / f"{user}.yaml"
+
+
+def write_calibration(calibration: Calibration, path: Path | None = None) -> Path:
+    path = path or user_file(calibration.user)
+    plausible.calibration(calibration)
+    content: dict[str, Any] = {"version": VERSION}
+    for f in fields(Calibration):
+        value = getattr(calibration, f.name)
+        content[f.name] = [round(float(v), 6) for v in value] if f.name in POSES else _plain(value)
+    text = COMMENT + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    write_whole(path, text.encode())
+    return path
+
+
+def _plain(value: Any) -> Any:
+    return round(float(value), 6) if isinstance(value, float) else value
+
+
+def read_calibration(user: str, path: Path | None = None) -> Calibration | None:
+    """None where this user has no file."""
+    path = path or user_file(user)
+    if not path.is_file():
+        return None
+    content = read_yaml(path)
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        version = content.get("version") if isinstance(content, dict) else content
+        raise MmRosError(f"{path}: expected a calibration of version {VERSION}, came {version!r}")
+    return _from_content(path, {k: v for k, v in content.items() if k != "version"})
+
+
+def _from_content(path: Path, content: dict[str, Any]) -> Calibration:
+    plain = Calibration()
+    known = [f.name for f in fields(Calibration)]
+    for name, value in content.items():
+        if name not in known:
+            raise MmRosError(f"{path}: '{name}' is not part of a calibration. Parts: {', '.join(known)}")
+        content[name] = _checked(path, name, value, getattr(plain, name))
+    try:
+        return plausible.calibration(Calibration(**content))
+    except plausible.Implausible as error:
+        raise MmRosError(f"{path}: {error}") from None
+
+
+def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
+    if name in POSES:
+        numbers = isinstance(value, list) and len(value) == 7 and all(map(_is_measure, value))
+        if not numbers or not 0.9 < float(np.linalg.norm(value[3:])) < 1.1:
+            raise MmRosError(f"{path}: {name}: expected x, y, z, qw, qx, qy, qz, came {value!r}")
+        return np.array(value, np.float64)
+    if isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not _is_measure(value):
+            raise MmRosError(f"{path}: {name}: expected a number, came {value!r}")
+        return float(value)
+    if type(value) is not type(default):
+        raise MmRosError(f"{path}: {name}: expected {type(default).__name__}, came {value!r}")
+    return value
+
+
+def _is_measure(value: Any) -> bool:
+    """A number that metres or radians of a person can be."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -MOST <= value <= MOST

@@ -1,0 +1,299 @@
+"""One stream of trackers in, a clean one out, without delay.
+
+A sample is refused when its flag says so, when it is (0, 0, 0), not finite, frozen, farther from the head than an arm
+reaches, or away from where the device can have got to. What is refused is replaced by an extrapolation that comes to
+rest, and after a while by LOST. A new place that holds for `confirm_s` is believed; the output then walks over to it.
+A rate limit alone would follow a runaway pose, only slower (NVIDIA/IsaacTeleop#731). Good samples pass unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.timeline import DROP, HOLD, RESET, Timeline, is_identity
+from mm_ros.body.types import EXTRAPOLATED, HEAD_ROLE, LOST, TRACKED, R, TrackerFrame, identity_pose
+from mm_ros.maths import quat
+from mm_ros.maths.quat import IDENTITY, Quat, Vec
+from mm_ros.maths.springs import damping_share
+from mm_ros.tracking.motion import Motion
+
+ZERO: Vec = (0.0, 0.0, 0.0)
+# Compositors stamp a frame when they get round to it: neighbours come 2 ms apart with poses that are 11 ms apart.
+STAMP_JITTER_S = 0.011
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # an offset below this is over
+SEEN_M = 0.001  # while the output is farther than this from the device, it is a guess
+
+
+@dataclass(frozen=True)
+class GateSettings(Settings):
+    extrapolate_s: float = setting(0.3, "a loss is bridged for so long, then the tracker is LOST", "s", 0.0, 2.0)
+    rest_halflife_s: float = setting(0.06, "in which the velocity of the bridge halves", "s", 0.01, 1.0)
+    frozen_s: float = setting(0.5, "a pose that does not change at all for so long is LOST; 0: never", "s", 0, 10)
+    confirm_s: float = setting(0.05, "a place that was jumped to must hold for so long", "s", 0.0, 0.5)
+    blend_halflife_s: float = setting(0.06, "in which the rest of a jump halves", "s", 0.01, 1.0)
+    blend_speed: float = setting(0.7, "at which the output walks over to a new place", "m/s", 0.1, 10.0)
+    blend_turn_speed: float = setting(4.0, "at which the output turns over", "rad/s", 0.5, 50.0)
+    jump_m: float = setting(0.028, "a step beyond the expected one that is always believed", "m", 0.0, 1.0)
+    jump_rad: float = setting(0.7, "a turn beyond the expected one that is always believed", "rad", 0.0, 3.2)
+    acceleration: float = setting(60.0, "of a hand, at most", "m/s²", 10.0, 5000.0)
+    hand_speed: float = setting(12.0, "of a hand, at most", "m/s", 1.0, 50.0)
+    head_speed: float = setting(5.0, "of a head, at most", "m/s", 1.0, 50.0)
+    turn_speed: float = setting(50.0, "of anything, at most", "rad/s", 5.0, 200.0)
+    reach_m: float = setting(1.5, "a controller farther from the head is in nobody's hand", "m", 0.5, 10.0)
+    velocity_window_s: float = setting(0.06, "over which velocities are fitted", "s", 0.01, 0.5)
+    new_epoch_s: float = setting(2.0, "after a longer loss of the headset everything starts anew", "s", 0.5, 60.0)
+
+
+class TrackerGate:
+    def __init__(self, settings: GateSettings = GateSettings()) -> None:
+        self.settings = settings
+        self.refused = dict.fromkeys(("flag", "zero", "frozen", "reach", "jump"), 0)
+        self._timeline = Timeline()
+        self._devices = [_Device(r, self.refused) for r in range(R)]
+        self._started_anew = 0  # epochs that the gate has added to the source's
+        self._raw_epoch: int | None = None
+        self._last_ns = self._head_seen_ns = 0
+
+    def reset(self) -> None:
+        """Forget all state; the next sample is the first, of a new epoch."""
+        if self._raw_epoch is not None:
+            self._started_anew += 1
+        self._forget()
+        self._timeline.reset()
+
+    def _forget(self) -> None:
+        self._raw_epoch = None
+        self._devices = [_Device(r, self.refused) for r in range(R)]
+
+    def step(self, raw: TrackerFrame) -> TrackerFrame | None:
+        """None: a duplicate or a late sample, nothing to tell."""
+        verdict, _ = self._timeline.judge(raw.stamp_ns, raw.epoch, raw.new_from_old)
+        if verdict == DROP:
+            return None
+        self._begin(raw, verdict)
+        dt = max(0.0, (raw.stamp_ns - self._last_ns) * 1e-9)
+        self._last_ns = raw.stamp_ns
+        out = TrackerFrame(raw.stamp_ns, raw.epoch + self._started_anew, new_from_old=raw.new_from_old.copy())
+        head: Vec | None = None
+        for r, device in enumerate(self._devices):
+            device.step(self.settings, raw, dt, head)
+            if r == HEAD_ROLE and device.accepted:
+                self._head_seen_ns, head = raw.stamp_ns, device.raw_p
+            device.write(out)
+        return out
+
+    def _begin(self, raw: TrackerFrame, verdict: str) -> None:
+        """Epochs, gaps and moves of the play space, before the sample itself is looked at."""
+        if verdict == RESET:
+            if raw.epoch == self._raw_epoch:  # the source's clock went back, and it did not say so
+                self._started_anew += 1
+            self._forget()
+        elif not is_identity(raw.new_from_old):
+            moved = tuple(raw.new_from_old.tolist())
+            for device in self._devices:
+                device.carry(moved[:3], moved[3:])
+        if verdict == HOLD or self._head_returns(raw):
+            gap = (raw.stamp_ns - self._head_seen_ns) * 1e-9
+            if gap > self.settings.new_epoch_s:
+                self._started_anew += 1
+                self._forget()
+        if self._raw_epoch is None:
+            self._last_ns = self._head_seen_ns = raw.stamp_ns
+        self._raw_epoch = raw.epoch
+
+    def _head_returns(self, raw: TrackerFrame) -> bool:
+        return bool(raw.state[HEAD_ROLE] != LOST) and self._devices[HEAD_ROLE].state == LOST
+
+
+class _Device:
+    """What is known of one tracker."""
+
+    def __init__(self, role: int, refused: dict[str, int]) -> None:
+        self.role, self.refused = role, refused
+        self.known = False
+        self.bridged = 0  # samples since the last good one
+        self.accepted = False
+        self.state = LOST
+        self.p, self.q, self.v, self.w = ZERO, IDENTITY, ZERO, ZERO  # the output
+        self.raw_p, self.raw_q = ZERO, IDENTITY  # the last that came, good or not
+        self.repeats = 0  # how often the last pose has come again
+        self.raw_ns = self.changed_ns = self.good_ns = self.sampled_ns = 0
+        self.off_p, self.off_q = ZERO, IDENTITY  # output = raw + offset while it walks over
+        self.motion, self.other = Motion(), Motion()  # of the place believed in, of the one jumped to
+        self.other_since_ns = 0
+
+    def step(self, s: GateSettings, raw: TrackerFrame, dt: float, head: Vec | None) -> None:
+        r, now = self.role, raw.stamp_ns
+        state = int(raw.state[r])
+        if state == LOST and not self.known:
+            return
+        p: Vec = tuple(raw.positions[r].tolist())
+        q: Quat = tuple(raw.rotations[r].tolist())
+        sampled = int(raw.sampled_ns[r]) or now
+        before, repeated = self.accepted, self.repeats
+        why = self._refusal(s, state, p, q, sampled, now, head)
+        if not why and self.known:
+            why = self._jump(s, p, q, sampled)
+        self.accepted = not why
+        if why:
+            self.refused[why] += 1
+            if why == "jump" and before:
+                # The way there may have been a runaway's already: do not go on at full speed.
+                self.v = quat.shortened(self.v, 1.2 * s.blend_speed)
+            self._bridge(s, now, dt)
+            self.bridged += 1
+            return
+        thawed = repeated >= 2 and self.repeats == 0
+        if self.known and (not before or thawed):
+            self._aim_over(s, dt, p, q, not before)
+        else:
+            self._walk_over(s, dt, p)
+        self.known, self.good_ns, self.bridged = True, now, 0
+        if sampled > self.sampled_ns:
+            self.motion.push(sampled, p, q)
+            self.sampled_ns = sampled
+        self.p, self.q = quat.add(p, self.off_p), quat.mul(self.off_q, q)
+        if self.off_q == IDENTITY:
+            self.q = q
+        self.v, self.w = self.motion.velocities(s.velocity_window_s)
+        self.state = state if quat.norm(self.off_p) <= SEEN_M else EXTRAPOLATED
+
+    def _refusal(self, s: GateSettings, state: int, p: Vec, q: Quat, sampled: int, now: int, head: Vec | None) -> str:
+        """Why the sample by itself cannot be used; empty when it can."""
+        # A headset without cameras only ever guesses its position; a controller's guess drifts off within a second.
+        if state == LOST or (state == EXTRAPOLATED and self.role != HEAD_ROLE):
+            return "flag"
+        if p == ZERO or not all(map(math.isfinite, (*p, *q))) or abs(math.hypot(*q) - 1.0) > 0.01:
+            return "zero"
+        if (p != self.raw_p or q != self.raw_q) and sampled >= self.raw_ns:
+            self.raw_p, self.raw_q, self.raw_ns, self.changed_ns, self.repeats = p, q, sampled, now, 0
+        else:
+            self.repeats += 1
+            if s.frozen_s and (now - self.changed_ns) * 1e-9 >= s.frozen_s:
+                return "frozen"
+        if head is not None and quat.norm(quat.sub(p, head)) > s.reach_m * (1 if self.role < 3 else 1.5):
+            return "reach"
+        return ""
+
+    def _jump(self, s: GateSettings, p: Vec, q: Quat, sampled: int) -> str:
+        """Whether the device cannot have got here, and the place has not been confirmed either."""
+        m = self.motion
+        if self._believable(s, m, p, q, sampled, s.acceleration):
+            self.other.clear()
+            return ""
+        if self.other.held == 0 or not self._believable(s, self.other, p, q, sampled, 5 * s.acceleration):
+            self.other.clear()
+            self.other_since_ns = sampled
+        self.other.push(sampled, p, q)
+        if (sampled - self.other_since_ns) * 1e-9 < s.confirm_s:
+            return "jump"
+        self.motion, self.other = self.other, m
+        self.other.clear()
+        return ""
+
+    def _believable(self, s: GateSettings, m: Motion, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
+        if m.held == 0:
+            return True
+        v, w = m.velocities(s.velocity_window_s)
+        dt = max(sampled * 1e-9 - (m.zero_ns * 1e-9 + float(m.times[0])), STAMP_JITTER_S)
+        speed, turn = quat.norm(v), quat.norm(w)
+        last_p, last_q = quat.get3(m.positions, 0), quat.get4(m.rotations, 0)
+        step = quat.sub(p, last_p)
+        # Against both, going on and stopping dead: a fist that hits a table is no jump.
+        off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
+        top = s.head_speed if self.role == HEAD_ROLE else s.hand_speed
+        # Of the first few samples nobody knows how fast the device was already.
+        gained = 0.5 * acceleration * dt * dt if m.held > 2 else math.inf
+        room = s.jump_m + min(speed * dt + gained, top * dt)
+        angle = quat.angle_of(quat.mul_inv(q, last_q))
+        return off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt)
+
+    def _bridge(self, s: GateSettings, now: int, dt: float) -> None:
+        """Go on from the last output, ever slower."""
+        if not self.known:
+            return
+        if (now - self.good_ns) * 1e-9 > s.extrapolate_s:
+            self.state, self.v, self.w = LOST, ZERO, ZERO
+            return
+        self.state = EXTRAPOLATED
+        self._drift(s, dt)
+
+    def _drift(self, s: GateSettings, dt: float) -> None:
+        share = damping_share(s.rest_halflife_s, dt)
+        seconds = s.rest_halflife_s / math.log(2.0) * share
+        self.p = quat.add(self.p, quat.scale(self.v, seconds))
+        self.q = quat.normalize(quat.mul(quat.exp(quat.scale(self.w, seconds)), self.q))
+        self.v, self.w = quat.scale(self.v, 1.0 - share), quat.scale(self.w, 1.0 - share)
+
+    def _aim_over(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
+        """Back after a loss: the output starts from where the bridge has got to."""
+        if lost and self.state == EXTRAPOLATED:
+            self._drift(s, dt)
+        elif lost:
+            self.motion.clear()
+        self.off_p = quat.sub(self.p, p)
+        self.off_q = quat.mul_inv(self.q, q)
+        if self.off_q[0] < 0.0:
+            self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
+        if self.bridged == 1 and quat.norm(self.off_p) <= 2.0 * dt * self._speed(s):
+            self.off_p, self.off_q = ZERO, IDENTITY  # one bad sample in a movement: less than the movement itself
+        if not lost and quat.norm(self.off_p) < s.jump_m:  # thawed: stillness, or a hiccup of the source
+            self.off_p, self.off_q = ZERO, IDENTITY
+        self._walk_over(s, dt, p)
+
+    def _walk_over(self, s: GateSettings, dt: float, p: Vec) -> None:
+        """Shrink the offset; slower while the device itself moves, so that both together stay within the speed."""
+        if self.off_p == ZERO and self.off_q == IDENTITY:
+            return
+        # Right after a loss the device's own speed is not known yet: take it to be high.
+        own = self._speed(s) if self.motion.held > 3 else math.inf
+        left = 1.0 - damping_share(s.blend_halflife_s, dt)
+        away = quat.norm(self.off_p)
+        if away > 0.0:
+            most = max(s.blend_speed - own, 0.2 * s.blend_speed) * dt
+            keep = max(left, 1.0 - most / away)
+            self.off_p = quat.scale(self.off_p, keep) if away * keep > BLENDED_M else ZERO
+        angle = quat.angle_of(self.off_q)
+        if angle > 0.0:
+            keep = max(left, 1.0 - s.blend_turn_speed * dt / angle)
+            self.off_q = quat.share(self.off_q, keep) if angle * keep > BLENDED_RAD else IDENTITY
+
+    def _speed(self, s: GateSettings) -> float:
+        return float(quat.norm(self.motion.velocities(s.velocity_window_s)[0]))
+
+    def carry(self, moved_p: Vec, moved_q: Quat) -> None:
+        if not self.known:
+            return
+
+        def place(p: Vec) -> Vec:
+            return quat.add(quat.rotate(moved_q, p), moved_p)
+
+        self.p, self.raw_p = place(self.p), place(self.raw_p)
+        self.q, self.raw_q = quat.mul(moved_q, self.q), quat.mul(moved_q, self.raw_q)
+        self.v, self.w = quat.rotate(moved_q, self.v), quat.rotate(moved_q, self.w)
+        self.off_p = quat.rotate(moved_q, self.off_p)
+        self.off_q = quat.mul_inv(quat.mul(moved_q, self.off_q), moved_q)
+        self.motion.carry(moved_p, moved_q)
+        self.other.carry(moved_p, moved_q)
+
+    def write(self, out: TrackerFrame) -> None:
+        r = self.role
+        out.positions[r], out.rotations[r] = self.p, self.q
+        out.velocities[r], out.angular_velocities[r] = self.v, self.w
+        out.state[r], out.sampled_ns[r] = self.state, self.sampled_ns
+
+
+def warm_up() -> None:
+    """A second of samples with a loss, a jump and a re-centring: all that a step needs is compiled."""
+    gate = TrackerGate()
+    moved = identity_pose()
+    moved[0] = 1e-3
+    for i in range(90):
+        frame = TrackerFrame(1_000_000_000 + i * 11_111_111)
+        frame.positions[:] = 1.0 + 0.001 * i + (5.0 if 30 < i < 33 else 0.0)
+        frame.state[:] = LOST if 50 < i < 60 else TRACKED
+        if i == 70:
+            frame.new_from_old = moved
+        gate.step(frame)

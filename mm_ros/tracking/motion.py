@@ -1,0 +1,107 @@
+"""Velocities from stamped poses: the slope, at the newest sample, of a parabola through the last 60 milliseconds.
+
+A difference of neighbours is half a sample old and shows every jitter of the stamps; a low-pass lags by its half-life.
+The end slope of a parabola has no lag as long as the acceleration is constant over the window.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mm_ros.body.types import F64
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Vec
+
+KEPT = 16  # samples; at 240 Hz still 60 ms
+STILL: tuple[Vec, Vec] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+
+
+@njit
+def end_slopes(times: F64, values: F64, count: int) -> Vec:
+    """Slope (3,) at row 0, the newest, of a least-squares parabola (a line below four samples). `times` ≤ 0, s."""
+    if count < 2:
+        return (0.0, 0.0, 0.0)
+    order = 3 if count >= 4 else 2
+    a = np.zeros((3, 3))
+    b = np.zeros((3, 3))
+    scale = 1.0 / max(-times[count - 1], 1e-6)  # times over −1 … 0: well conditioned
+    for i in range(count):
+        t = times[i] * scale
+        basis = (1.0, t, t * t)
+        for j in range(order):
+            for k in range(order):
+                a[j, k] += basis[j] * basis[k]
+            for k in range(3):
+                b[j, k] += basis[j] * values[i, k]
+    for j in range(order, 3):
+        a[j, j] = 1.0
+    det = (
+        a[0, 0] * (a[1, 1] * a[2, 2] - a[1, 2] * a[2, 1])
+        - a[0, 1] * (a[1, 0] * a[2, 2] - a[1, 2] * a[2, 0])
+        + a[0, 2] * (a[1, 0] * a[2, 1] - a[1, 1] * a[2, 0])
+    )
+    if abs(det) < 1e-12:  # all stamps alike
+        return (0.0, 0.0, 0.0)
+    c0 = a[1, 2] * a[2, 0] - a[1, 0] * a[2, 2]
+    c1 = a[0, 0] * a[2, 2] - a[0, 2] * a[2, 0]
+    c2 = a[0, 2] * a[1, 0] - a[0, 0] * a[1, 2]
+    s = scale / det
+    return (
+        s * (c0 * b[0, 0] + c1 * b[1, 0] + c2 * b[2, 0]),
+        s * (c0 * b[0, 1] + c1 * b[1, 1] + c2 * b[2, 1]),
+        s * (c0 * b[0, 2] + c1 * b[1, 2] + c2 * b[2, 2]),
+    )
+
+
+@njit
+def _velocities(times: F64, positions: F64, rotations: F64, held: int, window: float) -> tuple[Vec, Vec]:
+    """Rows newest first. Turns are taken against the newest rotation, in room axes."""
+    t = np.zeros(held)
+    p = np.zeros((held, 3))
+    r = np.zeros((held, 3))
+    newest = quat.get4(rotations, 0)
+    count = 0
+    for i in range(held):
+        t[i] = times[i] - times[0]
+        # Four samples at the least, or a slow source would have no velocity; none from before a gap.
+        if t[i] < -window and (i >= 4 or t[i] < -4.0 * window):
+            break
+        for k in range(3):
+            p[i, k] = positions[i, k] - positions[0, k]
+        quat.put3(r, i, quat.log(quat.mul_inv(quat.get4(rotations, i), newest)))
+        count += 1
+    return end_slopes(t, p, count), end_slopes(t, r, count)
+
+
+class Motion:
+    """The last samples of one device."""
+
+    def __init__(self) -> None:
+        self.times, self.positions, self.rotations = np.zeros(KEPT), np.zeros((KEPT, 3)), np.zeros((KEPT, 4))
+        self.clear()
+
+    def clear(self) -> None:
+        self.held, self.zero_ns = 0, 0
+
+    def push(self, sampled_ns: int, p: Vec, q: Quat) -> None:
+        if self.held == 0:
+            self.zero_ns = sampled_ns
+        for a in (self.times, self.positions, self.rotations):
+            a[1:] = a[:-1]
+        self.times[0] = (sampled_ns - self.zero_ns) * 1e-9
+        self.positions[0], self.rotations[0] = p, q
+        self.held = min(self.held + 1, KEPT)
+
+    def velocities(self, window_s: float) -> tuple[Vec, Vec]:
+        """Linear and angular velocity in room axes at the newest sample."""
+        if self.held < 2:
+            return STILL
+        v, w = _velocities(self.times, self.positions, self.rotations, self.held, window_s)
+        return v, w
+
+    def carry(self, p: Vec, q: Quat) -> None:
+        """The play space has moved by this pose."""
+        for i in range(self.held):
+            self.positions[i] = quat.add(quat.rotate(q, quat.get3(self.positions, i)), p)
+            self.rotations[i] = quat.mul(q, quat.get4(self.rotations, i))

@@ -1,0 +1,66 @@
+"""Poses as transforms (x, y, z, qw, qx, qy, qz), and the source's room turned and lifted into ours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mm_ros.body.types import F64, Calibration, TrackerFrame, identity_pose
+from mm_ros.maths import rotations as rot
+
+
+def compose(a: F64, b: F64) -> F64:
+    """First b, then a."""
+    return np.concatenate([a[:3] + rot.rotate(a[3:], b[:3]), rot.multiply(a[3:], b[3:])])
+
+
+def inverse(a: F64) -> F64:
+    back = rot.inverse(a[3:])
+    return np.concatenate([-rot.rotate(back, a[:3]), back])
+
+
+def room_from_source(calibration: Calibration) -> F64:
+    """Floor to z = 0, forward to x."""
+    turn = rot.from_yaw(-calibration.forward_yaw)
+    return np.concatenate([rot.rotate(turn, np.array([0.0, 0.0, -calibration.floor_height])), turn])
+
+
+class Room:
+    """Carries frames over. When the way there changes, everything behind is told to move along: a new epoch."""
+
+    def __init__(self, place: tuple[float, ...] = (0.0, 0.0)) -> None:
+        """`place`: where the user's room lies in the world, x and y; users side by side have one each."""
+        self.place = identity_pose()
+        self.place[:2] = place
+        self._now = self.place.copy()
+        self._moved, self._has_moved = identity_pose(), False
+        self._epochs = 0
+        self._plain = not any(place)
+
+    def calibrate(self, calibration: Calibration) -> None:
+        new = compose(self.place, room_from_source(calibration))
+        moved = compose(new, inverse(self._now))
+        if np.allclose(moved, identity_pose(), atol=1e-9):
+            return
+        self._moved, self._has_moved = compose(moved, self._moved), True
+        self._now = new
+        self._epochs += 1
+        self._plain = bool(np.allclose(new, identity_pose(), atol=1e-12))
+
+    def carry(self, frame: TrackerFrame) -> TrackerFrame:
+        """In place, and returned."""
+        frame.epoch += self._epochs
+        if self._plain and not self._has_moved:
+            return frame
+        # Source's own move happens in the source's axes: ours is it, seen from here.
+        inside = frame.new_from_old
+        if not self._plain:
+            frame.new_from_old = compose(compose(self._now, inside), inverse(self._now))
+            turn = self._now[3:]
+            frame.positions[:] = rot.rotate(turn, frame.positions) + self._now[:3]
+            frame.rotations[:] = rot.multiply(np.broadcast_to(turn, frame.rotations.shape), frame.rotations)
+            frame.velocities[:] = rot.rotate(turn, frame.velocities)
+            frame.angular_velocities[:] = rot.rotate(turn, frame.angular_velocities)
+        if self._has_moved:
+            frame.new_from_old = compose(frame.new_from_old, self._moved)
+            self._moved, self._has_moved = identity_pose(), False
+        return frame

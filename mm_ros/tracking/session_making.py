@@ -1,0 +1,78 @@
+"""Sessions without a headset: from motion, from tables, from the synthetic user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.clip import Clip
+from mm_ros.body.landmarks import Sighting
+from mm_ros.body.types import HEAD_ROLE, Calibration, TrackerFrame
+from mm_ros.sessions.session import Session
+from mm_ros.tracking.calibration import Calibrator, from_skeleton, from_standing_height
+from mm_ros.tracking.gate import TrackerGate
+from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_landmarks
+from mm_ros.tracking.simulation import Simulation, simulate_clip
+from mm_ros.tracking.truth import truth_of_clip
+
+START_NS = 1_700_000_000_000_000_000  # the same input makes the same session
+PAUSE_NS = 1_000_000_000  # between two clips
+EMPTY = Simulation()
+
+
+def session_of_clips(
+    clips: list[Clip], options: Simulation = EMPTY, name: str = "", camera: LandmarkSimulation | None = None
+) -> Session:
+    """One person's clips, each a new epoch, a second apart; before each, where asked for, a camera of its own."""
+    people = {c.skeleton.hash: c.subject or c.name for c in clips}
+    if len(people) > 1:
+        raise MmRosError(
+            f"a session is of one person, and these clips are of {len(people)}: {', '.join(people.values())}. "
+            "Make one session for each"
+        )
+    out = Session([], from_skeleton(clips[0].skeleton), [], clips[0].skeleton, name)
+    start_ns = START_NS
+    for k, clip in enumerate(clips):
+        track = simulate_clip(clip, replace(options, seed=options.seed + k), start_ns)
+        body = truth_of_clip(clip, options.rate)
+        for i in range(len(track)):
+            frame = track.frame(i)
+            frame.epoch = k
+            out.frames.append(frame)
+            out.truth.append(body.pose(i, frame.stamp_ns, k))
+        if camera is not None:
+            seen = simulate_landmarks(clip, replace(camera, seed=camera.seed + k), start_ns, track)
+            out.sightings += [Sighting(s.arrives_ns, replace(s.landmarks, epoch=k)) for s in seen]
+        start_ns = out.frames[-1].stamp_ns + PAUSE_NS
+    return out
+
+
+def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
+    """As the bridge would have sent them: with velocities, without what is no pose."""
+    gate = TrackerGate()
+    for raw in frames:
+        out = gate.step(raw)
+        if out is not None:
+            yield out
+
+
+def session_of_table(frames: list[TrackerFrame], name: str = "", head_height: float = 0.0) -> Session:
+    """Poses of a table. `head_height` 0: measured from a still stand if there is one, else guessed."""
+    out = Session(list(gated(frames)), name=name)
+    out.calibration = from_standing_height(head_height) if head_height else _measured(out.frames)
+    return out
+
+
+def _measured(frames: list[TrackerFrame]) -> Calibration:
+    calibrator = Calibrator()
+    for frame in frames:
+        calibrator.step(frame)
+    if calibrator.current.calibrated:
+        return calibrator.current
+    # Nobody stood still for long: people are upright most of the time.
+    heights = [f.positions[HEAD_ROLE, 2] for f in frames]
+    guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
+    return from_standing_height(guess, calibrated=False)

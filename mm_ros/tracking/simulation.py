@@ -1,0 +1,311 @@
+"""What a headset and controllers would have reported while a body moved: one function for training, tests, evaluation.
+
+Headset = head joint + (0.10, 0, 0.08) m in head axes, controller = wrist + 0.08 m along the hand, 90 Hz. The chain does
+not know these offsets. Noise, dropouts, grips and look-around are options with a seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import (  # fmt: skip
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_UPPER_LEG,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_LOWER_ARM,
+    RIGHT_UPPER_LEG,
+)
+from mm_ros.body.types import (  # fmt: skip
+    EXTRAPOLATED,
+    F64,
+    HEAD_ROLE,
+    LEFT_FOOT_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    RIGHT_FOOT_ROLE,
+    RIGHT_HAND_ROLE,
+    TRACKED,
+    WAIST_ROLE,
+    R,
+    TrackerFrame,
+)
+from mm_ros.maths import rotations as rot
+from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
+
+RATE = 90.0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """How the devices are worn and how badly they work. Defaults: perfect devices, at the offsets above."""
+
+    rate: float = RATE
+    headset_in_head: tuple[float, float, float] = HEADSET_IN_HEAD
+    controller_along_hand: float = CONTROLLER_ALONG_HAND
+    noise_m: float = 0.0  # standard deviation of each coordinate
+    noise_rad: float = 0.0
+    grip_sd_rad: float = (
+        0.0  # each controller is held turned by a constant random rotation of this size an axis
+    )
+    grip_sd_m: float = 0.0
+    dropouts_per_minute: float = 0.0  # of each controller
+    dropout_s: float = 0.5  # mean length
+    look_around_rad: float = 0.0  # amplitude of slow turns of the head alone
+    level_pitch: bool = True
+    remove_yaw_bias: bool = False  # training only: constant yaw of the head's frame against the pelvis
+    waist: bool = False
+    feet: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.rate <= 10_000.0:
+            raise MmRosError(f"simulated trackers: rate: expected 1 to 10000 Hz, came {self.rate:g}")
+        if not np.isfinite(self.headset_in_head).all():
+            raise MmRosError(f"simulated trackers: headset: expected x, y and z, came {self.headset_in_head}")
+        for name in ("noise_m", "noise_rad", "grip_sd_rad", "grip_sd_m", "dropouts_per_minute", "dropout_s", "seed"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise MmRosError(f"simulated trackers: {name}: expected 0 or more, came {getattr(self, name):g}")
+        if not np.isfinite(self.look_around_rad):
+            raise MmRosError(f"simulated trackers: look_around_rad: expected an angle, came {self.look_around_rad:g}")
+
+
+@dataclass(frozen=True)
+class TrackerTrack:
+    """TrackerFrames as arrays over F frames and R roles."""
+
+    stamps_ns: NDArray[np.int64]  # (F,)
+    positions: F64  # (F, R, 3)
+    rotations: F64  # (F, R, 4)
+    velocities: F64  # (F, R, 3)
+    angular_velocities: F64  # (F, R, 3) room axes
+    state: NDArray[np.uint8]  # (F, R)
+    epoch: int = 0
+
+    def __len__(self) -> int:
+        return len(self.stamps_ns)
+
+    def frame(self, i: int) -> TrackerFrame:
+        return TrackerFrame(
+            int(self.stamps_ns[i]),
+            self.epoch,
+            self.positions[i].copy(),
+            self.rotations[i].copy(),
+            self.velocities[i].copy(),
+            self.angular_velocities[i].copy(),
+            self.state[i].copy(),
+            np.full(R, self.stamps_ns[i], np.int64),
+        )
+
+
+def simulate_clip(clip: Clip, options: Simulation = Simulation(), start_ns: int = 0) -> TrackerTrack:
+    positions, rotations = clip.globals()
+    return simulate(positions, rotations, clip.rate, options, start_ns)
+
+
+def simulate(
+    positions: Any, rotations: Any, rate: float, options: Simulation = Simulation(), start_ns: int = 0,
+    head_axes_local: F64 | None = None,
+    times: F64 | None = None,
+) -> TrackerTrack:  # fmt: skip
+    """Room-space joints (F, J, 3), (F, J, 4) at `rate` → trackers at `options.rate`.
+
+    `head_axes_local` (4,): head axes in the head joint's own, when they are known better than from this motion alone
+    (all clips of one person together). `times`: seconds of the samples, when they are not to begin at 0.
+    """
+    joints = np.array(
+        [HEAD, LEFT_HAND, RIGHT_HAND, HIPS, LEFT_FOOT, RIGHT_FOOT, LEFT_LOWER_ARM, RIGHT_LOWER_ARM,
+         LEFT_UPPER_LEG, RIGHT_UPPER_LEG]
+    )  # fmt: skip
+    if len(positions) < 2:
+        raise MmRosError(f"simulated trackers need at least two frames of motion, came {len(positions)}")
+    p = np.asarray(positions, np.float64)[:, joints]
+    q = np.asarray(rotations, np.float64)[:, joints]
+    if head_axes_local is None:
+        head_axes_local = head_axes(
+            q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias
+        )
+    hands_local = np.stack([hand_axis(q[:, 1], p[:, 1] - p[:, 6]), hand_axis(q[:, 2], p[:, 2] - p[:, 7])])
+    times = sample_times(len(p), rate, options.rate) if times is None else times
+    p, q = resample(p[:, :R], q[:, :R], rate, times)
+
+    rng = np.random.default_rng(options.seed)
+    q[:, HEAD_ROLE] = rot.multiply(q[:, HEAD_ROLE], head_axes_local)
+    if options.look_around_rad:
+        turn = look_around(times, options.look_around_rad, rng)
+        q[:, HEAD_ROLE] = rot.multiply(rot.from_yaw(turn), q[:, HEAD_ROLE])
+    p[:, HEAD_ROLE] += rot.rotate(q[:, HEAD_ROLE], np.array(options.headset_in_head))
+    for role, axis in ((LEFT_HAND_ROLE, hands_local[0]), (RIGHT_HAND_ROLE, hands_local[1])):
+        offset = axis * options.controller_along_hand + options.grip_sd_m * rng.normal(size=3)
+        p[:, role] += rot.rotate(q[:, role], offset)
+        q[:, role] = rot.multiply(q[:, role], rot.exp(options.grip_sd_rad * rng.normal(size=3)))
+    v, w = derivatives(p, q, options.rate)
+    if options.noise_m or options.noise_rad:
+        p, q, v, w = _noisy(p, q, v, w, options, rng)
+    state = _state(len(p), options, rng)
+    return _track(p, q, v, w, state, start_ns + np.round(times * 1e9).astype(np.int64))
+
+
+def sample_times(frames: int, rate: float, new_rate: float) -> F64:
+    """Seconds of the samples at `new_rate` that lie within the motion."""
+    last = (frames - 1) / rate
+    return np.arange(int(np.floor(last * new_rate + 1e-6)) + 1) / new_rate
+
+
+def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
+    """At `times` (s): positions by a cubic through the neighbours (a line would make steps in the velocity)."""
+    at = np.clip(times * rate, 0, len(p) - 1)
+    i = np.minimum(at.astype(int), len(p) - 2)
+    u = (at - i)[:, None, None]
+    p, q = _continued(p), _continued(_one_cover(q))  # one more at each end: index i is now i + 1
+    out_p = _cubic(p[i], p[i + 1], p[i + 2], p[i + 3], u)
+    return out_p, rot.normalize(_cubic(q[i], q[i + 1], q[i + 2], q[i + 3], u))
+
+
+def _continued(a: F64) -> F64:
+    return np.concatenate([2 * a[:1] - a[1:2], a, 2 * a[-1:] - a[-2:-1]])
+
+
+def _one_cover(q: F64) -> F64:
+    """Signs such that neighbours in time lie close together."""
+    flips = np.where((q[1:] * q[:-1]).sum(-1, keepdims=True) < 0, -1.0, 1.0)
+    return np.asarray(q * np.concatenate([np.ones_like(flips[:1]), np.cumprod(flips, axis=0)]))
+
+
+def _cubic(z: F64, a: F64, b: F64, c: F64, u: F64) -> F64:
+    """Catmull-Rom from a to b."""
+    out: F64 = a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z)))
+    return out
+
+
+def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
+    """Velocities and angular velocities (room axes) by central differences."""
+    v = np.gradient(p, 1 / rate, axis=0)
+    step = rot.log(rot.multiply(q[1:], rot.inverse(q[:-1]))) * rate
+    w = np.concatenate([step[:1], (step[1:] + step[:-1]) / 2, step[-1:]])
+    return v, w
+
+
+def facing(left_hip: F64, right_hip: F64) -> F64:
+    """Unit directions (F, 3) of the pelvis on the floor; the mean direction where the line of the hips is vertical."""
+    side = (left_hip - right_hip)[:, :2]
+    forward = np.stack([side[:, 1], -side[:, 0], np.zeros(len(side))], axis=-1)
+    length = np.linalg.norm(forward, axis=-1, keepdims=True)
+    mean = forward.sum(0) / max(float(np.linalg.norm(forward.sum(0))), 1e-9)
+    return np.asarray(np.where(length > 1e-6, forward / np.maximum(length, 1e-9), mean))
+
+
+def head_axes(
+    head_rotations: F64, facing_room: F64, level_pitch: bool = True, remove_yaw_bias: bool = False
+) -> F64:
+    """Head axes (x forward, y left, z up) in the head joint's own, as a quaternion.
+
+    Joint frames differ between skeletons, so the axes are the signed local ones nearest to the mean up and forward;
+    what pitch is left in the median is mounting, not looking, and is taken out. Yaw stays unless asked: on test data
+    nobody would know it.
+    """
+    back = rot.inverse(head_rotations)
+    up = _nearest_axis(rot.rotate(back, np.array([0.0, 0.0, 1.0])).mean(0))
+    ahead = rot.rotate(back, facing_room).mean(0)
+    forward = _nearest_axis(np.where(np.abs(up) > 0.5, 0.0, ahead))
+    axes = _quaternion_of_axes(forward, up)
+    # The two corrections turn about each other's axes, so a few rounds until both hold.
+    for _ in range(6 if remove_yaw_bias and level_pitch else 1):
+        if remove_yaw_bias:
+            seen = rot.rotate(rot.inverse(rot.multiply(head_rotations, axes)), facing_room).mean(0)
+            axes = rot.multiply(axes, rot.from_yaw(np.arctan2(seen[1], seen[0])))
+        if level_pitch:
+            looking = rot.rotate(rot.multiply(head_rotations, axes), np.array([1.0, 0.0, 0.0]))
+            pitch_up = float(np.median(np.arcsin(np.clip(looking[:, 2], -1, 1))))
+            axes = rot.multiply(axes, rot.exp(np.array([0.0, pitch_up, 0.0])))
+    return np.asarray(axes, np.float64)
+
+
+def hand_axis(hand_rotations: F64, forearm_room: F64) -> F64:
+    """Signed local axis of the hand that goes along it, away from the elbow."""
+    return _nearest_axis(rot.rotate(rot.inverse(hand_rotations), forearm_room).mean(0))
+
+
+def _nearest_axis(v: F64) -> F64:
+    out = np.zeros(3)
+    k = int(np.argmax(np.abs(v)))
+    out[k] = 1.0 if v[k] >= 0 else -1.0
+    return out
+
+
+def _quaternion_of_axes(forward: F64, up: F64) -> F64:
+    """Rotation whose columns are forward, left, up."""
+    turn = rot.between(np.array([1.0, 0.0, 0.0]), forward)
+    z = rot.rotate(turn, np.array([0.0, 0.0, 1.0]))
+    angle = np.arctan2(float(np.dot(np.cross(z, up), forward)), float(np.dot(z, up)))
+    return np.asarray(rot.multiply(rot.exp(angle * forward), turn), np.float64)
+
+
+def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
+    """Yaw (F,) of a head that looks about: glances of 0.3 to 2.5 s, blended over about a third of a second."""
+    keys: list[float] = [0.0]
+    while keys[-1] <= times[-1]:
+        keys.append(keys[-1] + rng.uniform(0.3, 2.5))
+    # Every other glance comes back to straight ahead.
+    yaws = np.array([rng.uniform(-amplitude, amplitude) if i % 2 else 0.0 for i in range(len(keys))])
+    i = np.searchsorted(np.array(keys), times, side="right") - 1
+    u = np.clip((times - np.array(keys)[i]) / 0.3, 0, 1)
+    previous = yaws[np.maximum(i - 1, 0)]
+    return np.asarray(previous + (yaws[i] - previous) * (u * u * u * (10 + u * (6 * u - 15))), np.float64)
+
+
+def _noisy(
+    p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator
+) -> tuple[F64, F64, F64, F64]:
+    """Velocities come from the inertial sensors: far less noise than a difference of positions."""
+    p = p + options.noise_m * rng.normal(size=p.shape)
+    q = rot.multiply(rot.exp(options.noise_rad * rng.normal(size=v.shape)), q)
+    return (
+        p,
+        q,
+        v + 10 * options.noise_m * rng.normal(size=v.shape),
+        w + 10 * options.noise_rad * rng.normal(size=w.shape),
+    )
+
+
+def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Controllers that are lost are extrapolated by their runtime for the first 0.1 s."""
+    state = np.full((frames, R), LOST, np.uint8)
+    state[:, [HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE]] = TRACKED
+    if options.waist:
+        state[:, WAIST_ROLE] = TRACKED
+    if options.feet:
+        state[:, [LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE]] = TRACKED
+    for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
+        for _ in range(rng.poisson(options.dropouts_per_minute * frames / options.rate / 60)):
+            first = int(rng.integers(frames))
+            guessed = first + int(0.1 * options.rate)
+            stop = first + max(1, int(rng.exponential(options.dropout_s) * options.rate))
+            state[first : min(guessed, stop), role] = EXTRAPOLATED
+            state[guessed:stop, role] = LOST
+    return state
+
+
+def _track(
+    p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]
+) -> TrackerTrack:
+    """A lost tracker keeps its last pose and stands still, as runtimes report it: a flag, never a frozen velocity."""
+    for role in range(R):
+        lost = state[:, role] == LOST
+        last = np.maximum.accumulate(np.where(lost, -1, np.arange(len(p))))
+        held = lost & (last >= 0)
+        p[held, role], q[held, role] = p[last[held], role], q[last[held], role]
+        never = last < 0
+        p[never, role], q[never, role] = 0.0, (1.0, 0.0, 0.0, 0.0)
+        v[lost, role] = w[lost, role] = 0.0
+    return TrackerTrack(stamps, p, q, v, w, state)

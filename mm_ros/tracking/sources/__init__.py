@@ -1,0 +1,46 @@
+"""Sources of trackers, by name. Each is imported when it is asked for: their libraries are optional."""
+
+from __future__ import annotations
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.tracking.simulation import Simulation
+from mm_ros.tracking.sources.base import TrackerSource
+
+SOURCES: tuple[str, ...] = ("synthetic", "mocap", "openxr", "steamvr", "session", "topics")
+
+
+def make_source(
+    name: str,
+    path: str = "",
+    rate: float = 90.0,
+    seed: int = 0,
+    simulation: Simulation | None = None,
+    serials: dict[str, str] | None = None,
+    axes: str = "ros",
+) -> TrackerSource:
+    """`simulation`: how the devices of a mocap user are worn; `serials`: role → serial number of a SteamVR tracker."""
+    if name == "synthetic":
+        from mm_ros.tracking.sources.synthetic import synthetic_source
+
+        return synthetic_source(rate, seed)
+    if name == "mocap":
+        from mm_ros.tracking.sources.mocap import mocap_source
+
+        return mocap_source(path, simulation or Simulation(rate=rate, seed=seed))
+    if name == "session":
+        from mm_ros.tracking.sources.session import SessionSource
+
+        return SessionSource(path)
+    if name == "topics":
+        from mm_ros.tracking.sources.topics import TopicsSource
+
+        return TopicsSource(axes)
+    if name == "openxr":
+        from mm_ros.tracking.sources.openxr import OpenXrSource
+
+        return OpenXrSource(rate)
+    if name == "steamvr":
+        from mm_ros.tracking.sources.steamvr import SteamVrSource
+
+        return SteamVrSource(rate, serials)
+    raise MmRosError(f"tracker source '{name}' does not exist. Sources: {', '.join(SOURCES)}")

@@ -1,0 +1,31 @@
+"""From CLOCK_MONOTONIC, in which devices are asked, to the clock of whoever polls."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from mm_ros.body.types import TrackerFrame
+
+EVERY_NS = 1_000_000_000
+
+
+class SteadyShift:
+    """Poller's clock minus CLOCK_MONOTONIC, measured once a second: each measurement is a few microseconds off, and
+    stamps that each had their own would make velocities noisy."""
+
+    def __init__(self) -> None:
+        self._shift_ns: int | None = None
+        self._at_ns = 0
+
+    def of(self, now_ns: int) -> int:
+        here_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        if self._shift_ns is None or here_ns - self._at_ns > EVERY_NS:
+            self._shift_ns, self._at_ns = now_ns - here_ns, here_ns
+        return self._shift_ns
+
+
+def in_clock(frame: TrackerFrame, shift_ns: int) -> TrackerFrame:
+    sampled = frame.sampled_ns.copy()
+    sampled[sampled != 0] += shift_ns
+    return replace(frame, stamp_ns=frame.stamp_ns + shift_ns, sampled_ns=sampled)

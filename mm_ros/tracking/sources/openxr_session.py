@@ -1,0 +1,280 @@
+"""One headless OpenXR session: from create_instance to the pose of each tracker. Every call may raise xr.XrException.
+
+Poses are not paced by wait_frame: in a headless session it returns at once with time 0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xr
+from xr.platform.linux import convert_timespec_time_to_time_khr, timespec
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import EXTRAPOLATED, F64, HEAD_ROLE, LOST, ROLES, TRACKED, TrackerFrame, identity_pose
+from mm_ros.maths import rotations as rot
+from mm_ros.tracking.room import compose
+from mm_ros.tracking.sources import axes
+
+HEADLESS = "XR_MND_headless"
+TIMESPEC = "XR_KHR_convert_timespec_time"
+VIVE_TRACKERS = "XR_HTCX_vive_tracker_interaction"
+
+HANDS = {"left_hand": "/user/hand/left", "right_hand": "/user/hand/right"}
+VIVE_ROLES = {
+    "waist": "/user/vive_tracker_htcx/role/waist",
+    "left_foot": "/user/vive_tracker_htcx/role/left_foot",
+    "right_foot": "/user/vive_tracker_htcx/role/right_foot",
+}
+# A runtime binds the one nearest to the controllers it has; the first is its fallback. Some need an extension.
+PROFILES = {
+    "/interaction_profiles/khr/simple_controller": "",
+    "/interaction_profiles/valve/index_controller": "",
+    "/interaction_profiles/oculus/touch_controller": "",
+    "/interaction_profiles/htc/vive_controller": "",
+    "/interaction_profiles/microsoft/motion_controller": "",
+    "/interaction_profiles/bytedance/pico4_controller": "XR_BD_controller_interaction",
+    "/interaction_profiles/htc/vive_focus3_controller": "XR_HTC_vive_focus3_controller_interaction",
+    "/interaction_profiles/hp/mixed_reality_controller": "XR_EXT_hp_mixed_reality_controller",
+}
+VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
+
+# Plain numbers: enum's flags cost more than the call that they describe.
+_VALID = int(xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT)
+_TRACKED = _VALID | int(xr.SpaceLocationFlags.POSITION_TRACKED_BIT | xr.SpaceLocationFlags.ORIENTATION_TRACKED_BIT)
+CLOCKS_EVERY_NS = 1_000_000_000
+
+
+class Ended(Exception):
+    """The runtime has ended the session in good order; another may be begun."""
+
+
+@dataclass(frozen=True)
+class Recentred:
+    at: int  # XrTime
+    new_from_old: F64 | None  # None: the runtime does not know
+
+
+class OpenXrSession:
+    def __init__(self) -> None:
+        self.instance: Any = None
+        self.warning = ""
+        self._running = False
+        self._recentred: list[Recentred] = []
+        self.epoch_moves = 0
+        self._clocks_ns, self._xr_minus_monotonic = -CLOCKS_EVERY_NS, 0
+        try:
+            self._create()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self) -> None:
+        offered = {_text(e.extension_name) for e in xr.enumerate_instance_extension_properties()}
+        for needed in (HEADLESS, TIMESPEC):
+            if needed not in offered:
+                raise MmRosError(
+                    f"this OpenXR runtime does not offer {needed}, so it gives no poses to programs that draw nothing. "
+                    "Runtimes that do: Monado, WiVRn, SteamVR; or take the source 'steamvr'"
+                )
+        optional = {VIVE_TRACKERS, *filter(None, PROFILES.values())} & offered
+        self._vive = VIVE_TRACKERS in optional
+        self._profiles = [p for p, needed in PROFILES.items() if not needed or needed in optional]
+        self.instance = xr.create_instance(
+            xr.InstanceCreateInfo(
+                application_info=xr.ApplicationInfo(application_name="mm_ros"),
+                enabled_extension_names=[HEADLESS, TIMESPEC, *sorted(optional)],
+            )
+        )
+        self.runtime = _text(xr.get_instance_properties(self.instance).runtime_name)
+        system = xr.get_system(self.instance, xr.SystemGetInfo(form_factor=xr.FormFactor.HEAD_MOUNTED_DISPLAY))
+        self._session = xr.create_session(self.instance, xr.SessionCreateInfo(system_id=system))
+        self._base = self._floor_space()
+        self._spaces: dict[int, Any] = {HEAD_ROLE: self._reference(xr.ReferenceSpaceType.VIEW)}
+        self._add_actions()
+
+    def _reference(self, kind: Any) -> Any:
+        return xr.create_reference_space(
+            self._session, xr.ReferenceSpaceCreateInfo(kind, xr.Posef(xr.Quaternionf(0, 0, 0, 1), xr.Vector3f()))
+        )
+
+    def _floor_space(self) -> Any:
+        if xr.ReferenceSpaceType.STAGE in [
+            xr.ReferenceSpaceType(k) for k in xr.enumerate_reference_spaces(self._session)
+        ]:
+            self._base_type = xr.ReferenceSpaceType.STAGE
+        else:
+            self._base_type = xr.ReferenceSpaceType.LOCAL
+            self.warning = "the runtime knows no floor (no STAGE space): calibrate, or heights will be wrong"
+        return self._reference(self._base_type)
+
+    def _path(self, text: str) -> Any:
+        return xr.string_to_path(self.instance, text)
+
+    def _add_actions(self) -> None:
+        self._actions = xr.create_action_set(self.instance, xr.ActionSetCreateInfo("mm_ros", "mm_ros trackers", 0))
+        hand = self._pose_action("hand_pose", "Hands", list(HANDS.values()))
+        for profile in self._profiles:
+            self._suggest(profile, hand, list(HANDS.values()))
+        self._space_of(hand, HANDS)
+        if self._vive:
+            worn = self._pose_action("tracker_pose", "Trackers", list(VIVE_ROLES.values()))
+            if self._suggest(VIVE_PROFILE, worn, list(VIVE_ROLES.values())):
+                self._space_of(worn, VIVE_ROLES)
+        xr.attach_session_action_sets(self._session, xr.SessionActionSetsAttachInfo(action_sets=[self._actions]))
+        self._sync_info = xr.ActionsSyncInfo(
+            active_action_sets=[xr.ActiveActionSet(self._actions, xr.NULL_PATH)],
+        )
+
+    def _pose_action(self, name: str, title: str, users: list[str]) -> Any:
+        return xr.create_action(
+            self._actions,
+            xr.ActionCreateInfo(
+                action_name=name,
+                action_type=xr.ActionType.POSE_INPUT,
+                subaction_paths=[self._path(u) for u in users],
+                localized_action_name=title,
+            ),
+        )
+
+    def _suggest(self, profile: str, action: Any, users: list[str]) -> bool:
+        """Profiles that the runtime does not know are refused by it, and that is all right."""
+        bindings = [xr.ActionSuggestedBinding(action, self._path(f"{u}/input/grip/pose")) for u in users]
+        try:
+            xr.suggest_interaction_profile_bindings(
+                self.instance,
+                xr.InteractionProfileSuggestedBinding(
+                    interaction_profile=self._path(profile), suggested_bindings=bindings
+                ),
+            )
+        except (xr.exception.PathUnsupportedError, xr.exception.PathInvalidError):
+            return False
+        return True
+
+    def _space_of(self, action: Any, users: dict[str, str]) -> None:
+        for role, user in users.items():
+            info = xr.ActionSpaceCreateInfo(
+                action=action,
+                subaction_path=self._path(user),
+                pose_in_action_space=xr.Posef(xr.Quaternionf(0, 0, 0, 1), xr.Vector3f()),
+            )
+            self._spaces[ROLES.index(role)] = xr.create_action_space(self._session, info)
+
+    def sample(self) -> TrackerFrame | None:
+        """All trackers now, stamped in CLOCK_MONOTONIC; None before the runtime has let the session begin."""
+        self._events()
+        if not self._running:
+            return None
+        focused = self._sync()
+        now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        at = self._xr_time(now_ns)
+        out = TrackerFrame(now_ns)
+        for role, space in self._spaces.items():
+            if role == HEAD_ROLE or focused:
+                self._locate(out, role, space, at)
+        self._tell_recentring(out, at)
+        return out
+
+    def _sync(self) -> bool:
+        """False while another application or a menu has the controllers."""
+        try:
+            xr.sync_actions(self._session, self._sync_info)
+        except xr.exception.SessionNotFocused:
+            return False
+        return True
+
+    def _xr_time(self, monotonic_ns: int) -> int:
+        """The runtime's clock may be another one: their difference is asked for once a second."""
+        if monotonic_ns - self._clocks_ns > CLOCKS_EVERY_NS:
+            # The extension takes any clock's numbers without a word; only those of CLOCK_MONOTONIC mean something.
+            given = timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
+            at = convert_timespec_time_to_time_khr(self.instance, given)
+            self._clocks_ns = monotonic_ns
+            self._xr_minus_monotonic = int(getattr(at, "value", at)) - monotonic_ns
+        return monotonic_ns + self._xr_minus_monotonic
+
+    def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
+        location = xr.locate_space(space, self._base, at)
+        flags = int(location._location_flags)
+        if flags & _VALID != _VALID:
+            out.state[role] = LOST
+            return
+        p, q = location.pose.position, location.pose.orientation
+        out.positions[role] = axes.position(p.x, p.y, p.z)
+        out.rotations[role] = rot.normalize(np.array(axes.rotation(q.x, q.y, q.z, q.w)))
+        out.state[role] = TRACKED if flags & _TRACKED == _TRACKED else EXTRAPOLATED
+        out.sampled_ns[role] = out.stamp_ns
+
+    def _tell_recentring(self, out: TrackerFrame, at: int) -> None:
+        known = True
+        while self._recentred and at >= self._recentred[0].at:
+            change = self._recentred.pop(0)
+            self.epoch_moves += 1
+            known = known and change.new_from_old is not None
+            if change.new_from_old is not None:
+                out.new_from_old = compose(change.new_from_old, out.new_from_old)
+        if not known:
+            out.new_from_old = identity_pose()  # with a new epoch: all starts anew
+        out.epoch = self.epoch_moves
+
+    def _events(self) -> None:
+        while True:
+            try:
+                event = xr.poll_event(self.instance)
+            except xr.exception.EventUnavailable:
+                return
+            self._take(event)
+
+    def _take(self, event: Any) -> None:
+        kind = xr.StructureType(event.type)
+        if kind == xr.StructureType.EVENT_DATA_INSTANCE_LOSS_PENDING:
+            raise Ended("the runtime is going away")
+        if kind == xr.StructureType.EVENT_DATA_SESSION_STATE_CHANGED:
+            self._follow(xr.SessionState(_as(event, xr.EventDataSessionStateChanged).state))
+        if kind == xr.StructureType.EVENT_DATA_REFERENCE_SPACE_CHANGE_PENDING:
+            self._note_recentring(_as(event, xr.EventDataReferenceSpaceChangePending))
+
+    def _follow(self, state: Any) -> None:
+        if state == xr.SessionState.READY:
+            xr.begin_session(self._session, xr.SessionBeginInfo(xr.ViewConfigurationType.PRIMARY_STEREO))
+            self._running = True
+        elif state == xr.SessionState.STOPPING:
+            self._running = False
+            xr.end_session(self._session)
+        elif state in (xr.SessionState.EXITING, xr.SessionState.LOSS_PENDING):
+            raise Ended(f"the runtime has ended the session ({state.name})")
+
+    def _note_recentring(self, event: Any) -> None:
+        if xr.ReferenceSpaceType(event.reference_space_type) != self._base_type:
+            return
+        p, q = event.pose_in_previous_space.position, event.pose_in_previous_space.orientation
+        moved = None
+        if event.pose_valid:
+            moved = inverse_pose(axes.position(p.x, p.y, p.z), axes.rotation(q.x, q.y, q.z, q.w))
+        self._recentred.append(Recentred(int(event.change_time), moved))
+
+    def close(self) -> None:
+        """Destroying the instance ends all that hangs on it. A lost one refuses even this."""
+        if self.instance is not None:
+            try:
+                xr.destroy_instance(self.instance)
+            except xr.exception.XrException:
+                pass
+            self.instance = None
+
+
+def inverse_pose(position: Any, rotation: Any) -> F64:
+    back = rot.inverse(rot.normalize(np.array(rotation, np.float64)))
+    return np.concatenate([-rot.rotate(back, np.array(position, np.float64)), back])
+
+
+def _as(event: Any, kind: Any) -> Any:
+    return ctypes.cast(ctypes.byref(event), ctypes.POINTER(kind)).contents
+
+
+def _text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)

@@ -1,0 +1,113 @@
+"""Motion of a known body as a live source: trackers by tracking/simulation.py, the body as the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import Skeleton
+from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
+from mm_ros.tracking.calibration import from_skeleton
+from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
+from mm_ros.tracking.sources.base import Source
+from mm_ros.tracking.truth import TruthTrack, truth_of_clip
+
+EARLY_NS = 1_000_000  # timers that fire at the source's own rate are early as often as late
+TOO_OLD_S = 0.1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of samples at one rate. `fresh`: it does not go on from the last one, so it is a new epoch."""
+
+    track: TrackerTrack
+    body: TruthTrack
+    skeleton: Skeleton
+    fresh: bool
+
+
+class PlayedSource(Source):
+    """Plays segments as their time comes; the next one is made in the background while one plays."""
+
+    trusted = True
+
+    def __init__(self, segments: Iterator[Segment], rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self._segments = segments
+        self._epoch = 0
+        self._truth: AvatarPose | None = None
+        self._start_ns: int | None = None
+        self._done = -1  # last sample of the segment that was handed out
+
+    def open(self) -> None:
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="segments")
+        self._now: Segment | None = next(self._segments)
+        self._prefetch()
+
+    def close(self) -> None:
+        self._maker.shutdown(wait=False, cancel_futures=True)
+
+    def _prefetch(self) -> None:
+        self._next: Future[Segment | None] = self._maker.submit(next, self._segments, None)
+
+    def poll(self, now_ns: int) -> TrackerFrame | None:
+        """The next sample that is due, stamped with the time it is due at, as a device with a steady clock would."""
+        if self._now is None:
+            return None
+        if self._start_ns is None:
+            self._start_ns = now_ns
+        due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self.rate)
+        if due < self._done - self.rate:  # simulated time has gone back
+            self._start_ns, self._done, self._epoch = now_ns, -1, self._epoch + 1
+            due = 0
+        i = self._done + 1 if due - self._done < TOO_OLD_S * self.rate else due
+        if i > due:
+            return None
+        if i >= len(self._now.track):
+            self._advance(now_ns)
+            return self.poll(now_ns)
+        self._done = i
+        stamp_ns = self._start_ns + round(i * 1e9 / self.rate)
+        out = self._now.track.frame(i)
+        out.stamp_ns, out.epoch = stamp_ns, self._epoch
+        out.sampled_ns = np.full_like(out.sampled_ns, stamp_ns)
+        self._truth = self._now.body.pose(i, stamp_ns, self._epoch)
+        return out
+
+    def _advance(self, now_ns: int) -> None:
+        assert self._now is not None and self._start_ns is not None
+        length_ns = round(len(self._now.track) * 1e9 / self.rate)
+        self._now = self._next.result()
+        if self._now is None:
+            return
+        self._prefetch()
+        self._epoch += self._now.fresh
+        # After a long stop of the poller the clock goes on from now, not through all that was missed.
+        late = now_ns - self._start_ns - length_ns
+        self._start_ns = now_ns if self._now.fresh or late > 1_000_000_000 else self._start_ns + length_ns
+        self._done = -1
+
+    def truth(self) -> AvatarPose | None:
+        return self._truth
+
+    def truth_skeleton(self) -> Skeleton | None:
+        return None if self._now is None else self._now.skeleton
+
+    def calibration(self) -> Calibration | None:
+        return None if self._now is None else from_skeleton(self._now.skeleton)
+
+
+def segments_of_clips(clips: list[Clip], simulation: Simulation, loop: bool = True) -> Iterator[Segment]:
+    """One clip after the other, each in a new epoch; noise differs from one to the next."""
+    count = 0
+    while loop or count < len(clips):
+        clip = clips[count % len(clips)]
+        options = replace(simulation, seed=simulation.seed + count)
+        track, body = simulate_clip(clip, options), truth_of_clip(clip, simulation.rate)
+        yield Segment(track, body, clip.skeleton, fresh=count > 0)
+        count += 1

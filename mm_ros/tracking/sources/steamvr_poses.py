@@ -1,0 +1,138 @@
+"""SteamVR's devices by OpenVR: who they are and where. Knows no process, no threads, no time but its own call.
+
+Not run on hardware: written from the library's own structures and documentation, tested against a fake that is made
+from them (test/tracking/test_tracker_steamvr.py).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import (
+    EXTRAPOLATED,
+    HEAD_ROLE,
+    LEFT_HAND_ROLE,
+    RIGHT_HAND_ROLE,
+    ROLES,
+    TRACKED,
+    TrackerFrame,
+)
+from mm_ros.tracking.sources import axes
+
+
+class Quit(Exception):
+    """SteamVR asks its clients to go."""
+
+
+class SteamVrPoses:
+    """`openvr`: the module; `serials`: role → serial number, for trackers (and for controllers that swap hands)."""
+
+    def __init__(self, openvr: Any, serials: dict[str, str] | None = None) -> None:
+        self._openvr = openvr
+        self._by_serial = {serial: _role_index(role) for role, serial in (serials or {}).items()}
+        self._system = openvr.init(openvr.VRApplication_Background)
+        self._poses = (openvr.TrackedDevicePose_t * openvr.k_unMaxTrackedDeviceCount)()
+        self._event = openvr.VREvent_t()
+        self._epoch = 0
+        self._serials: dict[int, str] = {}
+
+    def sample(self) -> TrackerFrame:
+        """All trackers now, stamped in CLOCK_MONOTONIC at the call: OpenVR's poses carry no time."""
+        self._events()
+        vr = self._openvr
+        self._system.getDeviceToAbsoluteTrackingPose(vr.TrackingUniverseStanding, 0.0, self._poses)
+        out = TrackerFrame(time.clock_gettime_ns(time.CLOCK_MONOTONIC), self._epoch)
+        for i, pose in enumerate(self._poses):
+            if pose.bDeviceIsConnected:
+                role = self._role(i)
+                if role is not None:
+                    self._take(out, role, pose)
+        return out
+
+    def _take(self, out: TrackerFrame, role: int, pose: Any) -> None:
+        matrix = _matrix(pose.mDeviceToAbsoluteTracking)
+        if not pose.bPoseIsValid or not np.isfinite(matrix).all():
+            return
+        out.positions[role], out.rotations[role] = axes.from_matrix(matrix)
+        fine = pose.eTrackingResult == self._openvr.TrackingResult_Running_OK
+        out.state[role] = TRACKED if fine else EXTRAPOLATED
+        out.sampled_ns[role] = out.stamp_ns
+
+    def _role(self, i: int) -> int | None:
+        vr, system = self._openvr, self._system
+        kind = system.getTrackedDeviceClass(i)
+        if kind == vr.TrackedDeviceClass_HMD:
+            return HEAD_ROLE
+        if self._by_serial:
+            role = self._by_serial.get(self._serial(i))
+            if role is not None:
+                return role
+        if kind == vr.TrackedDeviceClass_Controller:
+            hand = system.getControllerRoleForTrackedDeviceIndex(i)
+            hands = {
+                vr.TrackedControllerRole_LeftHand: LEFT_HAND_ROLE,
+                vr.TrackedControllerRole_RightHand: RIGHT_HAND_ROLE,
+            }
+            return hands.get(hand)
+        return None
+
+    def _serial(self, i: int) -> str:
+        if i not in self._serials:
+            text = self._system.getStringTrackedDeviceProperty(i, self._openvr.Prop_SerialNumber_String)
+            self._serials[i] = text.decode() if isinstance(text, bytes) else str(text)
+        return self._serials[i]
+
+    def unnamed_trackers(self) -> list[str]:
+        """Serial numbers of generic trackers that no role was given for: what the user has to write down."""
+        vr, out = self._openvr, []
+        for i, pose in enumerate(self._poses):
+            generic = pose.bDeviceIsConnected and (
+                self._system.getTrackedDeviceClass(i) == vr.TrackedDeviceClass_GenericTracker
+            )
+            if generic and self._serial(i) not in self._by_serial:
+                out.append(self._serial(i))
+        return out
+
+    def _events(self) -> None:
+        vr = self._openvr
+        while self._system.pollNextEvent(self._event):
+            kind = self._event.eventType
+            if kind == vr.VREvent_Quit:
+                self._system.acknowledgeQuit_Exiting()
+                raise Quit
+            if kind in (vr.VREvent_TrackedDeviceActivated, vr.VREvent_TrackedDeviceDeactivated):
+                self._serials.clear()
+            # Somebody has re-centred, and OpenVR does not tell by how much: all starts anew.
+            if kind in (vr.VREvent_StandingZeroPoseReset, vr.VREvent_ChaperoneUniverseHasChanged):
+                self._epoch += 1
+
+    def close(self) -> None:
+        self._openvr.shutdown()
+
+
+def _role_index(role: str) -> int:
+    if role not in ROLES:
+        raise MmRosError(f"tracker role '{role}' is not among {', '.join(ROLES)}")
+    return ROLES.index(role)
+
+
+def _matrix(m: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([[m[row][column] for column in range(4)] for row in range(3)], np.float64)
+
+
+def describe(error: Exception) -> str:
+    """OpenVR's errors have an empty text: the type and the number are all there is."""
+    number = getattr(error, "error_value", None)
+    words = {
+        "InitError_Init_NoServerForBackgroundApp": "SteamVR is not running",
+        "InitError_Init_HmdNotFound": "SteamVR finds no headset",
+        "InitError_Init_PathRegistryNotFound": "SteamVR is not installed",
+        "InitError_Init_InstallationNotFound": "SteamVR is not installed",
+    }
+    name = type(error).__name__
+    code = "" if number is None else f" ({number})"
+    return words.get(name, str(error) or name) + code

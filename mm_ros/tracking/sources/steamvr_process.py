@@ -1,0 +1,88 @@
+"""The process that holds OpenVR's library: a line of JSON a sample to stdout, until its reader is gone.
+
+Others saw that library and ROS's clash in one process (vive_ros2 splits them too), and a hung one can be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.extras import setup_command
+from mm_ros.body.types import LOST, TrackerFrame
+from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
+
+RETRY_S = 1.0
+
+
+def line_of(frame: TrackerFrame) -> str:
+    seen = [int(r) for r in np.flatnonzero(frame.state != LOST)]
+    rows = [[r, int(frame.state[r]), *frame.positions[r].tolist(), *frame.rotations[r].tolist()] for r in seen]
+    return json.dumps({"t": frame.stamp_ns, "epoch": frame.epoch, "devices": rows})
+
+
+def frame_of(line: str) -> TrackerFrame | str:
+    """A frame, or a sentence about the state of SteamVR."""
+    content = json.loads(line)
+    if "status" in content:
+        return str(content["status"])
+    out = TrackerFrame(int(content["t"]), int(content["epoch"]))
+    for r, state, *pose in content["devices"]:
+        out.positions[r], out.rotations[r] = pose[:3], pose[3:]
+        out.state[r], out.sampled_ns[r] = state, out.stamp_ns
+    return out
+
+
+def tell(status: str) -> None:
+    print(json.dumps({"status": status}), flush=True)
+
+
+def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
+    while True:
+        try:
+            poses = SteamVrPoses(openvr, serials)
+        except Exception as error:  # openvr's own base class differs between versions
+            tell(describe(error))
+            time.sleep(RETRY_S)
+            continue
+        try:
+            stream(poses, rate)
+        except Quit:
+            tell("SteamVR has been closed; waiting for it")
+        finally:
+            poses.close()
+        time.sleep(RETRY_S)
+
+
+def stream(poses: SteamVrPoses, rate: float) -> None:
+    poses.sample()
+    unnamed = poses.unnamed_trackers()
+    known = "" if not unnamed else f"trackers without a role: {', '.join(unnamed)}; name them by steamvr_serials"
+    tell(known)
+    due = time.monotonic()
+    while True:
+        print(line_of(poses.sample()), flush=True)
+        due = max(due + 1.0 / rate, time.monotonic() - 1.0 / rate)
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def main() -> int:
+    rate, serials = float(sys.argv[1]), json.loads(sys.argv[2])
+    try:
+        import openvr
+    except ImportError as error:
+        tell(f"the source 'steamvr' needs openvr ({error}): {setup_command('steamvr')}")
+        return 2
+    try:
+        run(openvr, rate, serials)
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

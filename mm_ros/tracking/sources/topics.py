@@ -1,0 +1,64 @@
+"""Poses of another bridge, one topic a device, as one stream of trackers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import F64, HEAD_ROLE, TRACKED, R, TrackerFrame
+from mm_ros.tracking.sources import axes
+from mm_ros.tracking.sources.base import Source
+
+SILENT_S = 0.2  # a device that was last heard of so long before the head is lost
+OTHER_CLOCK_S = 5.0  # stamps farther from now than this are another clock's
+AXES = ("ros", "openxr")
+
+
+class TopicsSource(Source):
+    """Fed by the node's subscriptions; each pose of the head makes a frame."""
+
+    own_clock = True
+
+    def __init__(self, axes_of_source: str = "ros") -> None:
+        super().__init__()
+        if axes_of_source not in AXES:
+            raise MmRosError(f"axes '{axes_of_source}' do not exist. Axes: {', '.join(AXES)}")
+        self._openxr = axes_of_source == "openxr"
+        self._poses = np.tile([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], (R, 1))
+        self._sampled = np.zeros(R, np.int64)
+        self._frame: TrackerFrame | None = None
+        self._trouble = "no pose of the headset has come yet"
+
+    def feed(self, role: int, stamp_ns: int, pose: F64, now_ns: int) -> None:
+        """`pose`: x, y, z, qw, qx, qy, qz; `stamp_ns` 0 where the message has none."""
+        if not np.isfinite(pose).all() or not 0.9 < np.linalg.norm(pose[3:]) < 1.1:
+            raise MmRosError(f"pose without a rotation of length 1: {np.round(pose, 3).tolist()}")
+        strange = stamp_ns != 0 and abs(now_ns - stamp_ns) * 1e-9 > OTHER_CLOCK_S
+        self._trouble = "stamps are from another clock: the time of arrival is taken" if strange else ""
+        self._sampled[role] = now_ns if strange or stamp_ns == 0 else stamp_ns
+        self._poses[role] = _in_ros_axes(pose) if self._openxr else pose
+        self._poses[role, 3:] /= np.linalg.norm(self._poses[role, 3:])
+        if role == HEAD_ROLE:
+            self._frame = self._assemble()
+            self.wake()
+
+    def _assemble(self) -> TrackerFrame:
+        stamp_ns = int(self._sampled[HEAD_ROLE])
+        out = TrackerFrame(stamp_ns)
+        heard = (self._sampled != 0) & (np.abs(self._sampled - stamp_ns) * 1e-9 <= SILENT_S)
+        out.positions[:], out.rotations[:] = self._poses[:, :3], self._poses[:, 3:]
+        out.state[heard] = TRACKED
+        out.sampled_ns[:] = self._sampled
+        return out
+
+    def poll(self, now_ns: int) -> TrackerFrame | None:
+        frame, self._frame = self._frame, None
+        return frame
+
+    def status(self) -> str:
+        return self._trouble
+
+
+def _in_ros_axes(pose: F64) -> F64:
+    x, y, z, qw, qx, qy, qz = pose
+    return np.array([*axes.position(x, y, z), *axes.rotation(qx, qy, qz, qw)])

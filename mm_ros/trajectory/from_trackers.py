@@ -1,0 +1,235 @@
+"""From trackers to the wish: where the body is under the head, how it moves, where it will be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.types import (
+    F64,
+    HEAD_ROLE,
+    LOST,
+    WAIST_ROLE,
+    BodyOrientation,
+    Calibration,
+    TrackerFrame,
+    Trajectory,
+    identity_pose,
+)
+from mm_ros.maths import quat
+from mm_ros.maths.springs import damp, spring, spring_angle
+from mm_ros.tracking.calibration import head_joint_height
+from mm_ros.tracking.check import check_trackers
+from mm_ros.trajectory.lean import Lean
+
+WAIST_HALFLIFE_S = 0.1
+LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
+
+
+@dataclass(frozen=True)
+class TrajectorySettings(Settings):
+    velocity_halflife: float = setting(0.06, "half-life of the smoothed velocity", "s", 0.001, 2.0)
+    facing_halflife: float = setting(0.05, "half-life of a certain facing", "s", 0.001, 2.0)
+    facing_lead: float = setting(1.0, "share of a certain facing's delay made up for", "", 0.0, 3.0)
+    lead: float = setting(1.0, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
+    trend: float = setting(0.8, "share of the look-ahead's velocity that is of this moment …", "", 0.0, 2.0)
+    trend_halflife: float = setting(0.2, "… the rest follows with this half-life", "s", 0.01, 5.0)
+    aside: float = setting(0.9, "share of the velocity across the facing that is taken as an average …", "", 0.0, 1.0)
+    aside_halflife: float = setting(0.8, "… with this half-life: a walking head sways, a turning body", "s", 0.01, 5.0)
+    turn_persistence: float = setting(0.3, "how long a turn lasts: its rate fades by this", "s", 0.01, 100.0)
+    turn_halflife: float = setting(0.15, "half-life of the turn rate that the look-ahead takes", "s", 0.001, 2.0)
+    still_speed: float = setting(0.15, "slower is standing …", "m/s", 0.0, 1.0)
+    moving_speed: float = setting(0.4, "… faster is moving", "m/s", 0.01, 3.0)
+    still_distance: float = setting(0.05, "nearer to where one stood is swaying …", "m", 0.0, 1.0)
+    moving_distance: float = setting(0.12, "… farther away is moving", "m", 0.01, 1.0)
+    still_halflife: float = setting(1.0, "half-life in which the place where one stood follows", "s", 0.01, 10.0)
+
+
+class TrajectoryStage:
+    def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
+        self.settings = settings
+        self.set_times(times)
+        self.timeline = Timeline()
+        self.lean = Lean(1.0)
+        self.set_calibration(calibration)
+        self.reset()
+
+    def set_times(self, times: tuple[float, ...]) -> None:
+        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        self.times = np.array(times, np.float32)
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        self.calibration = calibration
+        self.standing = head_joint_height(calibration)
+        self.lean.standing = self.standing
+
+    def reset(self) -> None:
+        self.timeline.reset()
+        self.epoch = 0
+        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; where the hips were when the body stood
+        self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
+        self.slow, self.across = np.zeros(2), 0.0  # averages: velocity; its part to the left of the facing
+        self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
+        self.height_ratio = 1.0
+        self.lean.reset(1.0)
+        self.worn = 0.0  # how much the waist tracker counts
+        self.waist = np.zeros(2)
+
+    def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
+        """None for a sample that comes late or twice, or that has no head."""
+        if trackers.state[HEAD_ROLE] == LOST:
+            return None
+        _check(trackers, facing)
+        verdict, dt = self.timeline.judge(trackers.stamp_ns, trackers.epoch, trackers.new_from_old)
+        if verdict == DROP:
+            return None
+        self.epoch, self.sigma = trackers.epoch, float(facing.sigma)
+        if verdict == CARRY:
+            self._carry(trackers.new_from_old)
+        head, own = self._head_centre(trackers)
+        velocity = own
+        if verdict not in (CARRY, RESET, HOLD) and dt > 0:
+            velocity = velocity + self._travel(trackers.new_from_old, dt)
+        self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
+        if verdict in (RESET, HOLD):
+            self._start(velocity, facing.yaw)
+        velocity = self._with_waist(dt, trackers, velocity)
+        self._follow(dt, velocity, own, facing)
+        return self._wish(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
+
+    def stale(self, stamp_ns: int) -> Trajectory:
+        """No trackers: stand where the body was last seen."""
+        self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
+        self.slow, self.across = np.zeros(2), 0.0
+        self.yaw_rate = self.turn = 0.0
+        self.stood, self.lean.rate = self._position(), 0.0
+        return self._wish(stamp_ns, identity_pose(), True)
+
+    def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
+        """The head joint, which stays still when the head turns; its velocity on the floor."""
+        q = quat.get4(trackers.rotations, HEAD_ROLE)
+        arm = quat.rotate(q, quat.get3(self.calibration.headset_in_head.reshape(1, -1), 0))
+        swing = quat.cross(quat.get3(trackers.angular_velocities, HEAD_ROLE), arm)
+        velocity = trackers.velocities[HEAD_ROLE]
+        return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
+
+    def _with_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
+        """A waist tracker knows where the hips are; it comes and goes softly."""
+        seen = trackers.state[WAIST_ROLE] != LOST
+        self.worn = damp(self.worn, float(seen), WAIST_HALFLIFE_S, dt) if dt > 0 else float(seen)
+        if seen:
+            self.waist = trackers.positions[WAIST_ROLE, :2].copy()
+            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - velocity)
+        return velocity
+
+    def _travel(self, new_from_old: F64, dt: float) -> F64:
+        """Velocity of stick locomotion: the play space moves, the trackers in it may not."""
+        c, s = _turn_of(new_from_old)
+        x, y = self.head
+        return np.array([new_from_old[0] + c * x - s * y - x, new_from_old[1] + s * x + c * y - y]) / dt
+
+    def _carry(self, new_from_old: F64) -> None:
+        c, s = _turn_of(new_from_old)
+        turned = np.array([[c, -s], [s, c]])
+        self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
+        self.slow = turned @ self.slow
+        self.head, self.stood = turned @ self.head + new_from_old[:2], turned @ self.stood + new_from_old[:2]
+        self.yaw = math.remainder(self.yaw + math.atan2(s, c), 2 * math.pi)
+
+    def _start(self, velocity: F64, yaw: float) -> None:
+        self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
+        self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
+        self.slow, self.across = velocity.copy(), float(self._left() @ velocity)
+        self.lean.settle(self.height_ratio)
+        self.stood = self._position()
+
+    def _follow(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
+        """`own`: the head's velocity alone, as the tracker has it."""
+        s = self.settings
+        self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
+        # an uncertain facing follows more slowly: half a radian doubles the half-life
+        halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
+        self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
+        self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
+        self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
+        self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
+        self.lean.step(dt, self.height_ratio, float(self._ahead() @ own), float(self._left() @ own), self.yaw_rate)
+        self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
+
+    def _position(self) -> F64:
+        """The hips on the floor, behind the head."""
+        guess = self.head - self.lean.now * self._ahead()
+        return guess + self.worn * (self.waist - guess) if self.worn > 1e-3 else guess
+
+    def _velocity_now(self) -> F64:
+        """The smoothed velocity with its delay made up for."""
+        s = self.settings
+        return np.asarray(self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration)
+
+    def _yaw_now(self) -> float:
+        """The smoothed facing with its delay made up for: that of a certain one, so that doubt is not thrown ahead."""
+        s = self.settings
+        return self.yaw + s.facing_lead * s.facing_halflife / math.log(2) * self.yaw_rate
+
+    def _moving(self, velocity: F64) -> float:
+        """0 while the head only sways or comes forward because the body bends, 1 when the body goes somewhere."""
+        s = self.settings
+        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._ahead())))
+        away = math.hypot(*(self._position() - self.stood))
+        left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
+        return max(_ramp(speed, s.still_speed, s.moving_speed), left)
+
+    def _wish(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
+        position, velocity = self._position(), self._velocity_now()
+        moving = self._moving(velocity)
+        ways = self.times.astype(np.float64)[:, None] * moving * self._velocity_ahead(velocity)
+        yaw = self._yaw_now()
+        yaws = yaw + self._turns_ahead()
+        return Trajectory(
+            stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
+            self.height_ratio, self.times.copy(), (position + ways).astype(np.float32),
+            np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
+        )  # fmt: skip
+
+    def _velocity_ahead(self, velocity: F64) -> F64:
+        """What of the velocity lasts. Along the facing nearly all; across it a walking head sways with each step, and a
+        body that turns still drifts where it went: there the average of the last second tells (CMU, docs/matching.md).
+        """
+        s, left = self.settings, self._left()
+        steady = s.trend * velocity + (1 - s.trend) * self.slow
+        return np.asarray(steady + s.aside * (self.across - float(left @ self.slow)) * left)
+
+    def _ahead(self) -> F64:
+        return np.array([math.cos(self.yaw), math.sin(self.yaw)])
+
+    def _left(self) -> F64:
+        return np.array([-math.sin(self.yaw), math.cos(self.yaw)])
+
+    def _turns_ahead(self) -> F64:
+        """Turns (T,) from now: the rate fades."""
+        last = self.settings.turn_persistence
+        return np.asarray(self.turn * last * -np.expm1(-self.times.astype(np.float64) / last))
+
+
+def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
+    """One NaN would stay in the springs for good."""
+    check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
+    if not math.isfinite(facing.yaw + facing.sigma):
+        raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")
+
+
+def _turn_of(pose: F64) -> tuple[float, float]:
+    """Cosine and sine of a pose's yaw."""
+    yaw = quat.yaw_of((pose[3], pose[4], pose[5], pose[6]))
+    return math.cos(yaw), math.sin(yaw)
+
+
+def _ramp(x: float, low: float, high: float) -> float:
+    """0 below `low`, 1 above `high`, smooth between."""
+    u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
+    return u * u * (3 - 2 * u)

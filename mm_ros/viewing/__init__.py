@@ -1,1 +1,0 @@
-"""The page in the browser: scenes and panels on viser. Knows core's types, not ROS; `nodes/viewer.py` feeds it."""

@@ -1,0 +1,52 @@
+"""The check that no process outlives the tests."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from processes import alive
+
+LEAKS = """
+import subprocess, sys
+
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+def test_a_child():
+    subprocess.Popen(SLEEPS)
+
+def test_an_orphan():
+    start = f"import subprocess; subprocess.Popen({SLEEPS!r}, start_new_session=True)"
+    subprocess.run([sys.executable, "-c", start], check=True)
+"""
+ENDED = """
+import subprocess, sys
+
+def test_a_child():
+    p = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    p.kill()
+    p.wait()
+"""
+
+
+def run_of(folder: Path, tests: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "test_inside.py").write_text(tests)
+    (folder / "conftest.py").write_text("import leftover_processes\nleftover_processes.PATIENCE_S = 0.2\n")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "leftover_processes", "-p", "no:cacheprovider", "."]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_run_that_leaves_processes_fails_names_their_tests_and_ends_them(tmp_path):
+    done = run_of(tmp_path, LEAKS)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    left = [line for line in done.stdout.splitlines() if "time.sleep(600)" in line]
+    assert len(left) == 2
+    assert {line.rsplit("::", 1)[1].split()[0] for line in left} == {"test_a_child", "test_an_orphan"}
+    assert not any(alive(int(line.split(":")[0])) for line in left)
+
+
+def test_a_run_that_ends_its_processes_passes(tmp_path):
+    done = run_of(tmp_path, ENDED)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,135 @@
+"""Ctrl-C, as a terminal sends it to the whole group, ends real processes with one line at any stage."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mm_ros.base.ending import LINE
+
+TOP = Path(__file__).resolve().parents[2]
+WAIT_S = 60.0
+HEARD = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # where tests run behind
+MM_ROS = [sys.executable, "-c", HEARD + "from mm_ros.cli.main import main; sys.exit(main())"]
+
+
+class Running:
+    """A process in a group of its own; what it and its children print goes to a file."""
+
+    def __init__(self, log: Path, *command: object, **more: object) -> None:
+        self._log = log
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": "85", "PYTHONPATH": str(TOP)}
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [str(word) for word in command], stdout=out, stderr=out, start_new_session=True, env=environment, **more
+            )
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in [*self.children(), self.process.pid]:
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def children(self) -> list[int]:
+        folders = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(pid) for children in folders for pid in children.read_text().split()]
+
+    def wait_for(self, text: str) -> None:
+        until = time.monotonic() + WAIT_S
+        while text not in self.said():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < until, f"{text!r} did not come: {self.said()}"
+            time.sleep(0.01)
+
+    def ctrl_c(self) -> str:
+        """What was printed afterwards."""
+        before, children = len(self.said()), self.children()
+        os.killpg(self.process.pid, signal.SIGINT)
+        self.process.wait(WAIT_S)
+        until = time.monotonic() + WAIT_S
+        while any(Path(f"/proc/{pid}").exists() for pid in children):
+            assert time.monotonic() < until, f"still running: {children}"
+            time.sleep(0.02)
+        assert "Traceback" not in self.said() and "Exception" not in self.said(), self.said()
+        return self.said()[before:]
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed")
+    pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, timeout=400)
+
+
+@pytest.mark.parametrize("stage", ["1/3 database", "2/3 graph", "3/3 viewer", "tracker_bridge]: ready"])
+def test_a_demo_that_starts_ends_with_one_line(stage: str, tmp_path: Path, warm: None):
+    with Running(tmp_path / "log", *MM_ROS, "demo", "--port", "8190") as demo:
+        demo.wait_for(stage)
+        after = demo.ctrl_c()
+        assert demo.process.returncode == 130
+        assert after.count("stopped") == 1 and after.strip().splitlines()[-1] == LINE, after
+
+
+def test_while_modules_are_imported_it_is_one_line(tmp_path: Path):
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    command = [sys.executable, "-X", "importtime", "-m", "mm_ros", "info", tmp_path]
+    with Running(tmp_path / "log", *command, **heard) as info:
+        info.wait_for("mm_ros._version")  # imported after mm_ros.base.ending and before the command's modules
+        info.ctrl_c()
+        assert info.process.returncode == 130
+        assert info.said().count(LINE) == 1
+
+
+@pytest.mark.parametrize("stage", ["making", "installing"])
+def test_set_up_ends_with_one_line_and_leaves_no_half(stage: str, tmp_path: Path):
+    venv = tmp_path / "venv"
+    if stage == "installing":  # a Python whose pip takes for ever
+        (venv / "bin").mkdir(parents=True)
+        (venv / "bin" / "python").write_text("#!/bin/sh\nsleep 1000\n")
+        (venv / "bin" / "python").chmod(0o755)
+    script = TOP / "build_support" / "setup_venv.py"
+    run = HEARD + "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    with Running(tmp_path / "log", sys.executable, "-c", run, script, "--venv", venv) as setup:
+        setup.wait_for(f"-- {stage}")
+        after = setup.ctrl_c()
+        assert setup.process.returncode == 130
+        assert after.strip() == "mm_ros: stopped by Ctrl-C; the next call goes on from here"
+    assert venv.exists() == (stage == "installing")
+
+
+def lines_of(code: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", HEARD + code], cwd=TOP, capture_output=True, text=True, timeout=WAIT_S)
+    return (done.stdout + done.stderr).splitlines()
+
+
+def test_a_request_that_a_callback_has_lost_is_repeated():
+    """As LLVM's callbacks lose it while numba compiles."""
+    code = (
+        "import ctypes, os, time\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\n"
+        "lost = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "try:\n    lost()\n    print('lost', flush=True)\n    time.sleep(100)\n"
+        "except KeyboardInterrupt:\n    print('ended')"
+    )
+    assert lines_of(code) == ["lost", "ended"]
+
+
+def test_threads_that_ctrl_c_has_torn_are_quiet_and_others_are_not():
+    """As the manager of a pool whose processes have ended."""
+    code = (
+        "import threading\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\n"
+        "ending._asked = {}\nt = threading.Thread(target=lambda: 1 / 0)\nt.start(); t.join()"
+    )
+    assert lines_of(code.format(True)) == []
+    assert "ZeroDivisionError: division by zero" in lines_of(code.format(False))

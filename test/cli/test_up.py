@@ -1,0 +1,147 @@
+"""What `mm_ros up` is told reaches the nodes."""
+
+import argparse
+import signal
+
+import pytest
+
+pytest.importorskip("rclpy")
+import rclpy
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.cli import up
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    up.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def values_on(node: str, *words: str) -> dict[str, object]:
+    """The parameters that a node of this name is started with, as rclpy has understood them."""
+    args = parsed(*words)
+    context = rclpy.context.Context()
+    rclpy.init(args=up.ros_arguments(args), context=context)
+    try:
+        made = rclpy.create_node(node, context=context, parameter_overrides=up.overrides(node, args))
+        assert made.get_namespace() == f"/{args.avatar}"
+        out = {name: p.value for name, p in made._parameter_overrides.items()}
+        made.destroy_node()
+        return out
+    finally:
+        rclpy.try_shutdown(context=context)
+
+
+def test_options_reach_a_node_in_a_namespace():
+    words = ("--avatar", "anna", "--trackers", "mocap", "--path", "a b.bvh", "--seed", "3", "--place", "0,5")
+    got = values_on("tracker_bridge", *words)
+    assert got == {"source": "mocap", "path": "a b.bvh", "seed": 3, "place": [0.0, 5.0]}
+    assert values_on("motion_matcher", "--database", "mine.mmdb") == {"database": "mine.mmdb"}
+    assert values_on("pose_postprocessor", "--urdf", "r.urdf", "--use-sim-time") == {
+        "urdf": "r.urdf", "use_sim_time": True}  # fmt: skip
+
+
+def test_what_is_not_said_is_left_to_the_file(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("/**/tracker_bridge:\n  ros__parameters:\n    source: openxr\n    seed: 9\n")
+    assert values_on("tracker_bridge", "--config", str(file)) == {"source": "openxr", "seed": 9}
+    assert values_on("tracker_bridge", "--config", str(file), "--seed", "0")["seed"] == 0
+
+
+def test_every_option_is_a_parameter_of_its_node():
+    from mm_ros.ros import graph
+
+    args = parsed("--trackers", "mocap", "--path", "x", "--seed", "1", "--place", "0,1", "--database", "d",
+                  "--urdf", "u", "--urdf-t-pose", "t=1", "--world-frame", "w")  # fmt: skip
+    for node in graph.NODES:
+        known = {name for kind in (*node.settings_types(), graph.FrameSettings) for name in kind.specs()}
+        assert {p.name for p in up.overrides(node.name, args)} <= known
+
+
+def test_a_place_that_is_none():
+    for text in ("here", "1", "1,2,3", "nan,0"):
+        with pytest.raises(MmRosError, match="expected x,y"):
+            up.overrides("tracker_bridge", parsed("--place", text))
+
+
+@pytest.mark.parametrize("name", ["ü x", "9lives", "a//b"])
+def test_a_name_that_ros_does_not_take(name):
+    with pytest.raises(SystemExit):
+        parsed("--avatar", name)
+
+
+def test_a_launch_leaves_to_its_file_what_it_is_not_told():
+    from mm_ros.ros import graph, launching
+
+    plain = {a.name: a.default for a in launching.ARGUMENTS}
+    for node in graph.NODES:
+        assert launching.overrides(node.name, plain) == {"use_sim_time": False}
+    said = launching.overrides("tracker_bridge", {**plain, "trackers": "mocap", "seed": "0", "place": "0.0,5.0"})
+    assert said == {"use_sim_time": False, "source": "mocap", "seed": 0, "place": [0.0, 5.0]}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("rate: fast", "rate"), ("rate: 1.0e9", "rate"), ("place: [a, b]", "place"), ("[", "params file")],
+)
+def test_a_mistake_in_a_file_of_parameters_is_a_sentence(line, says, tmp_path, capfd):
+    from mm_ros.ros.node import run_all
+    from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    {line}\n")
+    try:
+        assert run_all([TrackerBridge], ["--ros-args", "-r", "__ns:=/anna", "--params-file", str(file)]) == 2
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    said = capfd.readouterr().err
+    assert "mm_ros: " in said and says in said and "Traceback" not in said
+
+
+def test_whole_numbers_where_a_file_means_others_and_slips_in_names(tmp_path, capfd):
+    from mm_ros.base.settings import Settings
+    from mm_ros.ros.nodes.tracker_bridge import BridgeSettings
+    from mm_ros.ros.parameters import LiveSettings
+
+    file = tmp_path / "mine.yaml"
+    file.write_text("/**/bridge:\n  ros__parameters:\n    rate: 72\n    place: [1, 2]\n    sede: 4\n")
+    context = rclpy.context.Context()
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/anna", "--params-file", str(file)], context=context)
+    node = rclpy.create_node("bridge", context=context)
+    live: Settings = LiveSettings(node, [BridgeSettings], lambda: None).current[0]
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
+    assert (live.rate, live.place) == (72.0, (1.0, 2.0))
+    assert "did you mean 'seed'?" in capfd.readouterr().err
+
+
+def test_single_parameters_of_nodes_are_given_by_name():
+    pairs = ("motion_matcher.quality=2", "motion_matcher.engine=learned", "tracker_bridge.place=[0.0, 5.0]")
+    words = [word for pair in pairs for word in ("-p", pair)]
+    assert values_on("motion_matcher", *words) == {"quality": 2.0, "engine": "learned"}
+    assert values_on("tracker_bridge", *words) == {"place": [0.0, 5.0]}
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("quality=2", "expected NODE.NAME=VALUE"),
+        ("motion_matcher.qualty=2", "no parameter 'qualty'. Parameters: .*quality"),
+        ("matcher.quality=2", "node 'matcher' does not exist. Nodes: .*motion_matcher"),
+    ],
+)
+def test_a_parameter_that_is_none_is_a_sentence(pair, said):
+    with pytest.raises(MmRosError, match=said):
+        up.overrides("tracker_bridge", parsed("-p", pair))
+
+
+def test_no_avatars_are_not_one():
+    from mm_ros.ros.several import side_by_side
+
+    with pytest.raises(SystemExit):
+        parsed("--avatars", "0")
+    with pytest.raises(MmRosError, match="1 to 64"):  # as a launch argument
+        side_by_side("avatar", 0, 0)

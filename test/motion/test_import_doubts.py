@@ -1,0 +1,337 @@
+"""What the import doctor makes of rates, units, names and skeletons that are not what they seem."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from animals import NAMINGS, quadruped
+from bvh_dialects import DIALECTS, SPINE_LAFAN, SPINE_XSENS, names_of, walk, walks
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.workers import mapped
+from mm_ros.body.skeleton import HEAD
+from mm_ros.cli.main import main
+from mm_ros.motion.bvh.reader import Bvh, write_bvh
+from mm_ros.motion.cleaning import MOST_FRAMES, sample_times
+from mm_ros.motion.importing import import_files
+from mm_ros.motion.importing.doctor import UNITS
+from mm_ros.motion.importing.export import Dialect, to_bvh
+from mm_ros.motion.importing.report import short_report
+
+
+def imported(folder: Path, bvh: Bvh, name: str = "walk_01.bvh"):
+    write_bvh(bvh, folder / name)
+    return import_files([folder / name])
+
+
+def assumed(found, what: str):
+    return next(a for a in found.actors[0].assumptions if a.what == what)
+
+
+def with_frame_time(bvh: Bvh, text: str) -> Bvh:
+    return replace(bvh, frame_time=float(text), frame_time_text=text)
+
+
+def at_100_hz(name: str) -> Bvh:
+    clip = walks()[name]
+    from mm_ros.motion.cleaning import resample
+
+    return to_bvh(resample(clip, 100.0), DIALECTS["Xsens"])
+
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_short_frame_time_is_the_rate_whose_period_it_is(tmp_path: Path):
+    found = imported(tmp_path, with_frame_time(at_100_hz("walk 1.3"), "0.01"))
+    assert assumed(found, "rate").value == "100 Hz" and not assumed(found, "rate").doubtful
+    assert len(found.clips[0]) == pytest.approx(len(walk()), abs=2)
+
+
+def jumps(bvh: Bvh, count: int = 5) -> Bvh:
+    """The whole body is thrown up by 0.31 m again and again, in file units of 1 cm at 60 Hz."""
+    motion = bvh.motion.copy()
+    t = np.arange(30) / 60
+    for k in range(count):
+        motion[40 * k + 20 : 40 * k + 50, 1] += 100 * (9.81 / 2) * t * (29 / 60 - t)
+    return replace(bvh, motion=motion)
+
+
+def test_physics_that_contradicts_a_short_frame_time_is_a_doubt(tmp_path: Path):
+    """The motion is 60 Hz, and '0.02' may mean 60 or 50."""
+    bvh = jumps(to_bvh(walks()["idle"], DIALECTS["Xsens"]))
+    note = assumed(imported(tmp_path, with_frame_time(bvh, "0.02")), "rate")
+    assert note.value == "50 Hz" and note.doubtful and "'0.02' may also mean 60 Hz" in note.why
+    note = assumed(imported(tmp_path, with_frame_time(bvh, "0.017")), "rate")
+    assert note.value == "60 Hz" and not note.doubtful
+
+
+@pytest.mark.parametrize("text", ["60", "16.6667", "1e-9", "1e-300", "1e300"])
+def test_an_absurd_frame_time_is_estimated_from_the_steps_and_said(text: str, tmp_path: Path):
+    found = imported(tmp_path, with_frame_time(to_bvh(walk(), DIALECTS["Xsens"]), text))
+    assert found.files[0].rate == 60 and len(found.clips[0]) == len(walk())
+    note = next(n for n in found.files[0].notes if n.what == "rate")
+    assert note.doubtful and f"Frame Time: {text}" in note.why
+    assert f"Frame Time: {text}" in short_report(found)
+
+
+def test_an_absurd_frame_time_without_steps_is_refused(tmp_path: Path):
+    with pytest.raises(MmRosError, match=r"idle.bvh: 'Frame Time: 120' means .* expected 5 to 1000.*--true-rate"):
+        imported(tmp_path, with_frame_time(to_bvh(walks()["idle"], DIALECTS["Xsens"]), "120"), "idle.bvh")
+    assert main(["import", str(tmp_path / "idle.bvh"), "--true-rate", "60"]) == 0
+
+
+def test_the_resampler_makes_no_more_frames_than_memory_holds():
+    with pytest.raises(MmRosError, match=r"105001 frames at 0.00833333 Hz last 12600120 s; expected at most 10000 s"):
+        sample_times(105_001, 1 / 120, 60.0)
+    with pytest.raises(MmRosError, match="Is the rate right"):
+        sample_times(10, 1e-300, 60.0)
+    assert len(sample_times(MOST_FRAMES, 60.0, 60.0)) == MOST_FRAMES
+
+
+# --- a process that is killed ----------------------------------------------------------------------------------------
+
+
+def test_a_killed_process_costs_one_item():
+    items = [f"{i} * 10" for i in range(12)]
+    items[7] = "__import__('os').kill(__import__('os').getpid(), 9)"
+    out = list(mapped(eval, items, 2, 4, lost=lambda item: -1))
+    assert out == [-1 if i == 7 else i * 10 for i in range(12)]
+    with pytest.raises(MmRosError, match="helper process was killed"):
+        list(mapped(eval, items, 2, 4))
+
+
+KILLER = """
+import os, signal, sys
+import mm_ros.motion.importing.load as load
+
+look, convert = load._look, load._convert
+
+def deadly_look(item):
+    if "07" in item[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return look(item)
+
+def deadly_convert(task):
+    if "05" in task.path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return convert(task)
+
+load._look, load._convert = deadly_look, deadly_convert
+if __name__ == "__main__":
+    from mm_ros.cli.main import main
+    sys.exit(main())
+"""
+
+
+def test_a_killed_process_costs_the_import_one_file(tmp_path: Path):
+    """As the kernel kills it where memory runs out."""
+    motion = tmp_path / "motion"
+    motion.mkdir()
+    for i, name in enumerate(list(walks())[:8]):
+        write_bvh(to_bvh(walks()[name].cut(0, 45), DIALECTS["Xsens"]), motion / f"a_{i:02}.bvh")
+    script = tmp_path / "killer.py"
+    script.write_text(KILLER)
+    done = subprocess.run(
+        [sys.executable, script, "import", motion, "--jobs", "2", "--quiet"],
+        capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "a_07.bvh: the process that read it was killed" in done.stdout
+    assert "a_05.bvh: the process that converted it was killed" in done.stdout
+    assert "6 clips" in done.stdout and "2 file(s) refused" in done.stdout
+
+
+# --- units and proportions -------------------------------------------------------------------------------------------
+
+METRES = {u.name: u.metres for u in UNITS}
+ADULT_LEG = 0.82
+
+
+def of_size(share: float, unit: str) -> Dialect:
+    return replace(DIALECTS["Xsens"], unit_to_m=METRES[unit] / share)
+
+
+@pytest.mark.parametrize("unit", list(METRES))
+@pytest.mark.parametrize("share", [1.0, 1.15])
+def test_an_adult_in_any_unit(share: float, unit: str, tmp_path: Path):
+    found = imported(tmp_path, to_bvh(walk(), of_size(share, unit)))
+    assert assumed(found, "unit").value.startswith(f"{unit} (")
+    assert found.clips[0].skeleton.leg_length == pytest.approx(share * ADULT_LEG, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("height_m", "units"),
+    [(0.9, ("m", "cm", "mm")), (1.1, ("m", "cm", "mm", "inch")), (1.3, ("m", "cm", "inch")), (2.2, ("m", "cm", "mm"))],
+)
+def test_people_of_any_size(height_m: float, units: tuple[str, ...], tmp_path: Path):
+    """0.9 m in inches are as many as 2.0 m in CMU's unit; 2.2 m in inches as 0.9 m in cm: the next test."""
+    for unit in units:
+        found = imported(tmp_path, to_bvh(walk(), of_size(height_m / 1.72, unit)))
+        assert assumed(found, "unit").value.startswith(f"{unit} (")
+        assert found.clips[0].skeleton.leg_length == pytest.approx(height_m / 1.72 * ADULT_LEG, rel=0.01)
+        assert not [n for n in found.actors[0].assumptions if n.warning]
+        if height_m < 1.4:
+            assert assumed(found, "unit").doubtful
+
+
+@pytest.mark.parametrize(("height_m", "unit"), [(0.9, "inch"), (2.2, "inch"), (1.1, "inch / 0.45 (CMU)")])
+def test_a_size_that_may_be_another_one_is_doubted(height_m: float, unit: str, tmp_path: Path):
+    note = assumed(imported(tmp_path, to_bvh(walk(), of_size(height_m / 1.72, unit))), "unit")
+    assert note.doubtful and f"{height_m / 1.72 * ADULT_LEG:.2f} m" in note.why
+
+
+def test_falls_decide_between_two_units(tmp_path: Path):
+    """Legs of 43 units: a child of 0.9 m in cm, or 2.3 m in inches. What falls by 9.8 m/s² in cm does so in no inch."""
+    child = jumps(to_bvh(walks()["idle"], of_size(0.9 / 1.72, "cm")))
+    assert assumed(imported(tmp_path, child), "unit").value.startswith("cm (")
+    giant = jumps(to_bvh(walks()["idle"], of_size(2.2 / 1.72, "inch")))
+    giant.motion[:, 1] = (giant.motion[:, 1] - giant.motion[0, 1]) / 2.54 + giant.motion[0, 1]
+    assert assumed(imported(tmp_path, giant), "unit").value.startswith("inch (")
+
+
+def head_in_room(bvh: Bvh, metres: float = 0.01) -> Bvh:
+    """The head's three rotation channels become six, its positions those of the room."""
+    at = bvh.names.index("Head")
+    positions, _ = bvh.globals()
+    column = sum(len(c) for c in bvh.channels[:at])
+    motion = np.insert(bvh.motion, [column] * 3, positions[:, at], axis=1)
+    channels = tuple((0, 1, 2, *c) if j == at else c for j, c in enumerate(bvh.channels))
+    return replace(bvh, motion=motion, channels=channels)
+
+
+def test_a_head_with_positions_of_the_room_stays_on_the_neck(tmp_path: Path):
+    found = imported(tmp_path, head_in_room(to_bvh(walk(), DIALECTS["Xsens"])))
+    note = assumed(found, "positions")
+    assert note.doubtful and "Head in the axes of the room" in note.value
+    truth = walk().skeleton
+    assert found.clips[0].skeleton.head_height == pytest.approx(truth.head_height, abs=0.02)
+    height = np.median(found.clips[0].globals()[0][:, HEAD, 2] - walk().globals()[0][: len(found.clips[0]), HEAD, 2])
+    assert abs(height) < 0.02
+
+
+def test_proportions_of_no_person_are_a_loud_doubt(tmp_path: Path):
+    bvh = to_bvh(walk(), DIALECTS["Xsens"])
+    offsets = bvh.offsets.copy()
+    offsets[bvh.names.index("Head")] *= 15  # a neck of 1.5 m
+    found = imported(tmp_path, replace(bvh, offsets=offsets))
+    note = assumed(found, "proportions")
+    assert note.doubtful and note.warning and "head joint above the floor" in note.why
+    assert "WARNING" in short_report(found).splitlines()[-1] and "head joint" in short_report(found).splitlines()[-1]
+
+
+def test_a_head_that_is_levelled_far_is_a_doubt(tmp_path: Path):
+    for nod, doubtful in ((10, False), (25, True)):
+        bvh = to_bvh(walk(), DIALECTS["Xsens"])
+        at = sum(len(c) for c in bvh.channels[: bvh.names.index("Head")])
+        bvh.motion[:, at] += nod  # about the axis that points left
+        note = assumed(imported(tmp_path, bvh), "head")
+        assert note.doubtful is doubtful, note
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def ends_instead_of(bvh: Bvh, *words: str) -> Bvh:
+    """Joints with one of these words become the end sites of their parents."""
+    gone = [j for j, n in enumerate(bvh.names) if any(w in n for w in words)]
+    stay = [j for j in range(len(bvh.names)) if j not in gone]
+    first = np.cumsum([0, *(len(c) for c in bvh.channels)])
+    columns = [c for j in stay for c in range(first[j], first[j + 1])]
+    ends = [e for e, p in enumerate(bvh.end_parents) if p in stay]
+    new = {j: i for i, j in enumerate(stay)}
+    return replace(
+        bvh,
+        names=tuple(bvh.names[j] for j in stay),
+        parents=np.array([new.get(int(bvh.parents[j]), -1) for j in stay]),
+        offsets=bvh.offsets[stay],
+        channels=tuple(bvh.channels[j] for j in stay),
+        end_parents=np.array([new[int(p)] for p in [*bvh.end_parents[ends], *bvh.parents[gone]]]),
+        end_offsets=np.concatenate([bvh.end_offsets[ends], bvh.offsets[gone]]),
+        motion=bvh.motion[:, columns],
+    )
+
+
+@pytest.mark.parametrize("name", ["Xsens", "Mixamo", "Bandai-Namco", "nameless"])
+def test_wrists_that_are_end_sites_are_hands(name: str, tmp_path: Path):
+    bvh = to_bvh(walk(), DIALECTS[name])
+    words = ("Wrist", "Hand")
+    if name == "nameless":
+        words = tuple(DIALECTS[name].names[f"{s}_hand"] for s in ("left", "right"))
+    found = imported(tmp_path, ends_instead_of(bvh, *words))
+    clip, truth = found.clips[0], walk()
+    for joint in ("left_hand", "right_hand"):
+        at = clip.skeleton.index(joint)
+        apart = np.linalg.norm(np.diff(clip.globals()[0][:, [at, at - 1]], axis=1), axis=-1)
+        assert np.median(apart) == pytest.approx(float(np.linalg.norm(truth.skeleton.offsets[at])), abs=0.005)
+
+
+def acclaim_names() -> Dialect:
+    """Lower case, one letter for the side, as in ASF files; the hip joints lie above the femurs."""
+    words = ("clavicle", "humerus", "radius", "hand", "femur", "tibia", "foot", "toes")
+    spine = ("root", "lowerback", "upperback", "thorax", "lowerneck", "head")
+    return Dialect(names_of(dict(zip(SPINE_LAFAN, spine, strict=True)), tuple("{l}" + w for w in words)))
+
+
+def with_joint_above(bvh: Bvh, at: int, name: str) -> Bvh:
+    """A joint between `at` and its parent, half way."""
+    parents = np.where(bvh.parents >= at, bvh.parents + 1, bvh.parents)
+    offsets = np.insert(bvh.offsets, at, bvh.offsets[at] / 2, axis=0)
+    offsets[at + 1] /= 2
+    column = sum(len(c) for c in bvh.channels[:at])
+    return replace(
+        bvh,
+        names=(*bvh.names[:at], name, *bvh.names[at:]),
+        parents=np.concatenate([parents[:at], [bvh.parents[at], at], parents[at + 1 :]]),
+        offsets=offsets,
+        channels=(*bvh.channels[:at], (3, 4, 5), *bvh.channels[at:]),
+        end_parents=np.where(bvh.end_parents >= at, bvh.end_parents + 1, bvh.end_parents),
+        motion=np.insert(bvh.motion, [column] * 3, 0.0, axis=1),
+    )
+
+
+def test_sides_of_lower_case_names_are_read(tmp_path: Path):
+    bvh = to_bvh(walk(), acclaim_names())
+    assert {"lfemur", "rhumerus", "lclavicle"} <= set(bvh.names)
+    for side in "lr":
+        bvh = with_joint_above(bvh, bvh.names.index(f"{side}femur"), f"{side}hipjoint")
+    found = imported(tmp_path, bvh)
+    assert "by words" in assumed(found, "joints").value
+    assert assumed(found, "left and right").value == "as named"
+    assert "put in" not in assumed(found, "joints").why
+    assert found.clips[0].skeleton.leg_length == pytest.approx(ADULT_LEG, abs=0.01)
+
+
+def test_a_collar_and_a_shoulder_are_two_joints(tmp_path: Path):
+    """Lower case, and wrists that are end sites: no family has these names."""
+    words = ("collar", "shoulder", "elbow", "wrist", "hip", "knee", "ankle", "toe")
+    bvh = to_bvh(walk(), Dialect(names_of(SPINE_XSENS, tuple("{l}" + w for w in words))))
+    found = imported(tmp_path, ends_instead_of(bvh, "wrist"))
+    assert "by words" in assumed(found, "joints").value
+    skeleton, truth = found.clips[0].skeleton, walk().skeleton
+    for joint in ("left_upper_arm", "left_lower_arm", "left_hand", "right_foot"):
+        at = skeleton.index(joint)
+        assert np.linalg.norm(skeleton.offsets[at]) == pytest.approx(np.linalg.norm(truth.offsets[at]), abs=0.01), joint
+
+
+# --- animals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("up", ["y", "z"])
+@pytest.mark.parametrize("naming", list(NAMINGS))
+def test_a_four_legged_animal_is_refused(naming: str, up: str, tmp_path: Path):
+    with pytest.raises(MmRosError, match="no person but an animal on four legs"):
+        imported(tmp_path, quadruped(naming, up=up))
+
+
+def test_a_person_with_a_tail_is_doubted(tmp_path: Path):
+    bvh = to_bvh(walk(), DIALECTS["Xsens"])
+    tail = replace(
+        bvh, names=(*bvh.names, "Tail01"), parents=np.append(bvh.parents, 0), channels=(*bvh.channels, (3,)),
+        offsets=np.concatenate([bvh.offsets, [[0, -5, -10.0]]]), motion=np.pad(bvh.motion, ((0, 0), (0, 1))),
+    )  # fmt: skip
+    note = assumed(imported(tmp_path, tail), "species")
+    assert note.doubtful and note.warning and "Tail01" in note.why

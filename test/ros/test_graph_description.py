@@ -1,0 +1,335 @@
+"""The graph is described once: YAML, docs, RViz file, launch arguments and QoS agree with mm_ros/ros/graph.py."""
+
+import json
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.ros import graph
+
+rclpy = pytest.importorskip("rclpy", reason="rclpy is not installed")
+
+from processes import wait_until
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSCompatibility, qos_check_compatible
+
+from mm_ros.base.share import share_folder
+from mm_ros.ros import describe, launching, rviz
+from mm_ros.ros.nodes.visualizer import SOURCES
+from mm_ros.ros.qos import listener_qos, message_class, publisher_qos, subscription_qos
+
+TOP = Path(__file__).resolve().parents[2]
+FACTS = json.loads((Path(__file__).parents[1] / "data" / "rviz_facts.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def share() -> Path:
+    return share_folder()
+
+
+def test_every_topic_of_a_node_is_described():
+    for node in graph.NODES:
+        assert set(node.inputs + node.outputs) <= set(graph.TOPICS), node.name
+
+
+def test_every_topic_has_a_message_class():
+    for topic in graph.TOPICS.values():
+        assert message_class(topic.type).__name__ == topic.type.split("/")[-1]
+
+
+@pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
+@pytest.mark.parametrize("subscriber", [subscription_qos, listener_qos])
+def test_publisher_and_subscriber_of_a_topic_are_compatible(topic, subscriber):
+    found, _ = qos_check_compatible(publisher_qos(topic.qos), subscriber(topic.qos))
+    assert found.value == QoSCompatibility.OK.value
+
+
+@pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
+def test_a_reliable_stream_keeps_two_seconds_and_the_chain_keeps_few(topic):
+    streams = topic.qos.reliable and topic.rate != "when it changes"
+    assert publisher_qos(topic.qos).depth == listener_qos(topic.qos).depth == (256 if streams else topic.qos.depth)
+    assert subscription_qos(topic.qos).depth <= (100 if topic.name == "/tf" else 5)
+
+
+def test_a_listener_that_stalls_gets_all_and_the_chain_gets_the_newest():
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    try:
+        node = rclpy.create_node("stalls", context=context)
+        kind, qos = message_class(graph.TOPICS["pose"].type), graph.TOPICS["pose"].qos
+        got = {"chain": [], "listener": []}
+        for name, profile in (("chain", subscription_qos(qos)), ("listener", listener_qos(qos))):
+            node.create_subscription(kind, "pose", lambda m, name=name: got[name].append(m.header.stamp.sec), profile)
+        publisher = node.create_publisher(kind, "pose", publisher_qos(qos))
+        wait_until(lambda: publisher.get_subscription_count() == 2, 30.0)
+        message = kind()
+        for message.header.stamp.sec in range(200):  # more than two seconds, and not one of them taken
+            publisher.publish(message)
+        assert publisher.wait_for_all_acked()
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        until = time.monotonic() + 30.0
+        while any(stamps[-1:] != [199] for stamps in got.values()) and time.monotonic() < until:
+            executor.spin_once(0.1)
+        assert got == {"listener": list(range(200)), "chain": list(range(195, 200))}
+    finally:
+        rclpy.shutdown(context=context)
+
+
+@pytest.mark.parametrize("control", ["vr", "joystick", "path"])
+def test_exactly_one_node_publishes_the_trajectory(control):
+    makers = [n.name for n in graph.nodes_for(control) if "trajectory" in n.outputs]
+    assert len(makers) == 1
+
+
+def test_an_unknown_control_is_refused_with_the_choices():
+    with pytest.raises(MmRosError, match="vr, joystick, path"):
+        graph.nodes_for("telepathy")
+
+
+def test_an_unknown_node_is_refused_with_the_names():
+    with pytest.raises(MmRosError, match="motion_matcher"):
+        graph.node("motion_macher")
+
+
+def test_names_of_file_class_and_node_agree():
+    for node in graph.NODES:
+        assert node.name == node.node_class().NAME
+
+
+def test_the_yaml_holds_all_settings_and_no_others(share):
+    blocks = yaml.safe_load((share / "config" / "avatar.yaml").read_text())
+    assert blocks.pop("/**") == {"ros__parameters": graph.FrameSettings.defaults()}
+    assert set(blocks) == {f"/**/{n.name}" for n in graph.NODES}
+    for node in graph.NODES:
+        written = blocks[f"/**/{node.name}"]["ros__parameters"]
+        declared = {k: v for kind in node.settings_types() for k, v in kind.defaults().items()}
+        assert {k: tuple(v) if isinstance(v, list) else v for k, v in written.items()} == declared, node.name
+
+
+@pytest.mark.skipif(not (TOP / "package.xml").exists(), reason="runs in a checkout only")
+def test_generated_files_are_up_to_date():
+    assert (TOP / "config" / "avatar.yaml").read_text() == describe.parameters_yaml(), "run tools/describe.py"
+    for page in (TOP / "docs" / "graph.md", TOP / "README.md"):
+        assert describe.filled(page.read_text()) == page.read_text(), f"{page.name}: run tools/describe.py"
+
+
+def test_each_parameter_is_named_once_in_a_node():
+    for node in graph.NODES:
+        names = [k for kind in (*node.settings_types(), graph.FrameSettings) for k in kind.specs()]
+        assert len(names) == len(set(names)), node.name
+
+
+def rviz_file(*names: str, **how: Any) -> Any:
+    return yaml.safe_load(rviz.rviz_config(names or ("avatar",), **how))
+
+
+def flat(displays: list[dict]) -> list[dict]:
+    return [e for d in displays for e in (d, *flat(d.get("Displays", [])))]
+
+
+def rviz_displays(*names: str, **how: Any) -> list[dict]:
+    return flat(rviz_file(*names, **how)["Visualization Manager"]["Displays"])
+
+
+def topics_of(displays: list[dict]) -> list[dict]:
+    found = [d.get("Topic", d.get("Description Topic")) for d in displays]
+    return [t for t in found if isinstance(t, dict)]
+
+
+def test_the_visualizer_declares_what_it_reads_and_rviz_shows_all_that_it_draws():
+    node = graph.node("visualizer")
+    assert set(node.inputs) == {source for sources in SOURCES.values() for source in sources} | {"path"}
+    assert set(node.outputs) == set(SOURCES) == {m.topic for m in rviz.MARKERS}
+
+
+def test_the_rviz_file_is_the_one_that_a_launch_writes(share):
+    assert (share / "rviz" / "avatar.rviz").read_text() == rviz.rviz_config(["avatar"]), "run tools/describe.py"
+
+
+@pytest.mark.parametrize("names", [("avatar",), ("avatar1", "avatar2")])
+def test_rviz_knows_each_display_tool_panel_and_view(names):
+    text = rviz_file(*names)
+    manager = text["Visualization Manager"]
+    used = [d["Class"] for d in rviz_displays(*names) + manager["Tools"]] + [manager["Views"]["Current"]["Class"]]
+    assert set(used) <= {*FACTS["plugins"], "rviz_common/Group"}
+    panels = {p["Class"].removeprefix("rviz_common/") for p in text["Panels"]}
+    assert panels <= set(FACTS["panels"])
+
+
+def test_rviz_knows_each_property_of_the_displays():
+    for display in rviz_displays("avatar"):
+        kind = display["Class"].split("/")[1]
+        known = set(FACTS["properties"][kind]) | set(FACTS["display"])
+        assert set(display) <= known, kind
+        for nested in ("Topic", "Description Topic"):
+            if isinstance(display.get(nested), dict):
+                assert set(display[nested]) <= set(FACTS["qos"]) | {"Value"}
+
+
+def test_rviz_knows_each_property_of_the_view():
+    view = rviz_file()["Visualization Manager"]["Views"]["Current"]
+    assert set(view) <= set(FACTS["properties"]["Orbit"]) | {"Class", "Name", "Value"}
+
+
+@pytest.mark.parametrize("names", [("anna",), ("avatar1", "avatar2")])
+def test_rviz_listens_to_the_topics_of_each_avatar_with_their_qos(names):
+    topics = topics_of(rviz_displays(*names))
+    outputs = ("robot_description", *(m.topic for m in rviz.MARKERS))
+    assert {t["Value"] for t in topics} == {f"/{name}/{topic}" for name in names for topic in outputs}
+    for topic in topics:
+        qos = graph.TOPICS[topic["Value"].split("/", 2)[2]].qos
+        assert topic["Reliability Policy"] == ("Reliable" if qos.reliable else "Best Effort")
+        assert topic["Durability Policy"] == ("Transient Local" if qos.latched else "Volatile")
+
+
+def test_rviz_takes_the_world_frame_and_follows_the_avatar():
+    manager = rviz_file("anna", world_frame="odom")["Visualization Manager"]
+    assert manager["Global Options"]["Fixed Frame"] == "odom"
+    view = manager["Views"]["Current"]
+    assert (view["Class"], view["Target Frame"]) == ("rviz_default_plugins/Orbit", "anna/root")
+
+
+def test_no_panel_of_rviz_makes_the_left_dock_wide():
+    assert not [p for p in rviz_file()["Panels"] if p["Class"] == "rviz_common/Time"]
+
+
+def test_one_body_is_shown_and_the_optional_displays_are_off():
+    bodies = ("RobotModel", "skeleton", "truth", "matched_pose")
+    shown = [d for d in rviz_displays() if d["Enabled"]]
+    drawn = [b for d in shown for b in bodies if d["Class"].endswith(b) or d.get("Namespaces", {}).get(b)]
+    assert drawn == ["RobotModel"]
+    optional = {n for d in rviz_displays() if not d["Enabled"] for n in d.get("Namespaces", {})}
+    assert {"truth", "text", "velocity", "features", "candidates"} <= optional
+
+
+def test_links_of_the_users_robot_have_a_prefix_and_ours_none():
+    """RViz joins prefix and link by a slash."""
+    assert [d["TF Prefix"] for d in rviz_displays("anna") if "TF Prefix" in d] == [""]
+    assert [d["TF Prefix"] for d in rviz_displays("anna", robot=True) if "TF Prefix" in d] == ["anna/robot"]
+
+
+@pytest.mark.parametrize("names", [("avatar",), ("avatar1", "avatar2")])
+def test_what_rviz_expands_is_there_and_so_are_its_parents(names):
+    """A name is that of a property and a count from 1; a property shows only when all above it are expanded."""
+    tree = rviz_file(*names)
+    expanded = tree["Panels"][0]["Property Tree Widget"]["Expanded"]
+    there = set()
+
+    def walk(displays: list[dict], prefix: str) -> None:
+        for d in displays:
+            there.add(path := f"{prefix}/{d['Name']}1")
+            there.update(f"{path}/{key}1" for key in d if key == "Namespaces")
+            walk(d.get("Displays", []), path)
+
+    walk(tree["Visualization Manager"]["Displays"], "")
+    assert set(expanded) <= there
+    assert {p for e in expanded if (p := e.rpartition("/")[0])} <= set(expanded)
+
+
+class Made:
+    """In place of an action of launch: keeps what it was given."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.given, self.named = given, named
+
+
+@pytest.fixture
+def launch(monkeypatch, tmp_path):
+    """The actions of a launch file, without `ros2 launch`: (executable, arguments) of each node and process."""
+    modules = {
+        "launch": {}, "launch.event_handlers": {"OnProcessExit": Made}, "launch_ros": {},
+        "launch.actions": dict.fromkeys(
+            ("ExecuteProcess", "RegisterEventHandler", "SetEnvironmentVariable", "Shutdown"), Made
+        ),
+        "launch.logging": {"launch_config": types.SimpleNamespace(log_dir=str(tmp_path))},
+        "launch_ros.actions": {"Node": Made},
+        "launch_ros.parameter_descriptions": {"ParameterValue": lambda value, value_type: value_type(value)},
+    }  # fmt: skip
+    for name, content in modules.items():
+        module = types.ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+
+    def start(many: str = "", **arguments: str) -> dict[str, dict]:
+        given = {a.name: a.default for a in launching.ARGUMENTS} | arguments
+        monkeypatch.setattr(launching, "_after", lambda first, then: [first, *then])
+        actions = launching.many(many, given) if many else launching.avatar_actions(**given)
+        return {a.named["executable"]: a.named for a in actions if "executable" in a.named}
+
+    return start
+
+
+def opened(rviz2: dict) -> Any:
+    return yaml.safe_load(Path(rviz2["arguments"][1]).read_text())["Visualization Manager"]
+
+
+def test_a_launch_starts_rviz_with_a_file_for_its_avatar_on_the_time_of_the_graph(launch):
+    node = launch(rviz="true", avatar="anna", world_frame="odom", use_sim_time="true")["rviz2"]
+    assert node["parameters"] == [{"use_sim_time": True}]
+    assert {t["Value"].split("/")[1] for t in topics_of(opened(node)["Displays"])} == {"anna"}
+    assert opened(node)["Global Options"]["Fixed Frame"] == "odom"
+
+
+def test_rviz_shows_all_of_several_avatars(launch):
+    node = launch(many="3", rviz="true")["rviz2"]
+    topics = topics_of(flat(opened(node)["Displays"]))
+    assert {t["Value"].split("/")[1] for t in topics} == {"avatar1", "avatar2", "avatar3"}
+
+
+def test_a_world_frame_in_the_file_of_parameters_holds_for_all_nodes_and_rviz(launch, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("/**/pose_postprocessor:\n  ros__parameters:\n    world_frame: odom\n")
+    started = launch(rviz="true", config=str(file))
+    assert opened(started["rviz2"])["Global Options"]["Fixed Frame"] == "odom"
+    assert {started[n.name]["parameters"][-1]["world_frame"] for n in graph.nodes_for("vr")} == {"odom"}
+    file.write_text(file.read_text() + "/**/visualizer:\n  ros__parameters:\n    world_frame: map\n")
+    with pytest.raises(MmRosError, match="different world frames: map, odom"):
+        launch(config=str(file))
+
+
+@pytest.mark.parametrize("name", ["/map", "the room"])
+def test_a_world_frame_that_tf_does_not_take_is_refused(launch, name):
+    with pytest.raises(MmRosError, match="name of a TF frame"):
+        launch(world_frame=name)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, installed):
+    """By robot_state_publisher where it is installed, with a prefix; else by `pose_postprocessor`."""
+    urdf = tmp_path / "robot.urdf"
+    urdf.write_text("<robot name='r: x'/>")
+    monkeypatch.setattr(launching, "_has_state_publisher", lambda: installed)
+    started = launch(urdf=str(urdf), rviz="true", avatar="anna", use_sim_time="true")
+    assert started["pose_postprocessor"]["parameters"][-1]["link_tf"] is not installed
+    assert ("robot_state_publisher" in started) is installed
+    if installed:
+        node = started["robot_state_publisher"]
+        assert node["namespace"] == "anna"
+        assert node["parameters"] == [
+            {"robot_description": "<robot name='r: x'/>", "frame_prefix": "anna/robot/", "use_sim_time": True}
+        ]
+    assert [d["TF Prefix"] for d in opened(started["rviz2"])["Displays"] if "TF Prefix" in d] == ["anna/robot"]
+
+
+def test_launch_arguments_match_the_graph():
+    by_name = {a.name: a for a in launching.ARGUMENTS}
+    assert by_name["control"].choices == ("vr", "joystick", "path")
+    assert all(a.description for a in launching.ARGUMENTS)
+    given = {a.name: a.default for a in launching.ARGUMENTS}
+    for node in graph.NODES:
+        kinds = (*node.settings_types(), graph.FrameSettings)
+        declared = {k for kind in kinds for k in kind.specs()} | {"use_sim_time"}
+        assert set(launching.overrides(node.name, given)) <= declared, node.name
+
+
+def test_a_missing_database_is_refused_with_what_to_do(tmp_path):
+    given = {a.name: a.default for a in launching.ARGUMENTS} | {"database": str(tmp_path / "none.mmdb")}
+    with pytest.raises(MmRosError, match="mm_ros import"):
+        launching.check(given)

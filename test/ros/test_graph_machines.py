@@ -1,0 +1,121 @@
+"""Two machines: the bridge on one, the rest and a listener on the other; the link delays, drops, breaks."""
+
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+from net_link import Link, missing_rights
+from processes import end
+
+from mm_ros.motion.default_database import default_database_path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+START_S = 150.0
+WALK_MPS, POP_M = 5.0, 0.15  # nobody moves faster, and no pose lies farther from the one before
+
+
+@pytest.fixture(scope="module")
+def link():
+    why = missing_rights()
+    if why:
+        pytest.skip(why)
+    made = Link()
+    yield made
+    made.close()
+
+
+class Machines:
+    def __init__(self, link, folder):
+        self.link, self.poses_file, self._started = link, folder / "poses", []
+        self.logs = folder / "log"
+        # UDP only: both "machines" share this one's memory, and DDS would see that.
+        self._environment = os.environ | {
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
+            "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
+        }
+        self._start(1, ["-m", "mm_ros", "up", "--avatar", "far", "--trackers", "none"])
+        self._start(1, [str(CHECKOUT / "test" / "net_listener.py"), "far"], self.poses_file)
+        self._start(0, ["-m", "mm_ros.ros.nodes", "tracker_bridge", "--ros-args", "-r", "__ns:=/far"])
+
+    def _start(self, side, words, out=None):
+        with (out or self.logs).open("ab") as handle, self.logs.open("ab") as log:
+            self._started.append(
+                subprocess.Popen(
+                    self.link.command(side, sys.executable, *words),
+                    env=self._environment | {"PYTHONPATH": str(CHECKOUT)},
+                    cwd=CHECKOUT,
+                    stdout=handle,
+                    stderr=log,
+                )
+            )
+
+    def poses(self, after=0.0):
+        lines = self.poses_file.read_text().splitlines()[:-1]  # the last may be half written
+        return [p for p in map(json.loads, lines) if p["at"] > after]
+
+    def wait_for(self, wanted, seconds):
+        """Poses that came since now, once `wanted` of them is true."""
+        since, until = time.time(), time.monotonic() + seconds
+        while time.monotonic() < until:
+            poses = self.poses(since)
+            if wanted(poses):
+                return poses
+            assert all(p.poll() is None for p in self._started), self.logs.read_text()
+            time.sleep(0.25)
+        raise AssertionError(f"{len(self.poses(since))} poses came within {seconds} s:\n{self.logs.read_text()}")
+
+    def close(self):
+        end(*self._started)
+
+
+@pytest.fixture(scope="module")
+def machines(link, tmp_path_factory):
+    default_database_path()
+    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    made = Machines(link, tmp_path_factory.mktemp("machines"))
+    try:
+        made.wait_for(fresh(30), START_S)
+        yield made
+    finally:
+        made.close()
+
+
+def fresh(count):
+    return lambda poses: sum(not p["stale"] for p in poses) >= count
+
+
+def assert_nothing_pops(poses):
+    for a, b in itertools.pairwise(poses):
+        gap = abs(b["stamp"] - a["stamp"])
+        assert math.dist(a["root"], b["root"]) < POP_M + WALK_MPS * gap, (a, b)
+
+
+def test_poses_come_over_a_good_link(machines, link):
+    assert_nothing_pops(machines.wait_for(fresh(150), 60.0))
+    assert link.passed > 100, "the messages went another way"
+
+
+def test_delay_and_loss_on_the_link_stop_nothing(machines, link):
+    link.delay_s, link.jitter_s, link.loss = 0.03, 0.02, 0.05
+    dropped = link.dropped
+    assert_nothing_pops(machines.wait_for(fresh(150), 90.0))
+    assert link.dropped > dropped
+    link.delay_s = link.jitter_s = link.loss = 0.0
+
+
+def test_a_link_that_breaks_brings_the_avatar_to_a_stand_and_it_walks_on(machines, link):
+    link.cut = True
+    still = machines.wait_for(lambda poses: len(poses) > 20 and all(p["stale"] for p in poses[-20:]), 30.0)
+    assert_nothing_pops(still)
+    link.cut = False
+    assert_nothing_pops(machines.wait_for(fresh(60), 60.0))

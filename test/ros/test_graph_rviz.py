@@ -1,0 +1,145 @@
+"""What RViz needs of a running graph: one TF tree, one world frame, markers for each display, the links of a robot."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from graph_harness import START_S, Client
+from nav_msgs.msg import Path
+
+from mm_ros.ros import graph
+from mm_ros.ros.conversions import header, stamp_from_ros
+from mm_ros.ros.qos import message_class, subscription_qos
+from mm_ros.ros.rviz import MARKERS
+
+AVATAR, WORLD = "seen", "odom"
+# All that `mm_ros up` publishes here whose header names a frame of the world.
+FRAMED = [t.name for t in graph.TOPICS.values() if t.in_world]
+OPTIONAL = ("markers/match", "markers/motion", "markers/truth")
+
+
+def leg(side: str, y: float) -> str:
+    out, parent = "", "pelvis"
+    for name, child, z in (("hip_pitch", "thigh", 0.0), ("knee", "shin", -0.4), ("ankle", "foot", -0.4)):
+        link = f"{side}_{child}"
+        out += (
+            f'<link name="{link}"/><joint name="{side}_{name}" type="revolute"><parent link="{parent}"/>'
+            f'<child link="{link}"/><origin xyz="0 {y} {z}"/><axis xyz="0 1 0"/>'
+            '<limit lower="-2" upper="2" effort="1" velocity="1"/></joint>'
+        )
+        parent, y = link, 0.0
+    return out
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """The whole graph in one process, in the frame `odom`, with a robot of two legs."""
+    folder = tmp_path_factory.mktemp("rviz")
+    urdf, log = folder / "legs.urdf", folder / "log"
+    urdf.write_text(f'<robot name="legs"><link name="pelvis"/>{leg("left", 0.1)}{leg("right", -0.1)}</robot>')
+    command = ["up", "--avatar", AVATAR, "--world-frame", WORLD, "--visualizer", "--urdf", str(urdf)]
+    command += ["-p", "motion_matcher.runners_up=true"]
+    with log.open("wb") as handle:
+        process = subprocess.Popen([sys.executable, "-m", "mm_ros", *command], stdout=handle, stderr=handle)
+    rclpy.init()
+    client = Client(AVATAR, ("/tf", "joint_states", "markers", *FRAMED))
+    try:
+        until = time.monotonic() + START_S
+        while not all(client.received[t] for t in ("/tf", "joint_states", "markers", *FRAMED)):
+            silent = [t for t, messages in client.received.items() if not messages]
+            assert process.poll() is None and time.monotonic() < until, f"{silent}: {log.read_text()}"
+            client.spin(0.1)
+        yield client
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+        client.close()
+        rclpy.try_shutdown()
+
+
+def transforms(client: Client) -> dict[str, object]:
+    return {t.child_frame_id: t for m in client.received["/tf"] for t in m.transforms}
+
+
+def test_all_of_tf_is_one_tree_below_the_world_frame(client):
+    parents = {child: t.header.frame_id for child, t in transforms(client).items()}
+    assert {f"{AVATAR}/root", f"{AVATAR}/tracker/head", f"{AVATAR}/robot/pelvis"} <= set(parents)
+    assert {p for p in parents.values() if p not in parents} == {WORLD}
+
+
+@pytest.mark.parametrize("topic", FRAMED)
+def test_every_header_names_the_world_frame(client, topic):
+    assert {m.header.frame_id for m in client.received[topic]} == {WORLD}
+
+
+def test_every_marker_is_in_the_world_frame(client):
+    frames = {m.header.frame_id for a in client.received["markers"] for m in a.markers}
+    assert frames == {WORLD}
+
+
+def test_the_links_of_a_robot_are_on_tf_as_its_joints_say(client):
+    states = {stamp_from_ros(m.header.stamp): m for m in client.received["joint_states"]}
+    shins = [t for m in client.received["/tf"] for t in m.transforms if t.child_frame_id.endswith("/left_shin")]
+    shin = next(t for t in reversed(shins) if stamp_from_ros(t.header.stamp) in states)
+    state = states[stamp_from_ros(shin.header.stamp)]
+    assert shin.header.frame_id == f"{AVATAR}/robot/left_thigh"
+    angle = state.position[list(state.name).index("left_knee")]
+    q = shin.transform.rotation
+    assert [shin.transform.translation.z, q.x, q.z] == pytest.approx([-0.4, 0.0, 0.0])
+    assert [q.w, q.y] == pytest.approx([np.cos(angle / 2), np.sin(angle / 2)], abs=1e-6)
+
+
+def namespaces(arrays: list) -> set[str]:
+    return {m.ns for a in arrays for m in a.markers}
+
+
+def test_markers_are_in_the_namespaces_that_rviz_lists(client):
+    expected = {d.topic: set(d.namespaces) for d in MARKERS}
+    path = Path(header=header(client.now_ns(), WORLD), poses=[PoseStamped(), PoseStamped()])
+    paths = client.publisher("path")  # as a user of control:=path does
+    assert client.spin_until(lambda: paths.get_subscription_count() > 0, 20.0)
+    paths.publish(path)
+    assert client.spin_until(lambda: "path" in namespaces(client.received["markers"]), 20.0)
+    assert namespaces(client.received["markers"]) == expected["markers"]
+
+
+def test_no_array_has_a_marker_twice(client):
+    """RViz shows "Duplicate Marker Check" otherwise, and draws the last one."""
+    for array in client.received["markers"]:
+        assert len({(m.ns, m.id) for m in array.markers}) == len(array.markers)
+
+
+def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription(client):
+    def readers() -> int:
+        return int(client.node.count_subscribers(f"/{AVATAR}/truth"))
+
+    ours = readers()
+    extra = Client(AVATAR, ())
+    try:
+        arrays: dict[str, list] = {topic: [] for topic in OPTIONAL}
+        kind = graph.TOPICS["markers"].type
+        for topic in OPTIONAL:
+            extra.node.create_subscription(
+                message_class(kind), topic, arrays[topic].append, subscription_qos(graph.TOPICS[topic].qos)
+            )
+        for display in MARKERS[1:]:
+            wanted = set(display.namespaces)
+            assert extra.spin_until(lambda d=display, w=wanted: w <= namespaces(arrays[d.topic]), 20.0), display.title
+        assert readers() == ours + 1
+        read = extra.node.get_subscriber_names_and_types_by_node("visualizer", f"/{AVATAR}")
+        declared = {f"/{AVATAR}/{name}" for name in graph.node("visualizer").inputs}
+        assert declared <= {name for name, _ in read}
+    finally:
+        extra.close()
+    assert client.spin_until(lambda: readers() == ours, 20.0)

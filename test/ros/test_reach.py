@@ -1,0 +1,109 @@
+"""What keeps to this machine is not heard outside of it: tried from a second network namespace."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+from net_link import Link, missing_rights
+
+from mm_ros.base.own_python import module_command
+from mm_ros.base.share import share_folder
+from mm_ros.ros.reach import PROFILES, RANGE, settle_reach
+
+OURS = str(share_folder() / "config" / "this_machine.xml")
+STRANGER = Path(__file__).with_name("net_stranger.py")
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after"),
+    [
+        ({}, "LOCALHOST", {RANGE: "LOCALHOST", PROFILES: OURS}),
+        ({RANGE: "LOCALHOST"}, "", {RANGE: "LOCALHOST", PROFILES: OURS}),
+        ({RANGE: "LOCALHOST", PROFILES: "mine.xml"}, "", {RANGE: "LOCALHOST", PROFILES: "mine.xml"}),
+        ({RANGE: "SUBNET"}, "LOCALHOST", {RANGE: "SUBNET"}),
+        ({RANGE: "SUBNET", PROFILES: OURS}, "", {RANGE: "SUBNET"}),
+        ({RANGE: "SUBNET", PROFILES: "mine.xml"}, "", {RANGE: "SUBNET", PROFILES: "mine.xml"}),
+        ({}, "", {}),
+    ],
+)
+def test_the_profile_follows_the_range(before, asked, after, monkeypatch):
+    for name in (RANGE, PROFILES, "SKIP_DEFAULT_XML_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in before.items():
+        monkeypatch.setenv(name, value)
+    settle_reach(asked)
+    assert {name: os.environ[name] for name in (RANGE, PROFILES) if name in os.environ} == after
+    assert os.environ["SKIP_DEFAULT_XML_FILE"] == "1"
+
+
+class Machine:
+    """Processes in the two namespaces of a link; `found` are the nodes that a stranger of that name has discovered."""
+
+    def __init__(self, link: Link, folder: Path) -> None:
+        self._link, self._folder = link, folder
+        self._started: list[subprocess.Popen[bytes]] = []
+        # UDP only: both namespaces share this machine's memory, and DDS would see that.
+        plain = {k: v for k, v in os.environ.items() if k not in (PROFILES, "SKIP_DEFAULT_XML_FILE")}
+        self._environment = plain | {"ROS_DOMAIN_ID": "86", "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
+
+    def start(self, name: str, side: int, command: list[str], **environment: str) -> None:
+        with (self._folder / name).open("wb") as out:
+            self._started.append(
+                subprocess.Popen(
+                    self._link.command(side, *command),
+                    env=self._environment | environment, stdout=out, stderr=subprocess.STDOUT, cwd=self._folder,
+                )
+            )  # fmt: skip
+
+    def node(self, avatar: str, **environment: str) -> None:
+        command = module_command("mm_ros.ros.nodes", "path_control", "--ros-args", "-r", f"__ns:=/{avatar}")
+        self.start(avatar, 0, command, ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", **environment)
+        self.wait_for(avatar, "ready")
+
+    def said(self, name: str) -> str:
+        return (self._folder / name).read_text(errors="replace")
+
+    def wait_for(self, name: str, words: str, seconds: float = 90.0) -> None:
+        until = time.monotonic() + seconds
+        while words not in self.said(name):
+            assert time.monotonic() < until, f"{words} did not come to {name}: {self.said(name)}"
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+        for process in self._started:
+            process.wait()
+
+
+@pytest.fixture
+def machine(tmp_path: Path):
+    why = missing_rights()
+    if why:
+        pytest.skip(why)
+    link = Link()
+    made = Machine(link, tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+        link.close()
+
+
+def test_a_stranger_who_sends_to_our_ports_gets_no_answer(machine):
+    machine.node("closed")
+    machine.node("by_range_alone", **{PROFILES: ""})  # what this test must be able to find
+    stranger = [sys.executable, str(STRANGER)]
+    machine.start("outside", 1, stranger, ROS_AUTOMATIC_DISCOVERY_RANGE="SUBNET", ROS_STATIC_PEERS="10.99.8.1")
+    machine.start("inside", 0, stranger, ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
+    machine.wait_for("inside", "/closed/path_control")
+    machine.wait_for("outside", "/by_range_alone/path_control")
+    time.sleep(2.0)  # as long again as it took to find the other
+    assert "/closed" not in machine.said("outside")

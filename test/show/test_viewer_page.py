@@ -1,0 +1,272 @@
+"""The page with the real graph behind it, in a real headless Chromium: what a hand does there reaches the nodes."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from io import BytesIO
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
+sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
+
+import rclpy
+from chromium import CHROMIUM, Browser, free_port
+from graph_harness import Client
+from PIL import Image
+from processes import end
+from rcl_interfaces.srv import GetParameters, SetParameters
+from rclpy.parameter import Parameter, parameter_value_to_python
+
+from mm_ros.body.landmarks import Landmarks
+from mm_ros.body.skeleton import HEAD, PARENTS, default_skeleton
+from mm_ros.body.types import rest_pose
+from mm_ros.maths import rotations as rot
+from mm_ros.ros.conversions import avatar_pose_to_ros, landmarks_to_ros, skeleton_to_ros
+from mm_ros.show.page.scene import PALETTE, SEEN
+from mm_ros.tracking.landmark_simulation import body_landmarks
+from mm_ros.web.access import TOKEN_VARIABLE, address, new_token
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt install chromium"),
+]
+
+AVATAR, OTHER = "seen", "other"
+PATIENCE_S = 180.0
+
+
+TEST_S = 400.0
+
+
+class Page:
+    """A graph, its viewer, and a browser on it."""
+
+    def __init__(self, folder, browser):
+        port, token, self._browser = free_port(), new_token(), browser
+        self.url = address("127.0.0.1", port, token)
+        self._log = (folder / "log").open("ab")
+        self.said = (folder / "log").read_text
+        words = [["up", "--avatar", AVATAR], ["view", "--port", str(port), "--show", f"{AVATAR},{OTHER}"]]
+        self._running = [
+            subprocess.Popen(
+                [sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log,
+                env={**os.environ, TOKEN_VARIABLE: token},
+            )
+            for w in words
+        ]
+        self.client = Client(AVATAR, ("pose", "trackers"))
+        self.outside: list[str] = []
+        try:
+            assert self.client.spin_until(lambda: self.client.received["pose"], 150.0), "no pose came"
+            self.page = self.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self):
+        page = self._browser.new_page()
+        page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
+        page.goto(self.url)
+        page.wait_for_selector("canvas")
+        page.get_by_text(re.compile("latency p99")).wait_for()
+        return page
+
+    def open_settings(self, page):
+        page.get_by_role("tab", name="Settings").click(force=True)
+        page.get_by_text("motion_matcher", exact=True).click(force=True)
+        page.get_by_text("responsiveness", exact=True).wait_for()
+
+    def until(self, done, what, meanwhile=lambda: None):
+        end = time.monotonic() + PATIENCE_S
+        while not done():
+            assert time.monotonic() < end, f"{what}: not within {PATIENCE_S:g} s"
+            meanwhile()
+            self.client.spin(0.1)
+            self.page.wait_for_timeout(50)
+
+    def parameter(self, name):
+        request = GetParameters.Request(names=[name])
+        answer = self.client.call(GetParameters, f"/{AVATAR}/motion_matcher/get_parameters", request)
+        return parameter_value_to_python(answer.values[0])
+
+    def set_elsewhere(self, name, value):
+        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+        answer = self.client.call(SetParameters, f"/{AVATAR}/motion_matcher/set_parameters", request)
+        assert answer.results[0].successful
+
+    def patience(self):
+        return self._browser.within(TEST_S)
+
+    def close_tab(self, page):
+        self._browser.close_page(page)
+
+    def newest_trackers_s(self):
+        return self.client.arrived["trackers"][-1] if self.client.arrived["trackers"] else 0.0
+
+    def close(self):
+        self.client.close()
+        end(*reversed(self._running))
+        self._log.close()
+        return [process.returncode for process in self._running]
+
+
+def beside(page, label, selector):
+    """The control in the row of this label."""
+    at = page.get_by_text(label, exact=True).bounding_box()
+    middle = at["y"] + at["height"] / 2
+    rows = []
+    for found in page.locator(selector).all():
+        box = found.bounding_box() if found.is_visible() else None
+        if box is not None:
+            rows.append((abs(box["y"] + box["height"] / 2 - middle), found))
+    return min(rows, key=lambda row: row[0])[1]
+
+
+def number(page, label):
+    return float(beside(page, label, "input[inputmode]").input_value())
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    rclpy.init()
+    with sync.sync_playwright() as p:
+        browser = Browser(p)
+        with browser.within(TEST_S):
+            page = Page(tmp_path_factory.mktemp("page"), browser)
+        yield page
+        browser.close()
+        codes = page.close()
+    rclpy.try_shutdown()
+    assert codes == [0, 0]
+    assert page.outside == []
+
+
+@pytest.fixture(autouse=True)
+def patience(seen):
+    with seen.patience():
+        yield
+
+
+def test_the_page_is_at_the_printed_address_only(seen):
+    assert f"the avatar is at {seen.url}" in seen.said()
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(seen.url.rpartition("/")[0].rpartition("/")[0], timeout=30)
+
+
+def test_sliders_show_what_the_nodes_have_and_move_it(seen):
+    seen.set_elsewhere("quality", 2.5)  # before the panel has asked
+    seen.open_settings(seen.page)
+    seen.until(lambda: number(seen.page, "quality") == 2.5, "the slider shows the node's value")
+    before = seen.parameter("responsiveness")
+    beside(seen.page, "responsiveness", "[role=slider]").press("ArrowRight")
+    seen.until(lambda: seen.parameter("responsiveness") > before, "the slider moves the node's parameter")
+    assert number(seen.page, "responsiveness") == pytest.approx(seen.parameter("responsiveness"))
+
+
+def test_a_value_set_by_somebody_else_moves_the_slider(seen):
+    seen.set_elsewhere("jump_cost", 1.25)
+    seen.until(lambda: number(seen.page, "jump cost") == 1.25, "the slider follows /parameter_events")
+
+
+def test_a_refused_value_snaps_back_and_says_why(seen):
+    text = beside(seen.page, "weights", "input")
+    text.fill("nonsense=1")
+    text.press("Enter")
+    seen.page.get_by_text(re.compile("weights was refused: .*'nonsense' is not in the layout")).first.wait_for()
+    seen.until(
+        lambda: beside(seen.page, "weights", "input").input_value() == "", "it snaps back"
+    )
+    assert seen.parameter("weights") == ""
+
+
+def test_the_buttons_call_the_services(seen):
+    page = seen.page
+    page.get_by_role("tab", name="View").click(force=True)
+    page.get_by_role("button", name="pause").click(force=True)
+    seen.until(lambda: time.monotonic() - seen.newest_trackers_s() > 1.0, "the trackers pause")
+    page.get_by_role("button", name="resume").click(force=True)
+    seen.until(lambda: time.monotonic() - seen.newest_trackers_s() < 0.3, "the trackers go on")
+    run = seen.client.received["pose"][-1].segment
+    page.get_by_role("button", name="reset").click(force=True)
+    page.get_by_text("motion_matcher starts anew").first.wait_for()
+    seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher starts anew")
+    page.get_by_role("button", name="calibrate").click(force=True)
+    page.get_by_text(re.compile("this source knows its user's measures")).first.wait_for()
+
+
+def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
+    late = seen.open()
+    seen.open_settings(late)
+    assert number(late, "quality") == 2.5
+    late.get_by_role("tab", name="View").click(force=True)
+    beside(late, "camera", "input").click(force=True)
+    late.get_by_role("option", name="orbit").click(force=True)
+    assert beside(late, "camera", "input").input_value() == "orbit"
+    assert beside(seen.page, "camera", "input").input_value() == "follow"
+    seen.close_tab(late)
+
+
+class Stranger:
+    """Another avatar, who stands three metres away before a camera, and no graph behind it."""
+
+    def __init__(self):
+        self.client = Client(OTHER, ())
+        self.pose, self.landmarks, self._shape = (self.client.publisher(t) for t in ("pose", "landmarks", "skeleton"))
+        self.wear(default_skeleton())
+
+    def wear(self, skeleton):
+        self.skeleton = skeleton
+        self._shape.publish(skeleton_to_ros(skeleton, self.client.now_ns()))
+
+    def speak(self):
+        now_ns = self.client.now_ns()
+        stands = rest_pose(self.skeleton, now_ns)
+        stands.root[:2] = (3.0, 0.0)
+        self.pose.publish(avatar_pose_to_ros(stands))
+        joints = stands.positions.astype(float)[None]
+        joints[0, 0] = 0.0
+        p, q = rot.forward_kinematics(PARENTS, joints, stands.rotations.astype(float)[None])
+        points = body_landmarks(p, q[:, HEAD])[0] - p[0, 1]
+        self.landmarks.publish(landmarks_to_ros(Landmarks(now_ns, points, np.ones(33, np.float32))))
+
+
+def colored(page, near):
+    """Pixels of the canvas' left part that have about this hue, whatever the light."""
+    picture = np.asarray(Image.open(BytesIO(page.screenshot())).convert("RGB"), float)[:, :420]
+    lit = picture / np.maximum(np.linalg.norm(picture, axis=2, keepdims=True), 1.0)
+    return int((lit @ (np.array(near) / np.linalg.norm(near)) > 0.985).sum())
+
+
+def test_another_avatar_joins_with_its_camera_is_watched_and_leaves(seen):
+    page, other = seen.page, Stranger()
+    seen.until(lambda: shown(page, AVATAR), "the list of avatars is there", other.speak)
+    shown(page, AVATAR)[0].click(force=True)
+    page.get_by_role("option", name=OTHER).click(force=True)
+    status = page.get_by_text(re.compile(rf"^{OTHER} · \d+ Hz"))
+    seen.until(status.is_visible, "the status is about the other one", other.speak)
+    seen.until(lambda: colored(page, PALETTE[1]) > 300, "the other one is there in a colour of its own", other.speak)
+    seen.until(lambda: colored(page, SEEN) > 50, "what the camera sees is drawn", other.speak)
+    before = colored(page, PALETTE[1])
+    other.wear(default_skeleton().scaled(0.6))
+    seen.until(lambda: 100 < colored(page, PALETTE[1]) < 0.7 * before, "it is measured anew, and smaller", other.speak)
+    other.client.close()
+    status = page.get_by_text(re.compile(rf"^{AVATAR} · \d+ Hz"))
+    seen.until(status.is_visible, "it leaves the page, which is about the first one again")
+
+
+def shown(page, value):
+    """Boxes in which this stands."""
+    return [e for e in page.locator("input:not([type=checkbox])").all() if e.is_visible() and e.input_value() == value]
+
+
+def test_the_server_outlives_its_tabs(seen):
+    seen.close_tab(seen.page)
+    again = seen.page = seen.open()
+    assert again.get_by_role("button", name="calibrate").is_visible()

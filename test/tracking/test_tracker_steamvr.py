@@ -1,0 +1,195 @@
+"""SteamVR against a fake made from the real module with the real structures. It has never run on hardware."""
+
+import json
+import sys
+import time
+from unittest.mock import create_autospec
+
+import numpy as np
+import pytest
+from processes import PATIENCE_S
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import EXTRAPOLATED, LOST, ROLES, TRACKED, TrackerFrame
+from mm_ros.maths import rotations as rot
+from mm_ros.tracking.sources.steamvr import SteamVrSource
+from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
+from mm_ros.tracking.sources.steamvr_process import frame_of, line_of
+
+openvr = pytest.importorskip("openvr", reason="openvr is not installed (extra 'steamvr')")
+
+HMD, LEFT, RIGHT, PUCK = 0, 3, 4, 7
+
+
+class Fake:
+    """The module itself with only `init` and `shutdown` replaced, so constants and structures are the real ones."""
+
+    def __init__(self):
+        self.system = create_autospec(openvr.IVRSystem, instance=True)
+        self.module = create_autospec(openvr)
+        for name in dir(openvr):
+            if not callable(getattr(openvr, name)) or isinstance(getattr(openvr, name), type):
+                setattr(self.module, name, getattr(openvr, name))
+        self.module.init.return_value = self.system
+        self.poses = {}
+        self.events = []
+        self.classes = {
+            HMD: openvr.TrackedDeviceClass_HMD,
+            LEFT: openvr.TrackedDeviceClass_Controller,
+            RIGHT: openvr.TrackedDeviceClass_Controller,
+            PUCK: openvr.TrackedDeviceClass_GenericTracker,
+        }
+        hands = {LEFT: openvr.TrackedControllerRole_LeftHand, RIGHT: openvr.TrackedControllerRole_RightHand}
+        s = self.system
+        s.getDeviceToAbsoluteTrackingPose.side_effect = self._fill
+        s.getTrackedDeviceClass.side_effect = lambda i: self.classes.get(i, openvr.TrackedDeviceClass_Invalid)
+        s.getControllerRoleForTrackedDeviceIndex.side_effect = lambda i: hands.get(i, 0)
+        s.getStringTrackedDeviceProperty.side_effect = lambda i, prop: f"LHR-{i}"
+        s.pollNextEvent.side_effect = self._event
+        for i in self.classes:
+            self.put(i, np.eye(3), (0.1 * i, 1.5, -0.2))
+
+    def put(self, i, r, p, valid=True, result=openvr.TrackingResult_Running_OK, connected=True):
+        pose = openvr.TrackedDevicePose_t()
+        for row in range(3):
+            for column in range(3):
+                pose.mDeviceToAbsoluteTracking.m[row][column] = float(r[row, column])
+            pose.mDeviceToAbsoluteTracking.m[row][3] = float(p[row])
+        pose.bPoseIsValid, pose.eTrackingResult, pose.bDeviceIsConnected = valid, result, connected
+        self.poses[i] = pose
+
+    def _fill(self, universe, seconds, array):
+        assert universe == openvr.TrackingUniverseStanding and seconds == 0.0
+        for i, pose in self.poses.items():
+            array[i] = pose
+
+    def _event(self, event):
+        if not self.events:
+            return False
+        event.eventType = self.events.pop(0)
+        return True
+
+
+def test_devices_find_their_roles_and_axes():
+    fake = Fake()
+    out = SteamVrPoses(fake.module).sample()
+    np.testing.assert_array_equal(out.state, [TRACKED] * 3 + [LOST] * 3)
+    np.testing.assert_allclose(out.positions[1], (0.2, -0.3, 1.5), atol=1e-6)  # −z, −x, y
+    np.testing.assert_allclose(out.rotations[1], (1, 0, 0, 0), atol=1e-6)
+    assert out.sampled_ns[0] == out.stamp_ns and out.sampled_ns[3] == 0
+    fake.module.init.assert_called_once_with(openvr.VRApplication_Background)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rotations_survive_the_change_of_axes(seed):
+    """A device's own forward, −z in OpenVR, goes where its x goes in ours; both covers and half turns included."""
+    rng = np.random.default_rng(seed)
+    axis = rng.normal(size=3)
+    q = rot.exp(axis / np.linalg.norm(axis) * [np.pi, np.pi - 1e-7, 3.0, 1e-9, 0.7][seed % 5])
+    m = rot.to_matrix(q)
+    fake = Fake()
+    fake.put(HMD, m, (0, 0, 0.5))
+    out = SteamVrPoses(fake.module).sample()
+    ahead = m @ (0, 0, -1)
+    np.testing.assert_allclose(
+        rot.rotate(out.rotations[0], np.array([1.0, 0, 0])), (-ahead[2], -ahead[0], ahead[1]), atol=1e-6
+    )
+    up = m @ (0, 1, 0)
+    np.testing.assert_allclose(rot.rotate(out.rotations[0], np.array([0, 0, 1.0])), (-up[2], -up[0], up[1]), atol=1e-6)
+
+
+def test_generic_trackers_by_serial_number():
+    fake = Fake()
+    poses = SteamVrPoses(fake.module, {"waist": "LHR-7"})
+    assert poses.sample().state[ROLES.index("waist")] == TRACKED
+    assert poses.unnamed_trackers() == []
+    other = SteamVrPoses(fake.module)
+    other.sample()
+    assert other.unnamed_trackers() == ["LHR-7"]
+    with pytest.raises(MmRosError, match="'tail' is not among"):
+        SteamVrPoses(fake.module, {"tail": "LHR-7"})
+
+
+def test_what_is_not_seen_is_said():
+    fake = Fake()
+    fake.put(LEFT, np.eye(3), (0, 1, 0), result=openvr.TrackingResult_Running_OutOfRange)
+    fake.put(RIGHT, np.eye(3), (0, 1, 0), valid=False)
+    assert list(SteamVrPoses(fake.module).sample().state[:3]) == [TRACKED, EXTRAPOLATED, LOST]
+    fake.put(RIGHT, np.eye(3), (0, 1, 0), connected=False)
+    assert SteamVrPoses(fake.module).sample().state[2] == LOST
+
+
+def test_recentring_is_a_new_epoch_and_quit_is_obeyed():
+    fake = Fake()
+    poses = SteamVrPoses(fake.module)
+    assert poses.sample().epoch == 0
+    fake.events = [openvr.VREvent_StandingZeroPoseReset]
+    assert poses.sample().epoch == 1
+    fake.events = [openvr.VREvent_Quit]
+    with pytest.raises(Quit):
+        poses.sample()
+    fake.system.acknowledgeQuit_Exiting.assert_called_once_with()
+
+
+def test_errors_without_text_get_one():
+    error = type("InitError_Init_NoServerForBackgroundApp", (Exception,), {"error_value": 121})()
+    assert describe(error) == "SteamVR is not running (121)"
+    assert "Odd" in describe(type("OddError", (Exception,), {"error_value": 3})())
+
+
+def test_lines_between_the_processes():
+    frame = TrackerFrame(123, 4)
+    frame.positions[0], frame.state[0], frame.sampled_ns[0] = (1, 2, 3), TRACKED, 123
+    back = frame_of(line_of(frame))
+    np.testing.assert_array_equal(back.positions[0], frame.positions[0])
+    assert (back.stamp_ns, back.epoch, list(back.state)) == (123, 4, [TRACKED, 0, 0, 0, 0, 0])
+    assert frame_of(json.dumps({"status": "gone"})) == "gone"
+
+
+def until(condition, seconds=PATIENCE_S):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_the_process_is_restarted_when_it_dies():
+    """A stand-in for the worker that says one sample and ends: each life is an epoch, noise on stdout no harm."""
+    line = line_of(TrackerFrame(time.monotonic_ns(), 0))
+    source = SteamVrSource(command=[sys.executable, "-c", f"print('noise'); print('''{line}'''); raise SystemExit(1)"])
+    woken = []
+    source.wake = lambda: woken.append(1)
+    source.open()
+    try:
+        epochs = []
+
+        def polled():
+            frame = source.poll(time.time_ns())
+            if frame is not None:
+                epochs.append(frame.epoch)
+                assert abs(frame.stamp_ns - time.time_ns()) < 60e9
+            return len(epochs) >= 2
+
+        until(polled)
+        assert epochs[1] > epochs[0] and len(woken) >= 2
+        assert "ended with 1" in source.status() or source.status() == ""
+    finally:
+        source.close()
+
+
+def test_without_steamvr_the_real_worker_says_so():
+    """The real process, the real library, no SteamVR."""
+    source = SteamVrSource()
+    source.open()
+    try:
+        until(lambda: "SteamVR" in source.status() and "not connected" not in source.status())
+        assert source.poll(time.time_ns()) is None
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize("line", ["5", '"text"', "[1]", '{"t": 1, "epoch": 0, "devices": [[99, 2, 0]]}', "{"])
+def test_what_the_library_prints_itself_does_not_end_the_thread(line):
+    source = SteamVrSource(command=["true"])
+    source._take(line)
+    assert source.poll(0) is None

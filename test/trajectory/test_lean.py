@@ -1,0 +1,70 @@
+"""The hips behind the head: from the head's height, and, once a bent body has walked some turns, from those."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mm_ros.trajectory.lean import BENT, UPRIGHT, Lean
+
+STANDING, RATE = 1.6, 90
+STOOPED = 0.78  # head height ratio at which the table has nearly all of its lean
+
+
+def slalom(behind: float, ratio: float, seconds: float, course: float = 0.0, sway: float = 0.0) -> Lean:
+    """Hips that walk at 1 m/s where they face (or `course` beside it), turning left and right; the head rides
+    `behind` ahead of them. `sway`: m that each step moves the head aside."""
+    lean, dt = Lean(STANDING), 1 / RATE
+    lean.settle(ratio)
+    for i in range(round(seconds * RATE)):
+        t = i * dt
+        turn = 0.9 * math.sin(2 * math.pi * t / 8)
+        swaying = sway * 2 * math.pi * math.cos(2 * math.pi * t)
+        lean.step(dt, ratio, math.cos(course), math.sin(course) + behind * turn + swaying, turn)
+    return lean
+
+
+def table(ratio: float) -> float:
+    lean = Lean(STANDING)
+    lean.settle(ratio)
+    return lean.now
+
+
+def test_the_table_alone_speaks_at_first():
+    assert table(1.0) == UPRIGHT * STANDING
+    assert table(0.5) == pytest.approx((UPRIGHT + BENT) * STANDING, rel=1e-2)
+
+
+@pytest.mark.parametrize("behind", [0.15, 0.3, 0.48])
+def test_turns_tell_how_far_behind_the_head_the_hips_of_a_bent_walker_are(behind):
+    learned = slalom(behind, STOOPED, 30, sway=0.02)
+    assert learned.now == pytest.approx(behind, abs=0.04)
+    assert abs(table(STOOPED) - 0.48) > 0.15  # it was not known before
+
+
+def test_an_upright_walker_is_not_learned():
+    assert slalom(0.2, 0.98, 30).now == pytest.approx(table(0.98), abs=1e-3)
+
+
+def test_nothing_is_learned_of_a_body_that_goes_straight_or_sideways():
+    lean = Lean(STANDING)
+    lean.settle(STOOPED)
+    for _ in range(20 * RATE):
+        lean.step(1 / RATE, STOOPED, 1.0, 0.2, 0.05)
+    assert lean.change == 0.0
+    assert slalom(0.48, STOOPED, 30, course=math.radians(80)).change == 0.0
+
+
+def test_what_is_learned_is_bounded_and_comes_slowly():
+    before = [slalom(5.0, STOOPED, s).now for s in (0.5, 10)]
+    assert before[1] <= (UPRIGHT + 1.8 * BENT) * STANDING + 1e-9
+    moves = np.diff([slalom(0.48, STOOPED, s).now for s in np.arange(1.0, 6.0, 0.25)])
+    assert np.abs(moves).max() / 0.25 < 0.15  # m/s
+
+
+def test_who_straightens_up_may_bend_otherwise_next_time():
+    lean = slalom(0.48, STOOPED, 30)
+    learned = lean.change
+    for _ in range(60 * RATE):
+        lean.step(1 / RATE, 1.0, 0.0, 0.0, 0.0)
+    assert learned > 0.4 and abs(lean.change) < 0.5 * learned

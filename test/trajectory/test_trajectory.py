@@ -1,0 +1,204 @@
+import math
+
+import numpy as np
+import pytest
+from toys import CALIBRATION, trackers
+
+from mm_ros.body.types import HEAD_ROLE, LOST, TRACKED, WAIST_ROLE, BodyOrientation
+from mm_ros.maths import rotations as rot
+from mm_ros.motion.features import HORIZON_S
+from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
+
+RATE = 90
+
+
+def stage(**settings) -> TrajectoryStage:
+    return TrajectoryStage(TrajectorySettings(**settings), CALIBRATION, HORIZON_S)
+
+
+def facing(frame, yaw: float = 0.0, sigma: float = 0.05) -> BodyOrientation:
+    return BodyOrientation(frame.stamp_ns, frame.epoch, yaw, 0.0, sigma, "test")
+
+
+def follow(predictor, head, seconds: float, yaw=lambda t: 0.0, rate: float = RATE, sigma: float = 0.05):
+    """`head(t)` → (x, y); velocities are its derivative."""
+    out = []
+    for i in range(round(seconds * rate)):
+        t, h = i / rate, 1e-4
+        x, v = np.array(head(t)), (np.array(head(t + h)) - np.array(head(t))) / h
+        frame = trackers(t, (*x, 1.68), 0.0, (*v, 0.0))
+        out.append(predictor.step(frame, facing(frame, yaw(t), sigma)))
+    return out
+
+
+def test_a_steady_walk_is_foreseen():
+    wish = follow(stage(), lambda t: (1.2 * t, 0.0), 2)[-1]
+    assert wish.velocity == pytest.approx([1.2, 0], abs=1e-3)
+    assert wish.positions[:, 0] - wish.position[0] == pytest.approx([0.4, 0.8, 1.2], abs=0.01)
+    assert wish.directions == pytest.approx(np.tile([1, 0], (3, 1)), abs=1e-6)
+
+
+def test_the_hips_are_a_little_behind_the_head():
+    wish = follow(stage(), lambda t: (0.0, 0.0), 1, yaw=lambda t: math.pi / 2)[-1]
+    head_joint = -CALIBRATION.headset_in_head[0]
+    assert wish.position[0] == pytest.approx(head_joint, abs=1e-9)
+    assert -0.06 < wish.position[1] < -0.005
+
+
+def test_one_who_bends_over_has_not_walked():
+    """The head goes ahead by 0.3 m and down by 0.15 m; the hips stay."""
+    predictor = stage()
+    places = []
+    for i in range(180):
+        t = i / RATE
+        bent = min(t, 1.0)
+        head = (0.3 * math.sin(bent * math.pi / 2), 0.0, 1.68 - 0.15 * bent)
+        frame = trackers(t, head, 0.0)
+        places.append(predictor.step(frame, facing(frame)).position[0])
+    assert abs(places[-1] - places[0]) < 0.12
+    assert predictor.height_ratio == pytest.approx(1 - 0.15 / 1.6, abs=1e-3)
+
+
+def test_turning_the_head_moves_nothing():
+    """A headset that swings about the head's centre leaves the centre where it is."""
+    predictor = stage()
+    offset = np.array(CALIBRATION.headset_in_head[:3])
+    moved = []
+    for i in range(180):
+        t = i / RATE
+        yaw, rate = 0.8 * math.sin(3 * t), 2.4 * math.cos(3 * t)
+        q = rot.from_yaw(yaw)
+        arm = rot.rotate(q, offset)
+        frame = trackers(t, np.add(arm, (0, 0, 1.6)), yaw, np.cross([0, 0, rate], arm))
+        frame.angular_velocities[HEAD_ROLE] = (0, 0, rate)
+        wish = predictor.step(frame, facing(frame))
+        moved.append(np.linalg.norm(wish.positions[2] - wish.position))
+    assert max(moved) < 1e-6
+
+
+@pytest.mark.parametrize(("size", "hertz"), [(0.03, 0.3), (0.02, 0.5), (0.01, 1.0), (0.04, 0.2)])
+def test_head_sway_is_no_walk(size, hertz):
+    wishes = follow(stage(), lambda t: (0.0, size * math.sin(2 * math.pi * hertz * t)), 6)
+    ahead = [np.linalg.norm(w.positions[2] - w.position) for w in wishes]
+    assert max(ahead) < 0.05
+
+
+def test_reacts_to_a_start_and_a_stop():
+    def head(t):
+        return (1.2 * min(max(t - 1, 0), 2), 0.0)
+
+    wishes = follow(stage(), head, 4)
+    speed = np.array([w.velocity[0] for w in wishes])
+    assert np.argmax(speed > 0.6) / RATE - 1 < 0.1
+    stopped = np.flatnonzero(speed[3 * RATE :] < 0.3)[0] / RATE
+    assert stopped < 0.15
+    assert abs(speed[-1]) < 1e-3
+
+
+def test_the_directions_turn_with_the_body():
+    wish = follow(stage(), lambda t: (math.sin(t), 1 - math.cos(t)), 2, yaw=lambda t: t)[-1]
+    later = math.atan2(wish.directions[2, 1], wish.directions[2, 0])
+    assert later - wish.yaw > 0.2
+
+
+def test_a_head_that_sways_with_each_step_walks_straight_on():
+    """3 cm to either side, once a second: the raw headset would be 19 cm aside after a second."""
+    sway = follow(stage(), lambda t: (1.2 * t, 0.03 * math.sin(2 * math.pi * t)), 6)[4 * RATE :]
+    aside = max(abs(w.positions[2, 1]) for w in sway)
+    assert aside < 0.15
+
+
+def test_a_sidestep_that_lasts_is_believed():
+    wish = follow(stage(), lambda t: (0.0, 0.7 * t), 6)[-1]
+    assert wish.positions[2] - wish.position == pytest.approx([0, 0.7], abs=0.02)
+
+
+def test_after_a_turn_the_way_comes_round_to_the_facing():
+    """The body faces left, the head still drifts ahead: less of that is foretold than constant velocity would."""
+    ahead = follow(stage(), lambda t: (t, 0.0), 3, yaw=lambda t: 0.0 if t < 2.7 else math.pi / 2)[-1]
+    assert ahead.positions[2, 0] - ahead.position[0] < 0.7
+
+
+def test_an_uncertain_facing_follows_more_slowly():
+    yaws = []
+    for sigma in (0.05, 1.0):
+        predictor = stage()
+        follow(predictor, lambda t: (0.0, 0.0), 0.5)
+        frame = trackers(0.5 + 0.05)
+        yaws.append(predictor.step(frame, facing(frame, 1.0, sigma)).yaw)
+    assert yaws[0] > 2 * yaws[1] > 0
+
+
+def test_facing_goes_the_short_way_round():
+    predictor = stage()
+    follow(predictor, lambda t: (0.0, 0.0), 0.5, yaw=lambda t: 3.1)
+    frame = trackers(0.52)
+    assert abs(predictor.step(frame, facing(frame, -3.1)).yaw) > 3.0
+
+
+def test_the_rate_of_the_display_does_not_matter():
+    ends = [follow(stage(), lambda t: (0.5 * t * t, 0.1 * t), 1, rate=r)[-1] for r in (72, 144)]
+    assert ends[0].velocity == pytest.approx(ends[1].velocity, abs=0.03)
+
+
+def test_no_trackers_wish_to_stand_where_one_was():
+    predictor = stage()
+    last = follow(predictor, lambda t: (1.2 * t, 0.0), 1)[-1]
+    wish = predictor.stale(round(1.3e9))
+    assert wish.stale and wish.stamp_ns == round(1.3e9)
+    assert wish.position == pytest.approx(last.position)
+    assert wish.positions == pytest.approx(np.tile(wish.position, (3, 1)), abs=1e-6)
+    assert not wish.velocity.any()
+
+
+def test_a_lost_head_and_a_late_sample_give_nothing():
+    predictor = stage()
+    follow(predictor, lambda t: (0.0, 0.0), 0.5)
+    late = trackers(0.45)
+    assert predictor.step(late, facing(late)) is None
+    lost = trackers(0.6)
+    lost.state[HEAD_ROLE] = LOST
+    assert predictor.step(lost, facing(lost)) is None
+
+
+def test_stick_locomotion_is_a_velocity():
+    """The play space moves 1 m/s, the headset in it stands: `new_from_old` says so in each sample."""
+    predictor = stage()
+    for i in range(90):
+        frame = trackers(i / RATE, (i / RATE, 0.0, 1.68))
+        frame.new_from_old = np.array([1 / RATE, 0, 0, 1, 0, 0, 0])
+        wish = predictor.step(frame, facing(frame))
+    assert wish.velocity[0] == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_recentre_carries_the_motion_along():
+    predictor = stage()
+    before = follow(predictor, lambda t: (1.2 * t, 0.0), 1)[-1]
+    h = math.pi / 4
+    frame = trackers(1.0, (0.0, 1.2, 1.68), math.pi / 2, (0.0, 1.2, 0.0), epoch=1)
+    frame.new_from_old = np.array([0, 0, 0, math.cos(h), 0, 0, math.sin(h)])
+    wish = predictor.step(frame, facing(frame, math.pi / 2))
+    assert wish.velocity == pytest.approx([0, before.velocity[0]], abs=0.02)
+    assert wish.yaw == pytest.approx(math.pi / 2, abs=0.01)
+    assert wish.epoch == 1
+
+
+def test_half_a_second_without_samples_is_not_integrated():
+    predictor = stage()
+    follow(predictor, lambda t: (1.2 * t, 0.0), 1)
+    frame = trackers(9.0, (5.0, 5.0, 1.68))
+    wish = predictor.step(frame, facing(frame, 2.0))
+    assert np.linalg.norm(wish.velocity) < 1e-6
+    assert wish.yaw == pytest.approx(2.0)
+
+
+def test_a_waist_tracker_wins_over_the_guess():
+    predictor = stage()
+    for i in range(90):
+        frame = trackers(i / RATE, (0.3, 0.0, 1.68))
+        frame.positions[WAIST_ROLE] = (0.05, 0.02, 1.0)
+        frame.state[WAIST_ROLE] = TRACKED if i < 60 else LOST
+        wish = predictor.step(frame, facing(frame))
+        if i == 59:
+            assert wish.position == pytest.approx([0.05, 0.02], abs=1e-6)
+    assert wish.position[0] > 0.12
