@@ -1,0 +1,1 @@
+"""Errors, settings, cache, atomic files and processes."""

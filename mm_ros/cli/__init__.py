@@ -1,0 +1,1 @@
+"""The command `mm_ros`: one file per verb."""

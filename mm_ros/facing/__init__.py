@@ -1,0 +1,1 @@
+"""The direction that the pelvis faces."""

@@ -1,0 +1,1 @@
+"""Motion matching: the pose that continues the motion and follows the trajectory."""

@@ -1,0 +1,1 @@
+"""Quaternions, springs and two-bone inverse kinematics."""

@@ -1,0 +1,1 @@
+"""From motion capture files to the database that is searched and played."""

@@ -1,0 +1,1 @@
+"""Post-processing of the matched pose."""

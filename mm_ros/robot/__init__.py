@@ -1,0 +1,1 @@
+"""A humanoid robot that follows the avatar."""

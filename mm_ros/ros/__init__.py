@@ -1,0 +1,1 @@
+"""The ROS 2 graph: the only package that imports rclpy."""

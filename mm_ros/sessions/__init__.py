@@ -1,0 +1,1 @@
+"""Recordings: rosbag2 files and tables."""

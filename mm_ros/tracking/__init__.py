@@ -1,0 +1,1 @@
+"""From devices to one clean stream of trackers."""

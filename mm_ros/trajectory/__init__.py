@@ -1,0 +1,1 @@
+"""The desired trajectory of the body."""

@@ -1,0 +1,1 @@
+"""Access rules for every page that mm_ros serves."""

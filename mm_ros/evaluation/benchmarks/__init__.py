@@ -1,0 +1,1 @@
+"""Speed and quality beside named peers."""

@@ -1,0 +1,1 @@
+"""Where matched poses come from."""

@@ -1,0 +1,1 @@
+"""Latency and load of the running graph."""

@@ -1,0 +1,1 @@
+"""The wide tree: an exact index that tests 16 boxes at a time."""

@@ -1,0 +1,86 @@
+"""Contracts that imports alone do not show: algorithms touch no disk, network or device, and read no clock."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "mm_ros"
+
+DISK_MODULES = {"os", "io", "tempfile", "shutil", "subprocess", "socket", "threading", "multiprocessing", "zipfile"}
+DISK_MODULES |= {"tarfile", "onnxruntime", "rosbags", "yaml", "sqlite3", "urllib", "mmap", "fcntl", "signal"}
+DISK_CALLS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir", "glob"}
+CLOCKS = {"time", "datetime"}
+
+# Folders and modules that may touch disk, network and devices.
+EDGES = ("base/", "sessions/", "show/", "ros/", "cli/", "evaluation/", "tracking/sources/", "motion/importing/", "web/")
+EDGE_NAMES = ("files.py", "feature_files.py", "model_file.py", "__main__.py")
+# Modules with a file in their name or purpose; each says why.
+EDGE_MODULES = {
+    "__init__.py": "points numba at its cache",
+    "motion/bvh/reader.py": "reads and writes BVH files",
+    "motion/default_database.py": "keeps the default database in the cache",
+    "motion/shared_data.py": "finds motion data",
+    "facing/camera/estimator.py": "runs the networks of the pose estimator",
+    "facing/camera/pictures.py": "reads cameras and videos",
+    "robot/urdf.py": "reads URDF files",
+}
+CLOCK_EDGES = ("base/", "sessions/", "show/", "web/", "ros/", "cli/", "evaluation/", "tracking/sources/")
+
+
+def modules() -> list[str]:
+    return sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py"))
+
+
+def may_touch_disk(name: str) -> bool:
+    return name.startswith(EDGES) or "training/" in name or Path(name).name in EDGE_NAMES or name in EDGE_MODULES
+
+
+def may_read_clocks(name: str) -> bool:
+    return name.startswith(CLOCK_EDGES) or "training/" in name or name == "motion/importing/load.py"
+
+
+def uses(source: str) -> set[str]:
+    """Modules that are imported, and disk calls, by name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in DISK_CALLS:
+                found.add(f"{name}()")
+    return found
+
+
+def breaches(name: str, source: str) -> set[str]:
+    used = uses(source)
+    disk = used & (DISK_MODULES | {f"{call}()" for call in DISK_CALLS})
+    return (set() if may_touch_disk(name) else disk) | (set() if may_read_clocks(name) else used & CLOCKS)
+
+
+def test_algorithms_touch_no_disk_and_read_no_clock() -> None:
+    found = {name: breaches(name, (PACKAGE / name).read_text()) for name in modules()}
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "what"),
+    [
+        ("maths/springs.py", "import time", "time"),
+        ("pose/feet.py", "open('x')", "open()"),
+        ("matching/matcher.py", "Path('x').read_text()", "read_text()"),
+        ("facing/fusion.py", "import socket", "socket"),
+    ],
+)
+def test_a_breach_is_found(name: str, line: str, what: str) -> None:
+    assert what in breaches(name, (PACKAGE / name).read_text() + f"\n{line}\n")
+
+
+def test_every_exception_is_needed() -> None:
+    for name in EDGE_MODULES:
+        path = PACKAGE / name
+        assert path.is_file(), name
+        assert uses(path.read_text()) & (DISK_MODULES | {f"{c}()" for c in DISK_CALLS} | {"mm_ros"}), name
