@@ -58,7 +58,7 @@ def digest(*parts: object) -> str:
 
 
 def message_digest(python: Path) -> str:
-    files = [SOURCE / "CMakeLists.txt", SOURCE / "package.xml", SOURCE / "mm_ros" / "own_python.py"]
+    files = [SOURCE / "CMakeLists.txt", SOURCE / "package.xml", SOURCE / "mm_ros" / "base" / "own_python.py"]
     files += sorted((SOURCE / "msg").glob("*.msg"))
     files += sorted(p for p in (SOURCE / "build_support").rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     return digest(SOURCE, python, *(p.read_bytes() for p in files))
