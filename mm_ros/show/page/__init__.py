@@ -1,1 +1,1 @@
-"""The page in the browser: scenes and panels on viser. Knows core's types, not ROS; `ros/nodes/viewer.py` feeds it."""
+"""The inspector page in the browser: scenes and panels on viser. `ros/nodes/viewer.py` feeds it."""
