@@ -18,6 +18,7 @@ _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be l
 TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
 POLITE_S = 8.0
 RETURN_S = 1.0
+LOOK_S = 0.1  # between two looks for children that have ended
 
 
 def settle() -> None:
@@ -61,7 +62,7 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
         for start in starts:
             _fork(start, children)
         while True:
-            pid, status = os.wait()
+            pid, status = _wait_for_one()
             start, code = children.pop(pid), os.waitstatus_to_exitcode(status)
             if code >= 0:
                 return code
@@ -74,6 +75,20 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end(set(children))
+
+
+def _wait_for_one() -> tuple[int, int]:
+    """Id and status of a child that has ended.
+
+    Not `os.wait()`: when a signal comes just before that blocks, or its exception is swallowed, it would wait on.
+    """
+    while True:
+        if ending.asked():
+            raise KeyboardInterrupt
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            return pid, status
+        time.sleep(LOOK_S)
 
 
 def _fork(start: Callable[[], int], children: dict[int, Callable[[], int]]) -> None:

@@ -64,6 +64,24 @@ def test_one_that_is_killed_comes_back():
         assert process.wait(60) == 0
 
 
+def test_an_interrupt_that_is_swallowed_still_ends_all():
+    swallowed = """
+import os, signal, sys, time
+from mm_ros.base import ending
+from mm_ros.base.process import run_each
+def stay():
+    os.write(1, b"here\\n"); time.sleep(60); return 0
+def swallow(number, frame):
+    ending._asked = True
+real = ending.remember
+ending.remember = lambda *numbers: [real(*numbers), signal.signal(signal.SIGINT, swallow)]
+sys.exit(run_each([stay]))
+"""
+    with started(swallowed) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
 def test_one_that_ends_by_itself_ends_all_with_its_code():
     with started(EACH.format(second="lambda: 2")) as process:
         assert process.wait(60) == 2
