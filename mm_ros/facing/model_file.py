@@ -31,10 +31,7 @@ def session(path: Path) -> ort.InferenceSession:
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
-        out = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        # Read once here: text that is not UTF-8 shows only now.
-        _ = out.get_modelmeta().custom_metadata_map, out.get_inputs(), out.get_outputs()
-        return out
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own exception classes are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error

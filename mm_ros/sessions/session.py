@@ -8,7 +8,6 @@ lie under `recorded/` and are never played back.
 from __future__ import annotations
 
 import heapq
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +24,6 @@ from mm_ros.sessions.bag import BROKEN_MESSAGE, Bag, BagWriter, refuse_existing
 from mm_ros.sessions.versions import VERSION
 
 RECORDED = "recorded"
-NAMESPACE = r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*"
 TRACKERS = "mm_ros/msg/TrackerArray"
 CALIBRATION = "mm_ros/msg/Calibration"
 POSE = "mm_ros/msg/AvatarPose"
@@ -66,9 +64,6 @@ def choose_avatar(bag: Bag, avatar: str = "") -> str:
     if not there:
         kinds = ", ".join(f"{topic} ({kind})" for topic, kind in sorted(bag.topics.items())) or "nothing"
         raise MmRosError(f"{bag.path} holds no trackers ({TRACKERS} on …/trackers). It holds: {kinds}")
-    for name in there:
-        if name and not re.fullmatch(NAMESPACE, name):
-            raise MmRosError(f"{bag.path} holds an avatar '{name}', which cannot be a namespace of ROS")
     if avatar and avatar not in there:
         raise MmRosError(f"{bag.path} holds no avatar '{avatar}'. Avatars: {', '.join(there)}")
     return avatar or there[0]

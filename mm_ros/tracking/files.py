@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import fields
@@ -17,7 +18,6 @@ from mm_ros.body import plausible
 from mm_ros.body.types import Calibration
 
 VERSION = 1
-MOST = 1000.0
 POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
 COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the
 # device in the axes of the joint that carries it. Delete the file to be measured anew.
@@ -101,4 +101,4 @@ def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
 
 def _is_measure(value: Any) -> bool:
     """A number that metres or radians of a person can be."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -MOST <= value <= MOST
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

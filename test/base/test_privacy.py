@@ -92,7 +92,7 @@ class Side:
         ip("-n", link.names[side], "route", "add", "default", "via", self.address(1 - side))
         self.log, self.heard_log = folder / f"log{side}", folder / f"heard{side}"
         self.started: list[subprocess.Popen] = []
-        self.start(self.heard_log, str(Path(__file__).with_name("net_ear.py")), self.address(side))
+        self.start(self.heard_log, str(Path(__file__).parents[1] / "net_ear.py"), self.address(side))
 
     @staticmethod
     def address(side: int) -> str:

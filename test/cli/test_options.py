@@ -110,7 +110,7 @@ def test_angles_of_a_simulated_camera_are_degrees():
     assert (camera.pitch, camera.field_of_view) == pytest.approx((math.radians(10), math.pi / 2))
     assert (camera.side, camera.turn_noise) == pytest.approx((math.radians(-30), math.radians(5)))
     assert (camera.lost, camera.height) == (0.3, 2.0)
-    text = Path(camera_of.__globals__["__file__"]).parents[1].joinpath("core", "landmark_simulation.py").read_text()
+    text = Path(camera_of.__globals__["__file__"]).parents[1].joinpath("tracking", "landmark_simulation.py").read_text()
     in_radians = {line.split(":")[0].strip() for line in text.splitlines() if "  # rad" in line}
     assert in_radians == set(CAMERA_ANGLES) & set(vars(COMMON)), "a new angle has to be converted"
 

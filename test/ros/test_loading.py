@@ -97,10 +97,10 @@ def test_the_graph_goes_on_while_a_database_is_read_and_then_takes_it(matching, 
     own, may_go_on, reading = tmp_path / "own.mmdb", threading.Event(), threading.Event()
     shutil.copy(default_database_path(), own)
 
-    def slow(path):
+    def slow(path, *more):
         reading.set()
         assert may_go_on.wait(WAIT_S)
-        return read_database(path)
+        return read_database(path, *more)
 
     monkeypatch.setattr(motion_matcher, "read_database", slow)
     try:

@@ -18,7 +18,7 @@ from mm_ros.base.share import share_folder
 from mm_ros.ros.reach import PROFILES, RANGE, settle_reach
 
 OURS = str(share_folder() / "config" / "this_machine.xml")
-STRANGER = Path(__file__).with_name("net_stranger.py")
+STRANGER = Path(__file__).parents[1] / "net_stranger.py"
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_replay_that_waits_for_a_graph(walk, ear):
     with started("replay", walk, "--avatar", "unheard", "--wait-for", 1) as player:
         ear.until(lambda: ("replay", "/unheard") in ear.node.get_node_names_and_namespaces())
         player.send_signal(signal.SIGINT)
-        assert player.wait(30) == 0
+        assert player.wait(30) in (0, 130)  # 130: it came while the node was still being made
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
