@@ -1,4 +1,4 @@
-"""What the pages say: links lead somewhere, commands are ones that exist."""
+"""Links in README, docs and benchmarks lead somewhere, and their commands exist."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from mm_ros.cli import main as cli
 from mm_ros.ros import launching
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [TOP / "README.md", *(p for folder in ("docs", "benchmarks") for p in sorted((TOP / folder).glob("*.md")))]
 ELLIPSIS = {"…", "..."}
 
 
