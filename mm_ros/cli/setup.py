@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import extras, missing, resolved
+from mm_ros.base.own_python import module_command
 from mm_ros.cli import pose_setup
 from mm_ros.cli.output import table
 
@@ -54,12 +55,12 @@ def run(args: argparse.Namespace) -> int:
         print(table(("extra", "", "for"), rows))
         return 0
     lines = resolved(known, args.extra)
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *lines]
-    print(shlex.join(command), flush=True)
+    words = ("pip", "install", "--disable-pip-version-check", *lines)
+    print(f"{shlex.quote(sys.executable)} -m {shlex.join(words)}", flush=True)
     if args.dry_run:
         return 0
     if missing(lines):
-        _install(command, lines)
+        _install(module_command(*words), lines)
     if _needs_networks(lines):
         pose_setup.run(argparse.Namespace(wheel=None))
     print(f"installed: {', '.join(args.extra)}")
