@@ -6,7 +6,7 @@ This module imports no ROS: the packages below `ros/` work without it.
 import sys
 
 # `python -m mm_ros…` puts the current folder first, where a downloaded numpy.py may lie. What `mm_ros` and `ros2 run`
-# start has no such entry (mm_ros/own_python.py); this is for those who type `-m`.
+# start has no such entry (mm_ros/base/own_python.py); this is for those who type `-m`.
 if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     del sys.path[0]
 

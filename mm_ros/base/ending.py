@@ -17,6 +17,7 @@ from typing import Any
 LINE = "mm_ros: stopped by Ctrl-C"
 PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; it prints the line for all of them
 AGAIN_S = 0.02
+_COMMANDS = ("mm_ros", "mm_ros.ros.nodes")  # what our wrappers and `python -m` run
 _asked = False
 
 
@@ -59,11 +60,11 @@ def during_imports() -> None:
 
 
 def _is_command() -> bool:
-    """`mm_ros …`, `python -m mm_ros …` or `python -m mm_ros.ros.nodes …`, not a program that imports mm_ros."""
+    """`mm_ros …`, `ros2 run mm_ros NODE`, `python -m` with either module, not a program that imports mm_ros."""
     name, given = (sys.argv or [""])[0], sys.orig_argv
     if name == "-m":  # Python imports the package before it runs the module
-        return given[given.index("-m") + 1] in ("mm_ros", "mm_ros.ros.nodes")
-    return os.path.basename(name) == "mm_ros"
+        return given[given.index("-m") + 1] in _COMMANDS
+    return os.path.basename(name) in _COMMANDS
 
 
 def _end_at_once(_number: int, _frame: FrameType | None) -> None:

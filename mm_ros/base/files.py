@@ -45,7 +45,7 @@ def read_yaml(path: str | Path) -> Any:
     except RecursionError as error:
         raise MmRosError(f"{path}: is not YAML that can be used (it is nested too deeply)") from error
     except MmRosError as error:
-        raise MmRosError(f"{path}: {error}") from error
+        raise MmRosError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
         # PyYAML's own constructors fail on dates, numbers and keys that cannot be
         raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())[:300]})") from error

@@ -77,8 +77,9 @@ COUNT = Number(0, 1_000_000, "N", whole=True)
 POSITIVE = Number(1, 100_000, "N", whole=True)
 NUMBERS = {
     "--seconds": SECONDS, "--user": SECONDS, "--start": INSTANT, "--at": INSTANT, "--in": INSTANT, "--timeout": INSTANT,
-    "--minutes": Number(0.0, 1440.0, "MIN"), "--rate": HZ, "--rates": HZ, "--true-rate": HZ, "--speed": FACTOR,
-    "--hour": FACTOR, "--effort": FACTOR, "--growth": FACTOR, "--scale": Number(0.5, 1.5, "FACTOR"),
+    "--minutes": Number(0.0, 1440.0, "MIN"), "--rate": HZ, "--rates": HZ, "--true-rate": HZ,
+    "--speed": Number(0.01, 100.0, "FACTOR"), "--hour": Number(0.01, 100.0, "FACTOR"),
+    "--effort": FACTOR, "--growth": FACTOR, "--scale": Number(0.5, 1.5, "FACTOR"),
     "--noise": Number(0.0, 1.0, "M"), "--position-accuracy": Number(0.0, 10.0, "M"), "--unit": Number(1e-6, 1e3, "M"),
     "--head-height": Number(0.3, 3.0, "M"), "--headset": Number(-1.0, 1.0, "M"),
     "--grips": DEGREES, "--look-around": DEGREES, "--dropouts": Number(0.0, 600.0, "PER_MIN"),

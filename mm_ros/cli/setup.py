@@ -55,12 +55,12 @@ def run(args: argparse.Namespace) -> int:
         print(table(("extra", "", "for"), rows))
         return 0
     lines = resolved(known, args.extra)
-    words = ["install", "--disable-pip-version-check", *lines]
-    print(f"{sys.executable} -m pip {shlex.join(words)}", flush=True)
+    words = ("pip", "install", "--disable-pip-version-check", *lines)
+    print(f"{shlex.quote(sys.executable)} -m {shlex.join(words)}", flush=True)
     if args.dry_run:
         return 0
     if missing(lines):
-        _install(module_command("pip", *words), lines)
+        _install(module_command(*words), lines)
     if _needs_networks(lines):
         pose_setup.run(argparse.Namespace(wheel=None))
     print(f"installed: {', '.join(args.extra)}")

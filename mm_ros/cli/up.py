@@ -14,6 +14,7 @@ import yaml
 from mm_ros.base.errors import MmRosError
 from mm_ros.cli.arguments import Number, add_database, add_number, avatar
 
+BITS = 63  # of a whole number that is a parameter of ROS
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
 HELP = "start the graph: trackers → pose → TF, in one process"
@@ -177,7 +178,16 @@ def _as(default: Any, text: str) -> Any:
     """A value as the setting has it; what does not fit goes on as it is, and the node says what it expected."""
     if isinstance(default, str):
         return text
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        return text
+    kinds = {type(v) for v in value} if isinstance(value, list) else set()
+    if kinds == {int, float}:
+        return [float(v) for v in value]
+    mixed = len(kinds) > 1 or kinds & {list, dict, type(None)}
+    if mixed or isinstance(value, dict) or (isinstance(value, int) and value.bit_length() > BITS):
+        return text  # nothing that a parameter of ROS can hold
     return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 

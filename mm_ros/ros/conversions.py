@@ -337,6 +337,8 @@ def trajectory_times_from_ros(msg: FeatureLayoutMsg) -> tuple[float, ...]:
     times = tuple(float(t) for t in msg.trajectory_times)
     if not times or not all(a < b < math.inf for a, b in pairwise((0.0, *times))):
         raise MmRosError(f"feature layout: expected ascending trajectory times above 0, came {times}")
+    plausible.check("number of times of the feature layout", len(times), "samples")
+    plausible.check("times of the feature layout", np.array(times), "time ahead")
     return times
 
 

@@ -6,10 +6,8 @@ import difflib
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-import yaml
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -19,6 +17,7 @@ from rclpy.parameter import Parameter
 from rclpy.parameter_service import ParameterService
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.files import read_yaml
 from mm_ros.base.renamed import refuse_renamed
 from mm_ros.base.settings import Settings, Spec
 
@@ -29,11 +28,7 @@ def world_frame(given: str, config: str) -> str:
     """The one frame for all nodes: the option, else the one that the file of parameters names; "" when neither does."""
     if given:
         return checked_frame(given)
-    try:
-        tree = yaml.safe_load(Path(config).read_text(encoding="utf-8")) if config else {}
-    except (OSError, yaml.YAMLError, UnicodeDecodeError):
-        return ""  # rcl reports what is wrong with the file
-    named = set(_values("world_frame", tree))
+    named = set(_values("world_frame", read_yaml(config) if config else {}))
     if len(named) > 1:
         raise MmRosError(f"{config}: nodes have different world frames: {', '.join(sorted(named))}. Name one.")
     return checked_frame(named.pop()) if named else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mm_ros.base.ending import LINE
+from mm_ros.base.own_python import module_command
 
 TOP = Path(__file__).resolve().parents[2]
 WAIT_S = 60.0
@@ -82,10 +83,17 @@ def test_a_demo_that_starts_ends_with_one_line(stage: str, tmp_path: Path, warm:
         assert after.count("stopped") == 1 and after.strip().splitlines()[-1] == LINE, after
 
 
-def test_while_modules_are_imported_it_is_one_line(tmp_path: Path):
+WAYS = {
+    "python -m mm_ros": ["-m", "mm_ros", "info", "none"],
+    "mm_ros": module_command("mm_ros", "info", "none")[1:],
+    "ros2 run mm_ros": module_command("mm_ros.ros.nodes", "motion_matcher")[1:],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_while_modules_are_imported_it_is_one_line(way: str, tmp_path: Path):
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    command = [sys.executable, "-X", "importtime", "-m", "mm_ros", "info", tmp_path]
-    with Running(tmp_path / "log", *command, **heard) as info:
+    with Running(tmp_path / "log", sys.executable, "-X", "importtime", *WAYS[way], **heard) as info:
         info.wait_for("mm_ros._version")  # imported after mm_ros.base.ending and before the command's modules
         info.ctrl_c()
         assert info.process.returncode == 130

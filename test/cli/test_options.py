@@ -11,6 +11,8 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli import main as cli
 from mm_ros.cli.arguments import NUMBERS, Number
 from mm_ros.cli.main import main
+from mm_ros.sessions.bag import BagMessage
+from mm_ros.sessions.player import Player
 
 VERBS = [(verb, *([sub] if sub else [])) for verb, subs in cli.available().items() for sub in (subs or ("",))]
 UNITS = {"S", "MIN", "HZ", "M", "DEG", "N", "FACTOR", "SHARE", "PER_MIN"}
@@ -149,3 +151,10 @@ def test_evaluate_takes_degrees_to_the_end(tmp_path: Path, monkeypatch: pytest.M
     assert given["simulation"].look_around_rad == pytest.approx(math.pi / 3)
     with pytest.raises(SystemExit):
         main([*words[:-1], "200"])
+
+
+@pytest.mark.parametrize("option", ["--speed", "--hour"])
+def test_what_the_option_takes_the_player_plays(option: str):
+    """`--speed 0.001` was taken, and then refused as a `rate` with another range."""
+    for speed in (NUMBERS[option].low, NUMBERS[option].high):
+        assert Player([BagMessage("/avatar/trackers", "mm_ros/msg/TrackerArray", 0, b"")], speed).rate == speed

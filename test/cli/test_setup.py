@@ -136,6 +136,7 @@ def test_set_up_installs_from_every_state(state: str, bare: Path, part: Path, tm
     if state == "colcon":
         environment["AMENT_PREFIX_PATH"] = str(prefix)
     put(modules, share, part)
+    (tmp_path / "pip.py").write_text("raise SystemExit('this is a file of the current folder')\n")
     try:
         assert mm_ros("setup", python=bare, env=environment, cwd=tmp_path).returncode == 0
         done = mm_ros("setup", "plot", python=bare, env=environment, cwd=tmp_path)

@@ -1,6 +1,7 @@
 """What `mm_ros up` is told reaches the nodes."""
 
 import argparse
+import os
 import signal
 
 import pytest
@@ -101,6 +102,24 @@ def test_a_mistake_in_a_file_of_parameters_is_a_sentence(line, says, tmp_path, c
     assert "mm_ros: " in said and says in said and "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("a: &a\n  b: *a\n", "nested too deeply"), ("[" * 3000, "nested too deeply"), (None, "not a regular file")],
+)
+def test_a_file_of_parameters_that_never_ends_is_refused(text, says, tmp_path):
+    """Before ROS reads it: the world frame of all nodes is looked up in it."""
+    file = tmp_path / "mine.yaml"
+    os.mkfifo(file) if text is None else file.write_text(text)
+    with pytest.raises(MmRosError, match=says) as refused:
+        up.overrides("tracker_bridge", parsed("--config", str(file)))
+    assert str(refused.value).count(str(file)) == 1
+
+
+@pytest.mark.parametrize("value", ["[", "2020-13-45", "{a: b}", "!!python/object:os.system", "9" * 30, "[1, a]"])
+def test_a_value_that_is_none_of_ros_is_left_to_the_node(value):
+    assert values_on("motion_matcher", "-p", f"motion_matcher.quality={value}") == {"quality": value}
+
+
 def test_whole_numbers_where_a_file_means_others_and_slips_in_names(tmp_path, capfd):
     from mm_ros.base.settings import Settings
     from mm_ros.ros.nodes.tracker_bridge import BridgeSettings
@@ -123,6 +142,7 @@ def test_single_parameters_of_nodes_are_given_by_name():
     words = [word for pair in pairs for word in ("-p", pair)]
     assert values_on("motion_matcher", *words) == {"quality": 2.0, "engine": "learned"}
     assert values_on("tracker_bridge", *words) == {"place": [0.0, 5.0]}
+    assert values_on("tracker_bridge", "-p", "tracker_bridge.place=[0.5, 5]") == {"place": [0.5, 5.0]}
 
 
 @pytest.mark.parametrize(

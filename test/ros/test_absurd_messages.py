@@ -26,7 +26,7 @@ SECOND = 90  # frames
 FLOWING = (
     "head_pose", "left_pose", "right_pose", "trackers", "body_orientation", "trajectory", "matched_pose", "landmarks",
 )  # fmt: skip
-LATCHED = ("calibration", "skeleton")
+LATCHED = ("calibration", "skeleton", "feature_layout")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -189,3 +189,12 @@ def test_a_layout_with_times_that_are_no_horizon_is_refused(times):
     msg.trajectory_times = times
     with pytest.raises(MmRosError, match="ascending trajectory times above 0"):
         c.trajectory_times_from_ros(msg)
+
+
+@pytest.mark.parametrize("times", [[0.5, 1e9], [0.5, 1e308], [0.01 * (i + 1) for i in range(5000)]])
+def test_a_layout_with_an_absurd_horizon_is_refused(times):
+    """It is latched and comes once: the trajectories of these times would be refused until the next restart."""
+    msg = c.feature_layout_to_ros(default_layout(), 5)
+    msg.trajectory_times = times
+    with pytest.raises(MmRosError, match="times of the feature layout: expected"):
+        c.trajectory_times_from_ros(msg)
