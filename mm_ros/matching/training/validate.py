@@ -1,4 +1,4 @@
-"""What a finished file can do, measured through the file itself: rebuilding, stepping, answering."""
+"""Accuracy of a model file: errors of the decompressor, the stepper and the projector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMES, WALKS, QUESTIONS = 8000, 150, 3000
 
 
 def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
-    """Centimetres and degrees in character space, of frames drawn evenly from the whole database."""
+    """Measure the model on frames drawn uniformly from the whole database. Errors are in character space."""
     rng = np.random.default_rng(SEED)
     data, states = motion_data(trained.database), trained.states
     body = Body(trained.database.skeleton.offsets)
@@ -40,7 +40,7 @@ def _walked(model: LearnedModel, state: Any, frames: int) -> Any:
 
 
 def _answers(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
-    """Costs of what the projector gives, against the exact search's."""
+    """Costs of the projector's answers and of the exact search's answers."""
     asking = Asking(data, model.weights, SEED)
     questions = asking.pool(0, QUESTIONS)
     width = data.features.shape[1]
