@@ -217,8 +217,8 @@ class MatcherStage:
         self._due = "start"
         self.band = ""
         self.tempo = 1.0
-        self._lost = False  # the last desired trajectory was stale: no trackers were received
-        self._searched_wish: tuple[F64, float] = (np.zeros(2), 0.0)
+        self._was_stale = False  # the last desired trajectory was stale: no trackers were received
+        self._searched_trajectory: tuple[F64, float] = (np.zeros(2), 0.0)
 
     def set_scale(self, scale: float) -> None:
         """Set the user's size relative to the database. Playback continues at the current frame."""
@@ -296,10 +296,10 @@ class MatcherStage:
         else:
             if verdict == CARRY:
                 self.control.carry(wish.new_from_old)
-            if verdict == HOLD or (self._lost and not wish.stale):
+            if verdict == HOLD or (self._was_stale and not wish.stale):
                 self._due = self._due or "abrupt"
                 self.control.found(np.asarray(wish.position), wish.yaw)
-        self._lost = wish.stale
+        self._was_stale = wish.stale
         match = self._decide(dt, wish)
         goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
@@ -335,13 +335,13 @@ class MatcherStage:
         return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
 
     def _abrupt(self, wish: Trajectory) -> bool:
-        ahead, yaw = self._searched_wish
-        shift = self._ahead(wish) - ahead
+        ahead, yaw = self._searched_trajectory
+        shift = self._relative_end(wish) - ahead
         moved = math.hypot(shift[0], shift[1]) > self.settings.abrupt_distance
         return moved or abs(wrap(wish.yaw - yaw)) > self.settings.abrupt_turn
 
     @staticmethod
-    def _ahead(wish: Trajectory) -> F64:
+    def _relative_end(wish: Trajectory) -> F64:
         """End of the desired trajectory relative to its current position [m]: constant during a steady walk."""
         return np.asarray(wish.positions[-1] - wish.position, np.float64)
 
@@ -373,7 +373,7 @@ class MatcherStage:
             self.segment += 1
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
-        self._searched_wish = (self._ahead(wish), wish.yaw)
+        self._searched_trajectory = (self._relative_end(wish), wish.yaw)
 
     def _weights_now(self, wish: Trajectory, query: F32) -> F32:
         """Write a recent leading-foot hint into the query; without one, set the weight of that feature to zero."""

@@ -14,7 +14,7 @@ from mm_ros.motion.features import LEADING_FOOT
 
 
 @njit
-def _between(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
+def _trajectory_at(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
     """The trajectory at time t: linear interpolation between the given times, linear extrapolation outside them."""
     t0, x0, y0 = 0.0, float(now[0]), float(now[1])
     t1, x1, y1 = float(times[0]), float(values[0, 0]), float(values[0, 1])
@@ -38,11 +38,11 @@ def fill_trajectory(
     for i in range(columns.shape[0]):
         at = columns[i]
         if is_direction[i]:
-            x, y = _between(times, directions, direction, column_times[i])
+            x, y = _trajectory_at(times, directions, direction, column_times[i])
             n = np.sqrt(x * x + y * y)
             x, y = (x / n, y / n) if n > 1e-9 else (direction[0], direction[1])
         else:
-            x, y = _between(times, positions, position, column_times[i])
+            x, y = _trajectory_at(times, positions, position, column_times[i])
             x, y = (x - root[0]) / scale, (y - root[1]) / scale
         query[at] = np.float32((c * x + s * y - mean[at]) / std[at])
         query[at + 1] = np.float32((-s * x + c * y - mean[at + 1]) / std[at + 1])

@@ -155,7 +155,7 @@ class RootControl:
         distance = float(math.hypot(error[0], error[1]))
         if distance < 1e-12:
             return
-        left = _pulled(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
+        left = _after_pull(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
         self.root[:2] = position - error * (left / distance)
 
     def _pull_facing(self, dt: float, own_turn: float, own_move: float, yaw: float) -> None:
@@ -163,11 +163,11 @@ class RootControl:
         error = wrap(yaw - self.root[2])
         # A foot that walks may also be turned: by up to pull_share times 1 rad for each metre walked.
         allowed = s.pull_share * (own_turn + own_move)
-        left = _pulled(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
+        left = _after_pull(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
         self.root[2] = yaw - math.copysign(left, error)
 
 
-def _pulled(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
+def _after_pull(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
     """The remaining distance after the pull of one step."""
     pull = min(distance * (1 - 2 ** (-dt / halflife)), allowed)
     inside, wall = SOFT_WALL * accuracy + astray, accuracy + astray

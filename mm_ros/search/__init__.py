@@ -49,7 +49,7 @@ def make_engine(
 
     `arrays`: a stored index from `to_arrays`. If it was made from the same data, it is used in place, also when
     memory-mapped (see `from_store`); otherwise the index is built. `usual_weights`: the weights for which the index is
-    optimized; searches with other weights are exact, but slower.
+    optimized; searches with other weights are exact too, but may be slower.
     """
     if name not in ENGINES:
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")

@@ -1,7 +1,7 @@
 """Validation of a stored search index, because compiled code uses its numbers as addresses without bounds checks.
 
-A damaged code or tag can only give a wrong answer, and the file's checksums detect it (base/checksums.py). Wrong frames,
-children, levels or sizes would cause access outside the arrays.
+A damaged code or tag can only give a wrong answer, and the file's checksums detect it (base/checksums.py). Wrong
+frames, children, levels or sizes would cause access outside the arrays.
 """
 
 from __future__ import annotations

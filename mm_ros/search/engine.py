@@ -230,9 +230,9 @@ class Engine:
     def k_best(
         self, query_normalized: F32, weights: F32, k: int, *, mask: Mask | None = None, apart_frames: int = 1
     ) -> tuple[NDArray[np.int64], F32, F32]:
-        """Return the k cheapest frames, no two nearer than `apart_frames`: frames (k,), costs (k,), cost by column (k, D).
+        """Return the k cheapest frames, no two nearer than `apart_frames`, their costs, and costs by column (k, D).
 
-        This is a full scan, for explanations rather than for each frame.
+        This is a full scan, for explanations rather than for each step of the matcher.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
         self.search(query, w, mask=mask)  # for its argument checks
@@ -303,7 +303,7 @@ class Engine:
                 can_continue, current, exclude_radius, *bits,
             )
         except TypeError:
-            raise MmRosError("tick takes contiguous, writable float32 arrays: pose, trajectory, weights, query") from None
+            raise MmRosError("tick takes contiguous, writable float32 arrays") from None
         if frame < NONE:
             self._explain(frame, query_out, weights, None)
         return frame, cost, continuing

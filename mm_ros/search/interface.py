@@ -88,7 +88,7 @@ def make_corpus(
         frame, column = np.argwhere(~np.isfinite(features))[0]
         raise MmRosError(f"features must be finite: frame {frame}, column {column} is {features[frame, column]}")
     if starts.ndim != 1 or starts.shape != stops.shape:
-        raise MmRosError(f"range_starts has shape {starts.shape}, range_stops {stops.shape}; expected one pair per clip")
+        raise MmRosError(f"range_starts has shape {starts.shape}, range_stops {stops.shape}; expected the same shape")
     if len(starts) and (starts[0] < 0 or stops[-1] > n or (starts > stops).any() or (stops[:-1] > starts[1:]).any()):
         raise MmRosError(f"clip ranges must ascend, not overlap and lie within 0 … {n}")
     if tags.shape != (n,) or tags.dtype != np.uint64:

@@ -177,13 +177,13 @@ class TrajectoryStage:
         head, own = self._head_centre(trackers)
         velocity = own
         if verdict not in (CARRY, RESET, HOLD) and dt > 0:
-            velocity = velocity + self._travel(trackers.new_from_old, dt)
+            velocity = velocity + self._locomotion_velocity(trackers.new_from_old, dt)
         self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
         if verdict in (RESET, HOLD):
             self._start(velocity, facing.yaw)
-        velocity = self._with_waist(dt, trackers, velocity)
-        self._follow(dt, velocity, own, facing)
-        return self._wish(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
+        velocity = self._blend_waist(dt, trackers, velocity)
+        self._update(dt, velocity, own, facing)
+        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
 
     def stale(self, stamp_ns: int) -> Trajectory:
         """A desired trajectory that stands at the last position, for use while no trackers are received."""
@@ -191,7 +191,7 @@ class TrajectoryStage:
         self.slow, self.across = np.zeros(2), 0.0
         self.yaw_rate = self.turn = 0.0
         self.stood, self.lean.rate = self._position(), 0.0
-        return self._wish(stamp_ns, identity_pose(), True)
+        return self._make_trajectory(stamp_ns, identity_pose(), True)
 
     def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
         """Position of the head joint (3,), which does not move when the head turns, and its velocity (x, y)."""
@@ -201,7 +201,7 @@ class TrajectoryStage:
         velocity = trackers.velocities[HEAD_ROLE]
         return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
 
-    def _with_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
+    def _blend_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
         """Blend to the waist tracker's velocity while it is tracked, and update its weight."""
         tracked = trackers.state[WAIST_ROLE] != LOST
         self.worn = damp(self.worn, float(tracked), WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
@@ -210,14 +210,14 @@ class TrajectoryStage:
             return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - velocity)
         return velocity
 
-    def _travel(self, new_from_old: F64, dt: float) -> F64:
+    def _locomotion_velocity(self, new_from_old: F64, dt: float) -> F64:
         """Velocity of stick locomotion, which moves the play space rather than the trackers in it."""
-        c, s = _turn_of(new_from_old)
+        c, s = _cos_sin_yaw(new_from_old)
         x, y = self.head
         return np.array([new_from_old[0] + c * x - s * y - x, new_from_old[1] + s * x + c * y - y]) / dt
 
     def _carry(self, new_from_old: F64) -> None:
-        c, s = _turn_of(new_from_old)
+        c, s = _cos_sin_yaw(new_from_old)
         turned = np.array([[c, -s], [s, c]])
         self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
         self.slow = turned @ self.slow
@@ -231,7 +231,7 @@ class TrajectoryStage:
         self.lean.settle(self.height_ratio)
         self.stood = self._position()
 
-    def _follow(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
+    def _update(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
         """Update all smoothed values. `own`: velocity of the head joint without stick locomotion and waist tracker."""
         s = self.settings
         self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
@@ -241,12 +241,12 @@ class TrajectoryStage:
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
         self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
-        self.lean.step(dt, self.height_ratio, float(self._ahead() @ own), float(self._left() @ own), self.yaw_rate)
+        self.lean.step(dt, self.height_ratio, float(self._forward() @ own), float(self._left() @ own), self.yaw_rate)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:
         """Position of the hips (x, y): behind the head, blended to the waist tracker by its weight."""
-        estimate = self.head - self.lean.now * self._ahead()
+        estimate = self.head - self.lean.now * self._forward()
         return estimate + self.worn * (self.waist - estimate) if self.worn > 1e-3 else estimate
 
     def _velocity_now(self) -> F64:
@@ -260,27 +260,27 @@ class TrajectoryStage:
         s = self.settings
         return self.yaw + s.facing_lead * s.facing_halflife / math.log(2) * self.yaw_rate
 
-    def _moving(self, velocity: F64) -> float:
+    def _moving_confidence(self, velocity: F64) -> float:
         """Confidence that the body moves: 0 while the head only sways or the body bends, 1 when the body walks."""
         s = self.settings
-        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._ahead())))
+        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._forward())))
         away = math.hypot(*(self._position() - self.stood))
         left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
         return max(_ramp(speed, s.still_speed, s.moving_speed), left)
 
-    def _wish(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
+    def _make_trajectory(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
         position, velocity = self._position(), self._velocity_now()
-        moving = self._moving(velocity)
-        ways = self.times.astype(np.float64)[:, None] * moving * self._velocity_ahead(velocity)
+        moving = self._moving_confidence(velocity)
+        offsets = self.times.astype(np.float64)[:, None] * moving * self._predicted_velocity(velocity)
         yaw = self._yaw_now()
-        yaws = yaw + self._turns_ahead()
+        yaws = yaw + self._predicted_turns()
         return Trajectory(
             stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
-            self.height_ratio, self.times.copy(), (position + ways).astype(np.float32),
+            self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
 
-    def _velocity_ahead(self, velocity: F64) -> F64:
+    def _predicted_velocity(self, velocity: F64) -> F64:
         """The velocity that the prediction assumes to last.
 
         Along the facing this is nearly the current velocity. Across it, the head sways with each step and drifts in a
@@ -290,13 +290,13 @@ class TrajectoryStage:
         steady = s.trend * velocity + (1 - s.trend) * self.slow
         return np.asarray(steady + s.aside * (self.across - float(left @ self.slow)) * left)
 
-    def _ahead(self) -> F64:
+    def _forward(self) -> F64:
         return np.array([math.cos(self.yaw), math.sin(self.yaw)])
 
     def _left(self) -> F64:
         return np.array([-math.sin(self.yaw), math.cos(self.yaw)])
 
-    def _turns_ahead(self) -> F64:
+    def _predicted_turns(self) -> F64:
         """Predicted turns (T,) relative to the current yaw [rad]; the turn rate decays exponentially."""
         last = self.settings.turn_persistence
         return np.asarray(self.turn * last * -np.expm1(-self.times.astype(np.float64) / last))
@@ -309,7 +309,7 @@ def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")
 
 
-def _turn_of(pose: F64) -> tuple[float, float]:
+def _cos_sin_yaw(pose: F64) -> tuple[float, float]:
     """Cosine and sine of a pose's yaw."""
     yaw = quat.yaw_of((pose[3], pose[4], pose[5], pose[6]))
     return math.cos(yaw), math.sin(yaw)

@@ -136,7 +136,7 @@ class LearnedSource:
         """Go to a fixed initial pose, so that results do not depend on the state before."""
         self.mask: Mask = ANY_FRAME
         self._touching = np.zeros(2, np.bool_)
-        still = self._question(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
+        still = self._projector_input(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
         self._seek(self.networks.project(still))
 
     def set_scale(self, scale: float) -> None:
@@ -153,10 +153,10 @@ class LearnedSource:
         x = y = yaw = 0.0
         at = self.fraction
         while frames >= 1.0:
-            x, y, yaw = _moved(x, y, yaw, self._codes[0], at, 1.0, rate)
+            x, y, yaw = _add_motion(x, y, yaw, self._codes[0], at, 1.0, rate)
             self._next_frame()
             frames, at = frames - 1.0, 0.0
-        x, y, yaw = _moved(x, y, yaw, self._codes[0], at, frames, rate)
+        x, y, yaw = _add_motion(x, y, yaw, self._codes[0], at, frames, rate)
         self.fraction = frames
         return x * self.scale, y * self.scale, yaw
 
@@ -185,15 +185,15 @@ class LearnedSource:
     def find(self, ask: Ask) -> Answer:
         fits = ask.can_continue and ask.mask == self.mask
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
-        found, cost = self._answer(ask)
+        found, cost = self._projected(ask)
         cheaper = cost < Answer.bound(ask, continuing) - ANSWER_COST
-        if fits and not cheaper and not self._leads_back(found, ask.heights):
+        if fits and not cheaper and not self._returns_to_band(found, ask.heights):
             return Answer(False, continuing, continuing)
         self.mask = ask.mask
         self._seek(found)
         return Answer(True, cost, continuing)
 
-    def _leads_back(self, found: F32, heights: tuple[float, float]) -> bool:
+    def _returns_to_band(self, found: F32, heights: tuple[float, float]) -> bool:
         """Whether the motion has left the height band and the found state is nearer to it. The stepper ignores bands,
         so such a state is accepted at any cost."""
         i = int(self.fraction >= 0.5)
@@ -209,7 +209,7 @@ class LearnedSource:
         ratio = head_height(positions, rotations) / self.database.skeleton.head_height
         return max(heights[0] - ratio, ratio - heights[1], 0.0)
 
-    def _answer(self, ask: Ask) -> tuple[F32, float]:
+    def _projected(self, ask: Ask) -> tuple[F32, float]:
         """The projected state and its cost.
 
         The projector finds the nearest state under the weights of its training. For other weights (`quality`,
@@ -219,12 +219,12 @@ class LearnedSource:
         steps reduce the cost faster if they reduce it at all, so they are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
-        found = self.networks.project(self._question(ask.query, ask.mask)).copy()
+        found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()
         cost, length = weighted_distance(ask.weights, ask.query, found), LONGEST_STEP
         for _ in range(ASKED_AGAIN if share.min() < SAME_WEIGHTS else 0):
             near = found[: self._width]
             query = near + np.float32(length) * share * (ask.query - near)
-            other = self.networks.project(self._question(query, ask.mask))
+            other = self.networks.project(self._projector_input(query, ask.mask))
             other_cost = weighted_distance(ask.weights, ask.query, other)
             if other_cost < cost:
                 found, cost = other.copy(), other_cost
@@ -234,7 +234,7 @@ class LearnedSource:
                 break
         return found, cost
 
-    def _question(self, query: F32, mask: Mask) -> F32:
+    def _projector_input(self, query: F32, mask: Mask) -> F32:
         return np.concatenate([query, condition_of(mask, len(self.database.tag_names))]).astype(np.float32)
 
     def _seek(self, state: F32) -> None:
@@ -258,7 +258,7 @@ class LearnedSource:
         rates(self._joints[0], self._joints[1], self.database.rate, self._joints[2], self._joints[3])
 
 
-def _moved(
+def _add_motion(
     x: float, y: float, yaw: float, code: F32, start: float, stop: float, rate: float
 ) -> tuple[float, float, float]:
     """Add the part [start, stop) of one frame's root motion to a displacement x, y, yaw."""

@@ -124,7 +124,7 @@ class SearchSource:
         self.player = Player(database, scale)
         self.queries = QueryBuilder(database, scale)
         self.pose = self.player.pose
-        self._out_s = 0.0  # for how long the motion has been outside the requested band
+        self._out_of_band_s = 0.0  # for how long the motion has been outside the requested band
         self.root_velocity = self.player.root_velocity
 
     @property
@@ -135,7 +135,7 @@ class SearchSource:
         self.player.seek(int(self.database.range_starts[0]))
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        self._out_s += dt
+        self._out_of_band_s += dt
         return self.player.advance(dt)
 
     def set_scale(self, scale: float) -> None:
@@ -162,7 +162,7 @@ class SearchSource:
             current=current if fits else -1, exclude_radius=apart if fits else 0, mask=ask.mask,
         )  # fmt: skip
         if frame < 0 and not fits:
-            frame, cost = self._anywhere(ask)
+            frame, cost = self._search_fallback(ask)
         answer = Answer(frame >= 0, float(cost) if frame >= 0 else continuing, continuing)
         if ask.explain:
             frames, costs, _ = self.engine.k_best(
@@ -173,20 +173,20 @@ class SearchSource:
             answer.runner_up_clips = tuple(self.database.clip_names[clip] for clip in clips)
         if answer.jumped:
             self.player.seek(int(frame))
-            self._out_s = 0.0
+            self._out_of_band_s = 0.0
         return answer
 
     def _may_continue(self, ask: Ask, current: int) -> bool:
         """Whether continuing is allowed. Some tolerance is needed: bands with little motion consist of short fragments,
         and jumping at the end of each would freeze the body."""
         if self._fits(ask.mask, current):
-            self._out_s = 0.0
+            self._out_of_band_s = 0.0
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + EDGE < ratio < ask.heights[1] - EDGE:
             return False  # the height is well within the band, but the frame is not: a body that bends on tiptoe
         near = abs(ratio - ask.height_ratio) < BAND_LEEWAY
-        return near and self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
+        return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
         """Whether the tags of a frame match a mask."""
@@ -194,7 +194,7 @@ class SearchSource:
         some = not mask.any_of or bool(bits & mask.any_of)
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
-    def _anywhere(self, ask: Ask) -> tuple[int, float]:
+    def _search_fallback(self, ask: Ask) -> tuple[int, float]:
         """Fallback if no frame of band and tags is searchable: search by tags alone, then all frames."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)

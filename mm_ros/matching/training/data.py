@@ -148,7 +148,7 @@ class Asking:
         tags = np.asarray(self.data.database.tags)[rows]
         elsewhere = self.kinds[rng.integers(len(self.kinds), size=len(rows))]
         dice = rng.random(len(rows))
-        menu = self._menu(rng)
+        menu = self._tag_queries(rng)
         out = []
         for own, other, what in zip(tags.tolist(), elsewhere.tolist(), dice.tolist(), strict=True):
             if what < 0.7:
@@ -163,7 +163,7 @@ class Asking:
     def _possible(self, mask: Mask) -> bool:
         return bool(mask.matches(self.kinds).any())
 
-    def _menu(self, rng: np.random.Generator) -> list[Mask]:
+    def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
         """At most 61 masks with tag queries per pool, because each mask is one batch of the search."""
         out = [Mask()]
         for _ in range(60):

@@ -56,11 +56,11 @@ class StepperTask:
         total = torch.zeros(())
         for t in range(1, self.window):
             after = self.stepper(now)
-            total = total + self._missed(after - truth[t], (after - now) - (truth[t] - truth[t - 1]))
+            total = total + self._error(after - truth[t], (after - now) - (truth[t] - truth[t - 1]))
             now = after
         return total / (self.window - 1)
 
-    def _missed(self, error: Tensor, change: Tensor) -> Tensor:
+    def _error(self, error: Tensor, change: Tensor) -> Tensor:
         d, rate = self.features, self.data.rate / 10
         return (
             FEATURE * error[:, :d].abs().mean()

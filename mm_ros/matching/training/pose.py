@@ -65,14 +65,14 @@ def column_weights(skeleton: Skeleton) -> Any:
     rest = skeleton.rest_positions().astype(np.float64)
     out = np.full(pc.WIDTH, 0.1)
     for j in range(1, J):
-        below = [k for k in range(J) if j in _line(k)]
+        below = [k for k in range(J) if j in _ancestors(k)]
         arm = np.sqrt((((rest[below] - rest[j]) ** 2).sum(-1)).sum() / J) if below else 0.0
         out[6 * (j - 1) : 6 * j] = arm + 0.03
     out[pc.HIPS_POSITION] = 1.0
     return out
 
 
-def _line(joint: int) -> list[int]:
+def _ancestors(joint: int) -> list[int]:
     out = [joint]
     while PARENTS[out[-1]] >= 0:
         out.append(int(PARENTS[out[-1]]))
@@ -98,7 +98,7 @@ class PoseTask:
         net = self.networks
         z = net.latents(y, rates, x)
         out = net.decompressor(torch.cat([x, z], -1))
-        return self._distance(y, out) + LATENT_SIZE * z.square().mean() + LATENT_SPEED * _between(z).abs().mean()
+        return self._distance(y, out) + LATENT_SIZE * z.square().mean() + LATENT_SPEED * _difference(z).abs().mean()
 
     def _distance(self, y: Tensor, out: Tensor) -> Tensor:
         body, rate = self.networks.body, self.data.rate
@@ -106,13 +106,13 @@ class PoseTask:
         p_out, g_out, _ = body(out)
         rotations = (y - out)[:, pc.ROTATIONS]
         error = p_out - p
-        moving = (_between(p_out) - _between(p)) * rate
+        moving = (_difference(p_out) - _difference(p)) * rate
         contact = nn.functional.binary_cross_entropy_with_logits(out[:, pc.CONTACTS], (y[:, pc.CONTACTS] > 0).float())
         return (
             POSITION * (error.square().sum(-1) + 1e-8).sqrt().mean()
             + VELOCITY * moving.abs().mean()
             + ROTATION * rotations.abs().mean()
-            + ROTATION_SPEED * (_between(rotations) * rate).abs().mean()
+            + ROTATION_SPEED * (_difference(rotations) * rate).abs().mean()
             + ROTATION * (g_out - g).abs().mean()
             + POSITION * (y - out)[:, pc.HIPS_POSITION].abs().mean()
             + ROOT * (y - out)[:, pc.ROOT_VELOCITY].abs().mean()
@@ -120,7 +120,7 @@ class PoseTask:
         )
 
 
-def _between(pairs: Tensor) -> Tensor:
+def _difference(pairs: Tensor) -> Tensor:
     half = len(pairs) // 2
     return pairs[half:] - pairs[:half]
 

@@ -149,7 +149,7 @@ class Training:
         optimizer = torch.optim.Adam(self.networks[stage].parameters(), lr=self.options.learning_rate, fused=True)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        began = saved = told = time.monotonic()
+        began = saved = reported = time.monotonic()
         before, losses = self.seconds[stage], []
         for step in range(first, total):
             for group in optimizer.param_groups:
@@ -162,11 +162,11 @@ class Training:
             losses.append(float(loss.detach()))
             now = time.monotonic()
             self.seconds[stage] = before + now - began
-            if now - told > TELL_EVERY_S or step + 1 == total:
+            if now - reported > TELL_EVERY_S or step + 1 == total:
                 left = (now - began) / (step + 1 - first) * (total - step - 1)
                 what = f"{stage} {step + 1}/{total}: loss {np.mean(losses):.3f}, {self.meaning(stage)}"
                 self.say(f"{what}; {left / 60:.1f} min left of this stage")
-                told, losses = now, []
+                reported, losses = now, []
             if now - saved > SAVE_EVERY_S:
                 self._save(stage, step + 1, optimizer)
                 saved = now

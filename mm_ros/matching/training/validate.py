@@ -27,19 +27,19 @@ def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
     frames = min(round(data.rate), int((trained.database.range_stops - trained.database.range_starts).max()) - 1)
     starts = data.starts_of_windows(frames + 1)
     firsts = starts[rng.integers(len(starts), size=WALKS)]
-    ends = np.stack([_walked(model, states[r], frames) for r in firsts])
+    ends = np.stack([_stepped(model, states[r], frames) for r in firsts])
     out["after_1_s"] = measured(data, body, firsts + frames, ends)
-    out["answers"] = _answers(trained, model, data)
+    out["answers"] = _answer_costs(trained, model, data)
     return out
 
 
-def _walked(model: LearnedModel, state: Any, frames: int) -> Any:
+def _stepped(model: LearnedModel, state: Any, frames: int) -> Any:
     for _ in range(frames):
         state, code = model.step(state)
     return code
 
 
-def _answers(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
+def _answer_costs(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
     """Costs of the projector's answers and of the exact search's answers."""
     asking = Asking(data, model.weights, SEED)
     questions = asking.pool(0, QUESTIONS)
