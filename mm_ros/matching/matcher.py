@@ -54,57 +54,27 @@ class MatcherSettings(RootControlSettings):
         1.0, "Master weight of the pose features. Larger values make transitions smoother.", "", 0.0, 100.0
     )
     responsiveness: float = setting(
-        1.0,
-        "Master weight of the trajectory features. Larger values follow the desired trajectory more closely.",
-        "",
-        0.0,
-        100.0,
+        1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
     )
     weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
     tags: str = setting(
         "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
     )
-    margin: float = setting(
-        0.02,
-        "Minimum relative cost reduction for a jump, as a share of the cost of continuing. Larger values jump less.",
-        "",
-        0.0,
-        1.0,
-    )
+    margin: float = setting(0.02, "Minimum relative cost reduction for a jump. Larger values jump less.", "", 0.0, 1.0)
     jump_cost: float = setting(
-        1.0,
-        "Minimum absolute cost reduction for a jump, on top of margin, in squared normalized units. "
-        "Larger values jump less.",
-        "",
-        0.0,
-        1e6,
+        1.0, "Minimum absolute cost reduction for a jump, added to margin. Larger values jump less.", "", 0.0, 1e6
     )
     tempo: float = setting(
-        0.15,
-        "Maximum relative change of the playback speed, to catch up with the desired trajectory or to wait for it. "
-        "0 keeps the speed constant.",
-        "",
-        0.0,
-        0.5,
+        0.15, "Maximum relative change of playback speed, to catch up or to wait. 0: constant speed.", "", 0.0, 0.5
     )
     exclusion: float = setting(
         0.3, "Within a clip, frames nearer than this to the current frame are not jump targets.", "s", 0.0, 10.0
     )
     end_margin: float = setting(
-        0.5,
-        "Length of the last part of each clip that is not a jump target. Larger values leave fewer candidates.",
-        "s",
-        0.0,
-        10.0,
-        live=False,
+        0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
     )
     band_hysteresis: float = setting(
-        0.02,
-        "The height band changes when the head height ratio passes its border by this. "
-        "Larger values change the band later.",
-        "",
-        0.0,
-        0.5,
+        0.02, "The head height ratio must pass a band border by this. Larger values react later.", "", 0.0, 0.5
     )
     abrupt_distance: float = setting(
         0.25,

@@ -37,11 +37,7 @@ class RootControlSettings(Settings):
         10.0,
     )
     facing_accuracy: float = setting(
-        0.3,
-        "Maximum angle between the root's facing and the desired facing. Larger values change the motion less.",
-        "rad",
-        0.0,
-        3.2,
+        0.3, "Maximum angle of the root from the desired facing. Larger values change the motion less.", "rad", 0.0, 3.2
     )
     position_halflife: float = setting(
         0.2, "Half-life of the pull to the desired position. Larger values pull less.", "s", 0.01, 10.0
@@ -50,12 +46,7 @@ class RootControlSettings(Settings):
         0.1, "Half-life of the pull to the desired facing. Larger values pull less.", "s", 0.01, 10.0
     )
     pull_share: float = setting(
-        0.2,
-        "Maximum speed of the pull as a share of the root's own speed, so that slow feet do not slide. "
-        "Larger values follow faster and slide more.",
-        "",
-        0.0,
-        10.0,
+        0.2, "Maximum pull as a share of the root's speed. Larger values follow faster and slide more.", "", 0.0, 10.0
     )
     synchronization: float = setting(
         0.5,
@@ -66,11 +57,7 @@ class RootControlSettings(Settings):
         1.0,
     )
     jump_halflife: float = setting(
-        0.03,
-        "Half-life with which the change of root velocity at a jump decays. Larger values make jumps smoother.",
-        "s",
-        0.0,
-        1.0,
+        0.03, "Half-life of the velocity change at a jump. Larger values make jumps smoother.", "s", 0.0, 1.0
     )
 
 

@@ -37,97 +37,46 @@ class TrajectorySettings(Settings):
         0.06, "Half-life of the velocity smoothing. Larger values are smoother and react later.", "s", 0.001, 2.0
     )
     facing_halflife: float = setting(
-        0.05,
-        "Half-life of the facing smoothing when the facing is certain; uncertainty lengthens it. "
-        "Larger values are smoother and react later.",
-        "s",
-        0.001,
-        2.0,
+        0.05, "Half-life of the facing smoothing if the facing is certain. Larger values react later.", "s", 0.001, 2.0
     )
     facing_lead: float = setting(
-        1.0,
-        "Share of the facing_halflife delay that is compensated. Larger values react earlier and overshoot more.",
-        "",
-        0.0,
-        3.0,
+        1.0, "Share of the facing_halflife delay that is compensated. Larger values overshoot more.", "", 0.0, 3.0
     )
     lead: float = setting(
-        1.0,
-        "Share of the velocity_halflife delay that is compensated. Larger values react earlier and overshoot more.",
-        "",
-        0.0,
-        3.0,
+        1.0, "Share of the velocity_halflife delay that is compensated. Larger values overshoot more.", "", 0.0, 3.0
     )
     trend: float = setting(
-        0.8,
-        "Share of the current velocity in the predicted velocity; the rest is an average with trend_halflife. "
-        "Larger values react earlier.",
-        "",
-        0.0,
-        2.0,
+        0.8, "Share of the current velocity in the predicted one. Larger values react earlier.", "", 0.0, 2.0
     )
     trend_halflife: float = setting(
-        0.2, "Half-life of the average that trend leaves room for. Larger values are smoother.", "s", 0.01, 5.0
+        0.2, "Half-life of the averaged part of the predicted velocity. Larger values are smoother.", "s", 0.01, 5.0
     )
     aside: float = setting(
-        0.9,
-        "Share of the lateral velocity (across the facing) that is an average with aside_halflife. "
-        "Larger values predict less of the head sway.",
-        "",
-        0.0,
-        1.0,
+        0.9, "Share of the lateral velocity that is averaged. Larger values predict less head sway.", "", 0.0, 1.0
     )
     aside_halflife: float = setting(
-        0.8,
-        "Half-life of the lateral average. Larger values suppress head sway better and predict sidesteps later.",
-        "s",
-        0.01,
-        5.0,
+        0.8, "Half-life of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
     )
     turn_persistence: float = setting(
-        0.3,
-        "Time constant with which the predicted turn rate decays. Larger values predict longer turns.",
-        "s",
-        0.01,
-        100.0,
+        0.3, "Time constant with which a predicted turn decays. Larger values predict longer turns.", "s", 0.01, 100.0
     )
     turn_halflife: float = setting(
-        0.15,
-        "Half-life of the turn rate that the prediction uses. Larger values are smoother and react later.",
-        "s",
-        0.001,
-        2.0,
+        0.15, "Half-life of the smoothed turn rate in the prediction. Larger values react later.", "s", 0.001, 2.0
     )
     still_speed: float = setting(
-        0.15,
-        "Below this speed the body stands, unless it has left its standing place. Larger values ignore more sway.",
-        "m/s",
-        0.0,
-        1.0,
+        0.15, "Below this speed a body at its standing place stands. Larger values ignore more sway.", "m/s", 0.0, 1.0
     )
     moving_speed: float = setting(
         0.4, "Above this speed the body moves. Larger values predict slow motion less.", "m/s", 0.01, 3.0
     )
     still_distance: float = setting(
-        0.05,
-        "Nearer than this to its standing place, a slow body sways. Larger values ignore more sway.",
-        "m",
-        0.0,
-        1.0,
+        0.05, "A slow body this near its standing place sways. Larger values ignore more sway.", "m", 0.0, 1.0
     )
     moving_distance: float = setting(
-        0.12,
-        "Farther than this from its standing place, a slow body moves. Larger values predict slow motion later.",
-        "m",
-        0.01,
-        1.0,
+        0.12, "A slow body this far from its standing place moves. Larger values react later.", "m", 0.01, 1.0
     )
     still_halflife: float = setting(
-        1.0,
-        "Half-life with which the standing place follows the body. Larger values detect slow motion earlier.",
-        "s",
-        0.01,
-        10.0,
+        1.0, "Half-life with which the standing place follows the body. Larger values react earlier.", "s", 0.01, 10.0
     )
 
 

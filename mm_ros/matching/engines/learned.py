@@ -185,7 +185,7 @@ class LearnedSource:
     def find(self, ask: Ask) -> Answer:
         fits = ask.can_continue and ask.mask == self.mask
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
-        found, cost = self._projected(ask)
+        found, cost = self._answer(ask)
         cheaper = cost < Answer.bound(ask, continuing) - ANSWER_COST
         if fits and not cheaper and not self._returns_to_band(found, ask.heights):
             return Answer(False, continuing, continuing)
@@ -209,7 +209,7 @@ class LearnedSource:
         ratio = head_height(positions, rotations) / self.database.skeleton.head_height
         return max(heights[0] - ratio, ratio - heights[1], 0.0)
 
-    def _projected(self, ask: Ask) -> tuple[F32, float]:
+    def _answer(self, ask: Ask) -> tuple[F32, float]:
         """The projected state and its cost.
 
         The projector finds the nearest state under the weights of its training. For other weights (`quality`,
