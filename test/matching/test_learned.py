@@ -140,7 +140,7 @@ class TestPlaying:
 
 
 class TestMatcher:
-    def test_walks_where_the_wish_walks(self):
+    def test_follows_the_desired_trajectory(self):
         stage = make()
         poses = [p for p, _ in walk(stage)]
         assert abs(poses[-1].root[0] - 1.2 * (3 - 1 / 60)) < 0.1
@@ -246,7 +246,7 @@ class TestBand:
             source._seek(networks._state(start))
             source.mask = asked
             query = source.features()
-            weights = np.full(len(query), 1e-3, np.float32)  # no answer is worth a jump for itself
+            weights = np.full(len(query), 1e-3, np.float32)  # so small that costs alone cause no jump
             answer = source.find(Ask(query, weights, asked, Mask(), True, 0.0, 1.0, 0.0, heights=(0.9, math.inf)))
             assert answer.jumped is jumps
         assert head_height(source._joints[0][0], source._joints[1][0]) > 0.9 * DATABASE.skeleton.head_height

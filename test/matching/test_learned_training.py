@@ -97,10 +97,10 @@ class TestTraining:
 
     def test_learns(self, trained, written):
         figures = LearnedModel(written).figures()
-        assert figures["rebuilt"]["joints_cm_mean"] < 2.0  # the toy has few ways to move
+        assert figures["rebuilt"]["joints_cm_mean"] < 2.0  # the toy database has little variety
         assert figures["rebuilt"]["contacts_right"] > 0.9
 
-    def test_progress_is_told_in_centimetres_and_degrees(self):
+    def test_progress_is_reported_in_centimetres_and_degrees(self):
         said = []
         Training(DATABASE, OPTIONS, None, said.append).run()
         for stage in training.STAGES:
@@ -110,7 +110,7 @@ class TestTraining:
 
 
 class TestGrowth:
-    def test_trains_each_share_with_each_width_and_says_first_how_long(self, monkeypatch):
+    def test_trains_each_share_with_each_width_and_first_reports_the_duration(self, monkeypatch):
         monkeypatch.setattr(growth, "WIDTHS", (8, 16))
         monkeypatch.setattr(growth, "expected_s", lambda database, options: 60.0)
         monkeypatch.setattr(growth, "Options", lambda: OPTIONS)
@@ -198,7 +198,7 @@ class TestFile:
         np.testing.assert_allclose(model.pose(state), pose, atol=0.02)  # weights have 16 bits
         np.testing.assert_allclose(model.step(state)[0], after, atol=0.02)
 
-    def test_says_what_it_is_of(self, written):
+    def test_describes_its_motion(self, written):
         model = LearnedModel(written)
         assert model.metadata["licence"] == "somebody's motion"
         assert model.digest.layout.hash == DATABASE.layout.hash
