@@ -43,7 +43,7 @@ def left_foot_ahead(positions: F64) -> float:
 
 
 class LeadingFoot:
-    """Keeps the recent images (`watch`) and interpolates them (`at`)."""
+    """Keeps the results of recent images (`watch`) and averages them around requested times (`at`)."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=KEPT)

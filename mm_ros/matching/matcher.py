@@ -68,7 +68,7 @@ class MatcherSettings(RootControlSettings):
         0.15, "Maximum relative change of playback speed, to catch up or to wait. 0: constant speed.", "", 0.0, 0.5
     )
     exclusion: float = setting(
-        0.3, "Within a clip, frames nearer than this to the current frame are not jump targets.", "s", 0.0, 10.0
+        0.3, "Minimum length of a jump within a clip. Larger values leave fewer jump targets.", "s", 0.0, 10.0
     )
     end_margin: float = setting(
         0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False

@@ -28,7 +28,7 @@ from mm_ros.tracking.check import check_trackers
 from mm_ros.trajectory.lean import Lean
 
 WAIST_HALFLIFE_S = 0.1
-LARGEST_TURN = 3.0  # rad/s; faster turns are not predicted
+LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class TrajectorySettings(Settings):
         0.2, "Half-life of the averaged part of the predicted velocity. Larger values are smoother.", "s", 0.01, 5.0
     )
     aside: float = setting(
-        0.9, "Share of the lateral velocity that is averaged. Larger values predict less head sway.", "", 0.0, 1.0
+        0.9, "Share of the lateral average with aside_halflife. Larger values predict less head sway.", "", 0.0, 1.0
     )
     aside_halflife: float = setting(
-        0.8, "Half-life of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
+        0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
     )
     turn_persistence: float = setting(
         0.3, "Time constant with which a predicted turn decays. Larger values predict longer turns.", "s", 0.01, 100.0
@@ -232,8 +232,8 @@ class TrajectoryStage:
     def _predicted_velocity(self, velocity: F64) -> F64:
         """The velocity that the prediction assumes to last.
 
-        Along the facing this is nearly the current velocity. Across it, the head sways with each step and drifts in a
-        turn, so the lateral component is mainly a slow average.
+        It is a mix of the current velocity and its average. Across the facing, the head sways with each step and drifts
+        in a turn, so most of the lateral average is replaced by a slower one (measurements: docs/matching.md).
         """
         s, left = self.settings, self._left()
         steady = s.trend * velocity + (1 - s.trend) * self.slow

@@ -18,7 +18,7 @@ from mm_ros.search import Engine, Mask, make_engine
 SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine")
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
-BAND_LEEWAY = 0.03  # tolerance around a height band, as a share of the standing head height
+BAND_LEEWAY = 0.03  # tolerance of the head height, as a share of the standing head height
 EDGE = 0.01  # distance from a band's borders, same unit; band tags follow the height smoothed over 0.5 s
 
 
