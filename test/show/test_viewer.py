@@ -189,7 +189,7 @@ def test_every_live_setting_that_names_a_file_says_so():
     told = {key for key, spec in live.items() if spec.file}
     assert told == {("motion_matcher", "database"), ("motion_matcher", "model")}
     for key, spec in live.items():
-        assert key in told or not any(w in spec.description for w in ("file of", "folder", "path of")), key
+        assert key in told or not any(w in spec.description.lower() for w in ("file of", "folder", "path of")), key
 
 
 def test_features_are_read_by_their_names():
