@@ -1,4 +1,4 @@
-"""What the import doctor makes of rates, units, names and skeletons that are not what they seem."""
+"""Imports with wrong or ambiguous rates, units, names and skeletons."""
 
 import subprocess
 import sys
@@ -128,7 +128,7 @@ if __name__ == "__main__":
 
 
 def test_a_killed_process_costs_the_import_one_file(tmp_path: Path):
-    """As the kernel kills it where memory runs out."""
+    """SIGKILL is what the kernel sends when memory runs out."""
     motion = tmp_path / "motion"
     motion.mkdir()
     for i, name in enumerate(list(walks())[:8]):
@@ -206,7 +206,7 @@ def head_in_room(bvh: Bvh, metres: float = 0.01) -> Bvh:
 def test_a_head_with_positions_of_the_room_stays_on_the_neck(tmp_path: Path):
     found = imported(tmp_path, head_in_room(to_bvh(walk(), DIALECTS["Xsens"])))
     note = assumed(found, "positions")
-    assert note.doubtful and "Head in the axes of the room" in note.value
+    assert note.doubtful and "Head in room axes" in note.value
     truth = walk().skeleton
     assert found.clips[0].skeleton.head_height == pytest.approx(truth.head_height, abs=0.02)
     height = np.median(found.clips[0].globals()[0][:, HEAD, 2] - walk().globals()[0][: len(found.clips[0]), HEAD, 2])
@@ -301,7 +301,7 @@ def test_sides_of_lower_case_names_are_read(tmp_path: Path):
     found = imported(tmp_path, bvh)
     assert "by words" in assumed(found, "joints").value
     assert assumed(found, "left and right").value == "as named"
-    assert "put in" not in assumed(found, "joints").why
+    assert "added" not in assumed(found, "joints").why
     assert found.clips[0].skeleton.leg_length == pytest.approx(ADULT_LEG, abs=0.01)
 
 
@@ -323,7 +323,7 @@ def test_a_collar_and_a_shoulder_are_two_joints(tmp_path: Path):
 @pytest.mark.parametrize("up", ["y", "z"])
 @pytest.mark.parametrize("naming", list(NAMINGS))
 def test_a_four_legged_animal_is_refused(naming: str, up: str, tmp_path: Path):
-    with pytest.raises(MmRosError, match="no person but an animal on four legs"):
+    with pytest.raises(MmRosError, match="this skeleton is a four-legged animal"):
         imported(tmp_path, quadruped(naming, up=up))
 
 
