@@ -161,7 +161,7 @@ def damaged(tmp_path: Path, database, how) -> Path:
         (lambda d: d[:10], "is not a motion database"),
         (lambda d: b"PNG" + bytes(d), "is not a motion database"),
         (lambda d: d[:8] + struct.pack("<I", 9) + d[12:], "has version 9; this mm_ros reads up to 1. Update mm_ros"),
-        (lambda d: d[:40] + b"\0" + d[41:], "its header does not fit its checksum"),
+        (lambda d: d[:40] + b"\0" + d[41:], "its header does not match its checksum"),
     ],
 )
 def test_broken_files_are_refused_in_a_sentence(how, sentence: str, database, tmp_path: Path):
@@ -251,7 +251,7 @@ def test_own_functions_are_looked_up_beside_the_yaml_that_names_them(clips, tmp_
     (elsewhere / "parts" / "height.py").write_text("raise SystemExit('not this one')\n")
     monkeypatch.chdir(elsewhere)
     layout = read_layout(yaml)
-    with pytest.raises(MmRosError, match=r"height\.py does not exist; 'parts\.height' is looked up beside"):
+    with pytest.raises(MmRosError, match=r"height\.py does not exist; 'parts\.height' must be in the folder"):
         read_functions(yaml, layout)
     parts.mkdir()
     (parts / "height.py").write_text("raise ValueError('oh')\n")
@@ -302,7 +302,7 @@ def test_a_layout_survives_yaml(tmp_path: Path):
         ("{name: a, kind: function}", "needs 'function' and 'width'"),
         (
             "{name: a, kind: trajectory_position, joint: head, times: [0.5]}",
-            "f.yaml: feature 'a': the trajectory of joint 'head' cannot be asked for",
+            "f.yaml: feature 'a': joint 'head' has no desired trajectory",
         ),
     ],
 )
