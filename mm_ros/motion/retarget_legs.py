@@ -79,9 +79,9 @@ def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> 
         return ankle, np.tile([1.0, 0.0, 0.0, 0.0], (len(ankle), 1))
     along = np.clip((short**2 + far**2 - length**2) / (2 * short * far), -1.0, 1.0)
     ahead = line / far
-    aside = foot - ahead * (foot * ahead).sum(-1, keepdims=True)
-    aside /= np.maximum(np.linalg.norm(aside, axis=-1, keepdims=True), 1e-9)
-    new = short * (ahead * along + aside * np.sqrt(1 - along**2))
+    across = foot - ahead * (foot * ahead).sum(-1, keepdims=True)
+    across /= np.maximum(np.linalg.norm(across, axis=-1, keepdims=True), 1e-9)
+    new = short * (ahead * along + across * np.sqrt(1 - along**2))
     new = np.where(wanted > had, new, foot)
     return toe + new, rot.between(foot, new)
 

@@ -85,14 +85,14 @@ def unpacked(archive: str | Path) -> Path:
     target = writable_root() / "data" / f"{stem}-{key}"
     with locked(f"unpack-{key}"):
         if not target.is_dir():
-            aside = target.with_name(f".{target.name}.part")
-            shutil.rmtree(aside, ignore_errors=True)  # remains of a killed process
-            aside.mkdir(parents=True)
+            partial = target.with_name(f".{target.name}.part")
+            shutil.rmtree(partial, ignore_errors=True)  # remains of a killed process
+            partial.mkdir(parents=True)
             try:
-                _extract(path, aside, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
-                aside.rename(target)
+                _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
+                partial.rename(target)
             except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
                 raise
     return target
 

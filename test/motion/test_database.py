@@ -1,4 +1,4 @@
-"""The pose database: what is in it, and its file."""
+"""The motion database and its file."""
 
 import os
 import struct
@@ -277,7 +277,7 @@ def test_a_function_outside_of_the_yamls_folder_is_refused(tmp_path: Path):
 
 
 def test_features_yaml_in_config_is_the_built_in_layout_with_its_weights():
-    """Names, order, weights and all else; users copy this file."""
+    """Users copy this file, so all its text must match."""
     path = Path(__file__).parents[2] / "config" / "features.yaml"
     assert read_layout(path) == default_layout()
     assert path.read_text() == example_yaml(), "run tools/describe.py"
@@ -313,9 +313,9 @@ def test_wrong_features_are_sentences(row: str, sentence: str, tmp_path: Path):
 
 
 def test_a_database_with_the_trajectory_of_another_joint_is_refused_with_its_path(tmp_path: Path):
-    """Earlier versions built such a database, and asked it for the root's trajectory."""
+    """Earlier versions built such databases, and queried them with the root's trajectory."""
     database = replace(toy_database(2.0), layout=default_layout())
     object.__setattr__(database.layout.features[0], "joint", "head")
     write_database(database, tmp_path / "old.mmdb")
-    with pytest.raises(MmRosError, match=r"old\.mmdb: feature 'trajectory_position': the trajectory of joint 'head'"):
+    with pytest.raises(MmRosError, match=r"old\.mmdb: feature 'trajectory_position': joint 'head' has no desired"):
         read_database(tmp_path / "old.mmdb")

@@ -97,7 +97,7 @@ def test_a_header_that_says_twice_the_rate_is_found_out(tmp_path: Path):
     ]
     found = import_files(paths)
     note = assumed(found, "rate")
-    assert note.doubtful and note.value == "60 Hz" and "the header says 120" in note.why
+    assert note.doubtful and note.value == "60 Hz" and "the header states 120 Hz" in note.why
     assert len(found.clips[0]) == len(walk())
     assert found.files[0].rate == 60
 
@@ -284,7 +284,7 @@ def test_a_known_lie_is_corrected_where_nobody_walks(tmp_path: Path):
 
 
 def test_an_added_t_pose_is_seen_though_a_foot_flickers(tmp_path: Path):
-    """CMU 35_02: a marker of the toes jumps by 30 degrees a frame where the T-pose is left."""
+    """CMU 35_02: a toe marker jumps by 30 degrees per frame after the T-pose."""
     bvh = with_t_pose(to_bvh(walk(), DIALECTS["Mixamo"]), 1)
     motion, column = bvh.motion.copy(), toe_column(bvh)
     motion[1:12, column] += 30.0 * (np.arange(11) % 2)
@@ -303,7 +303,7 @@ def toe_column(bvh: Bvh) -> int:
 
 
 def test_feet_that_flicker_are_calmed_and_said(tmp_path: Path):
-    """CMU 35_01: in the swing a foot turns to and fro by 40 degrees a frame."""
+    """CMU 35_01: a foot oscillates by 40 degrees per frame in the swing."""
     bvh = to_bvh(walk(), DIALECTS["Mixamo"])
     motion, column = bvh.motion.copy(), toe_column(bvh)
     motion[40:46, column] += 50.0 * (np.arange(6) % 2)

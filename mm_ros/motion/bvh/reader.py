@@ -294,7 +294,7 @@ class _Reader:
             raise self.fail("CHANNELS outside of any joint")
         names = words[2:]
         if len(words) < 2 or not words[1].isdigit() or int(words[1]) != len(names):
-            raise self.fail(f"CHANNELS says {' '.join(words[1:2]) or 'nothing'}, but {len(names)} names follow")
+            raise self.fail(f"CHANNELS: count is {' '.join(words[1:2]) or 'missing'}, but {len(names)} names follow")
         unknown = [n for n in names if n.lower() not in _CODES]
         if unknown:
             raise self.fail(f"channel '{unknown[0]}' is unknown. Channels: {', '.join(CHANNELS)}")

@@ -163,7 +163,7 @@ def _rate(
     stated = " and ".join(f"{r:g}" for r in rates)
     if factor != 1:
         true = " and ".join(f"{r / factor:g}" for r in rates)
-        notes.append(Assumption("rate", f"{true} Hz", f"the header says {stated}, but {why} at that rate", True))
+        notes.append(Assumption("rate", f"{true} Hz", f"the header states {stated} Hz, but {why} at that rate", True))
     else:
         better = contradiction(rhythms, rates[0], _others(bvh, rates), size)
         if better is not None:

@@ -42,7 +42,7 @@ def short_report(found: Import) -> str:
         f"{len(found.refused)} file(s) refused, {doubts} doubtful assumption(s)"
     )
     warnings = [(a.subject, n) for a in found.actors for n in a.assumptions if n.warning]
-    lines += [f"WARNING: {who}: {n.what}: {n.value} ({n.why}). Check the result before using it" for who, n in warnings]
+    lines += [f"WARNING: {name}: {n.what}: {n.value} ({n.why}). Check the result before use" for name, n in warnings]
     return "\n".join(lines)
 
 
