@@ -181,7 +181,7 @@ def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple
         return gather(bvh, joints, up, first, given.rate), ()
     tried = 60.0
     found = estimate([gather(bvh, joints, up, first, tried).rhythm], tried, guesses(bvh.frame_time))
-    absurd = f"'Frame Time: {bvh.frame_time_text or bvh.frame_time}' means {bvh.rate:.4g} frames a second"
+    absurd = f"'Frame Time: {bvh.frame_time_text or bvh.frame_time}' means {bvh.rate:.4g} frames per second"
     if found is None:
         raise MmRosError(
             f"{bvh.path}: {absurd}; expected {SLOWEST:g} to {FASTEST:g}. The motion has no falls or even steps to "

@@ -57,7 +57,7 @@ class Overrides:
     skip_end: int | None = None
     swap_left_right: bool | None = None
     reference: str | None = None
-    floor_m: float | None = None  # height of the floor in the coordinates of the file
+    floor_m: float | None = None  # height of the floor above the origin of the file, m
     subject: str | None = None
     leave_out: bool = False
     joints: Mapping[str, str] | None = None  # canonical joint → name in the file
