@@ -37,7 +37,7 @@ WHAT_IT_IS = (
     "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that contains them"
 )
 PROCEDURAL_NOTE = (
-    "note: this run uses procedural motion, so its figures are not comparable with those in the docs, which use the "
+    "note: procedural motion is used, so the figures are not comparable with those in the docs, which are for the "
     f"shared motion data. {WHAT_IT_IS}."
 )
 
