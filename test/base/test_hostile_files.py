@@ -260,7 +260,7 @@ def test_yaml_that_people_write_is_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (b"OFFSET 0.0", b"OFFSET 1e300", "'1e300' is no length; expected at most 1e+09"),
+        (b"OFFSET 0.0", b"OFFSET 1e300", "'1e300' is too large; expected at most 1e+09"),
         (b"Frame Time: ", b"Frame Time: -", "expected more than 0 s"),
         (b"HIERARCHY\n", b"HIERARCHY\n" + b"".join(b"JOINT x\n{\n" for _ in range(3000)), "JOINT 'x' is outside"),
         (b"{\n", b"{\n" + b"".join(b"JOINT x\n{\n" for _ in range(3000)), "more than 200 joints in one chain"),
@@ -283,7 +283,7 @@ def test_an_angle_that_cannot_be(tmp_path: Path, capsys):
     lines = small_bvh().split(b"\n")
     lines[-2] = b" ".join([b"1e200", *lines[-2].split(b" ")[1:]])
     (tmp_path / "a.bvh").write_bytes(b"\n".join(lines))
-    assert "frame 39 holds 1e+200, no length or angle" in refusal(capsys, "info", tmp_path / "a.bvh")
+    assert "frame 39 holds 1e+200; expected at most 1e+09" in refusal(capsys, "info", tmp_path / "a.bvh")
 
 
 # --- terminals -------------------------------------------------------------------------------------------------------

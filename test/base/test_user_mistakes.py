@@ -47,7 +47,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
         ("skip_start: a", "skip_start: expected a count of frames, came 'a'"),
         ("skip_end: -5", "skip_end: expected a count of frames, came -5"),
         ("floor_m: high", "floor_m: expected a number"),
-        ("tags: [[walk, a, b]]", "tags: expected names, or [name, from second, to second]"),
+        ("tags: [[walk, a, b]]", "tags: expected names, or [name, start_s, stop_s]"),
         ("joints: [a, b]", "joints: expected canonical joint: joint of the file"),
         ("rate: .nan", "rate: expected a number above 0"),
     ],

@@ -1,4 +1,4 @@
-"""`mm_ros import` and `mm_ros info`, as a user calls them."""
+"""The commands `mm_ros import` and `mm_ros info`."""
 
 import json
 from dataclasses import replace
