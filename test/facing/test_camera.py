@@ -44,7 +44,7 @@ def test_a_video_gives_its_pictures_red_first_in_its_own_time(tmp_path):
 def test_what_is_no_video_is_refused_at_once(tmp_path):
     broken = tmp_path / "broken.avi"
     broken.write_bytes(np.random.default_rng(0).bytes(5000))
-    with pytest.raises(MmRosError, match=r"broken\.avi cannot be opened: is it a whole video"):
+    with pytest.raises(MmRosError, match=r"broken\.avi cannot be opened: is it a complete video"):
         pictures(str(broken))
 
 
@@ -57,7 +57,7 @@ def test_a_video_that_stops_after_its_head_is_a_sentence(tmp_path):
 
 
 def test_a_webcam_that_is_not_there_is_refused_at_once():
-    with pytest.raises(MmRosError, match="webcam 63 cannot be opened: is it there"):
+    with pytest.raises(MmRosError, match="webcam 63 cannot be opened: is it connected"):
         pictures("webcam 63")
 
 

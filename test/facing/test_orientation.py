@@ -238,7 +238,7 @@ def test_a_network_must_be_given_and_be_the_right_one(models, predictor):
     with pytest.raises(MmRosError, match="needs a network"):
         OrientationStage(OrientationSettings(predictor=predictor))
     other = models["paper" if predictor == "network" else "network"]
-    with pytest.raises(MmRosError, match=f"came one of {other.layout}"):
+    with pytest.raises(MmRosError, match=f"this network has layout {other.layout}"):
         OrientationStage(OrientationSettings(predictor=predictor), Calibration(), other)
 
 

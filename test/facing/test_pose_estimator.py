@@ -178,7 +178,7 @@ def test_a_network_that_was_tampered_with_is_refused_and_not_kept(monkeypatch, t
             archive.writestr(f"modules/{name}", data)
     folder = pose_models.fetch_models(wheel)
     (folder / pose_models.DETECTOR).write_bytes(b"changed later")
-    with pytest.raises(MmRosError, match="is not the file it should be"):
+    with pytest.raises(MmRosError, match="has a wrong SHA-256"):
         pose_models.model_paths()
 
 
