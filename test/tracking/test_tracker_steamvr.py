@@ -172,7 +172,7 @@ def test_the_process_is_restarted_when_it_dies():
 
         until(polled)
         assert epochs[1] > epochs[0] and len(woken) >= 2
-        assert "ended with 1" in source.status() or source.status() == ""
+        assert "ended with code 1" in source.status() or source.status() == ""
     finally:
         source.close()
 

@@ -1,4 +1,4 @@
-"""SteamVR as a source, through a process of its own."""
+"""SteamVR source, which reads poses from a separate process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUNG_S = 3.0
 
 
 class SteamVrSource(Source):
-    """`command`: what to start instead of the real process, for tests."""
+    """Source of SteamVR's devices. `command` replaces the worker process in tests."""
 
     own_clock = True
 
@@ -75,7 +75,7 @@ class SteamVrSource(Source):
                 self._take(line)
             self._process.wait()
             if self._process.returncode not in (0, 2):
-                self._trouble = f"the process that talks to SteamVR ended with {self._process.returncode}; restarted"
+                self._trouble = f"the SteamVR process ended with code {self._process.returncode}; it is restarted"
             self._stop.wait(RETRY_S)
 
     def _take(self, line: str) -> None:
@@ -83,7 +83,7 @@ class SteamVrSource(Source):
         try:
             said = frame_of(line)
         except (ValueError, KeyError, TypeError, IndexError):
-            return  # the library itself prints a line now and then
+            return  # the OpenVR library prints lines of its own to stdout
         if isinstance(said, str):
             self._trouble = said
             return
