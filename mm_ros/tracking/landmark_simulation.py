@@ -1,7 +1,8 @@
 """Simulation of a pose estimator's landmarks for a body in front of a camera, for tests and evaluation.
 
 A pinhole camera in the room sees landmarks computed from the joints. Then the errors of real estimators are added: axes
-of the ray to the person, flattened depth, correlated errors (mostly along the line of sight), hidden hands, swapped sides, swapped front and back, lost pictures, latency. docs/fusion.md gives the sources of the numbers.
+of the ray to the person, flattened depth, correlated errors (mostly along the line of sight), hidden hands, swapped
+sides, swapped front and back, lost pictures, latency. docs/fusion.md gives the sources of the numbers.
 """
 
 from __future__ import annotations
