@@ -22,7 +22,7 @@ class Worn:
 
     def reset(self) -> None:
         self._first: tuple[float, ...] | None = None
-        self._zero = self._heard_s = 0.0
+        self._zero = self._learned_s = 0.0
 
     def facing(self, rotation: F64, predicted: float, dt: float, learn: bool) -> float:
         """Facing of the body [rad]. `learn`: learn the mounting from `predicted`; if false, the x axis is forward."""
@@ -30,8 +30,8 @@ class Worn:
             self._first = tuple(rotation.tolist()) if learn else UNTURNED
         turn = turn_between(self._first, rotation)
         if learn:
-            self._heard_s = min(self._heard_s + dt, LEARNED_FOR_S)
-            share = dt / self._heard_s if self._heard_s > 0 else 1.0
+            self._learned_s = min(self._learned_s + dt, LEARNED_FOR_S)
+            share = dt / self._learned_s if self._learned_s > 0 else 1.0
             self._zero = float(wrap_angle(self._zero + share * wrap_angle(predicted - turn - self._zero)))
         return float(wrap_angle(self._zero + turn))
 

@@ -98,12 +98,12 @@ class FusionStage:
         self._timeline = Timeline()
         self._history = TrackerHistory()
         self._waiting: deque[Landmarks] = deque(maxlen=WAITING)
-        self._worn = [Worn(role) for role in WORN]
+        self._body_trackers = [Worn(role) for role in WORN]
         self._filter = FacingFilter()
         self._offset = 0.0
-        self._heard_s = self._judged_s = -math.inf
+        self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
-        self._by: list[str] = []
+        self._sources: list[str] = []
         self._watched = False  # until landmarks arrive, the tracker history is not computed
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
@@ -120,7 +120,7 @@ class FusionStage:
 
     def told(self) -> dict[str, str]:
         """Return values for diagnostics."""
-        if self._heard_s < 0:
+        if self._received_s < 0:
             return {}
         c = self.camera
         return {
@@ -157,7 +157,7 @@ class FusionStage:
             self._timeline.judge(frame.stamp_ns, frame.epoch)
         if verdict != DROP:
             self._advance(frame, predicted, dt)
-        return self._answer(predicted)
+        return self._corrected(predicted)
 
     def _advance(self, frame: TrackerFrame, predicted: BodyOrientation, dt: float) -> None:
         s, t = self.settings, frame.stamp_ns * 1e-9
@@ -169,14 +169,14 @@ class FusionStage:
             carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
             tracked = (frame.state[:3] == TRACKED).astype(np.float64)
             self._history.push(t, self._points, tracked, predicted.yaw, frame.rotations[:3])
-        doubt = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
-        self._filter.predict(dt, doubt, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
+        sigma = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
+        self._filter.predict(dt, sigma, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
         while self._waiting:
-            self._take(self._waiting.popleft(), t)
+            self._use_picture(self._waiting.popleft(), t)
         if s.use_worn:
-            self._wear(frame, predicted.yaw, dt)
-        worn = [ROLES[w.role] for w in self._worn if s.use_worn and frame.state[w.role] == TRACKED]
-        self._by = ["landmarks"] * (t - self._heard_s < SILENT_S) + worn
+            self._correct_by_body_trackers(frame, predicted.yaw, dt)
+        names = [ROLES[b.role] for b in self._body_trackers if s.use_worn and frame.state[b.role] == TRACKED]
+        self._sources = ["landmarks"] * (t - self._received_s < SILENT_S) + names
         limit = min(s.correction_rate * dt, MAX_STEP)
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
@@ -192,7 +192,7 @@ class FusionStage:
                 self.offsets.reset()  # they were learned relative to the previous calibration
         return self._offset_rows
 
-    def _take(self, seen: Landmarks, now: float) -> None:
+    def _use_picture(self, seen: Landmarks, now: float) -> None:
         s, stamp = self.settings, seen.stamp_ns * 1e-9
         if seen.epoch != self._camera_epoch:
             self._camera_epoch = seen.epoch
@@ -200,7 +200,7 @@ class FusionStage:
             self.timing.reset()
         if seen.confidence < s.min_confidence or not np.isfinite(seen.positions).all():
             return
-        self._heard_s = now
+        self._received_s = now
         if s.measure_latency:
             self.timing.step(stamp, self.camera.levelled(seen.positions), la.visible(seen.visibility), self._history)
         t = stamp - self.timing.latency_s
@@ -211,39 +211,39 @@ class FusionStage:
         expected = Expected(facing + self._filter.error, math.sqrt(self._filter.variance(s.camera_bias + 0.2)))
         carried, rotations = then[:SEEN].reshape(3, 3), rot.normalize(then[TURNS:].reshape(3, 4))
         points = carried + rot.rotate(rotations, self.offsets.value) if s.learn_offsets else carried
-        told = self.camera.see(t, seen, points, then[SEEN:FACING], expected)
+        measured = self.camera.see(t, seen, points, then[SEEN:FACING], expected)
         if self.camera.taken is not None and s.learn_offsets:
             found, w, dt = self.camera.taken
             self.offsets.learn(rotations, carried, found, w, self.camera.point_variance, dt)
-        if told is None:
+        if measured is None:
             return
-        sigma = told.sigma * self._doubted(told, facing, t)
+        sigma = measured.sigma * self._disagreement_factor(measured, facing, t)
         self._bias_sigma = math.hypot(math.hypot(CORRELATED * sigma, self.camera.sigma), s.camera_bias)
-        self._filter.correct(told.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
+        self._filter.correct(measured.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
 
-    def _doubted(self, told: Measurement, facing: float, t: float) -> float:
+    def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
         """Factor ≥ 1 on a picture's sigma, larger when pictures keep differing more than their variance explains.
 
         Such a disagreement is attributed to the camera, not to the network.
         """
-        d = self._filter.difference(told.yaw, facing) ** 2 / self._filter.variance(told.sigma)
+        d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)
         self._judged_s = t
         self._strain += (1 - 0.5 ** (dt / STRAIN_HALFLIFE_S)) * (min(d, WORST_STRAIN) - self._strain)
         return math.sqrt(max(self._strain, 1.0))
 
-    def _wear(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
-        for worn in self._worn:
-            if frame.state[worn.role] == TRACKED:
-                told = worn.facing(frame.rotations[worn.role], predicted, dt, self.settings.learn_worn)
-                sigma = worn.sigma * math.sqrt(max(worn.lasts_s / max(dt, 1e-3), 1.0))
-                self._filter.correct(told, predicted, sigma, biased=False)
+    def _correct_by_body_trackers(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
+        for tracker in self._body_trackers:
+            if frame.state[tracker.role] == TRACKED:
+                facing = tracker.facing(frame.rotations[tracker.role], predicted, dt, self.settings.learn_worn)
+                sigma = tracker.sigma * math.sqrt(max(tracker.lasts_s / max(dt, 1e-3), 1.0))
+                self._filter.correct(facing, predicted, sigma, biased=False)
 
-    def _answer(self, predicted: BodyOrientation) -> BodyOrientation:
+    def _corrected(self, predicted: BodyOrientation) -> BodyOrientation:
         if self._offset == 0.0:
             return predicted
         sigma = math.sqrt(max(self._filter.p_ee, 1e-6))
-        source = "+".join([predicted.source, *self._by])
+        source = "+".join([predicted.source, *self._sources])
         yaw = float(rot.wrap_angle(predicted.yaw + self._offset))
         return replace(predicted, yaw=yaw, sigma=sigma, source=source)
 

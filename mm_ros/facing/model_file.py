@@ -121,8 +121,8 @@ class OnnxModel:
         try:
             return float(self.metadata["tick_s"])
         except (KeyError, ValueError):
-            said = self.metadata.get("tick_s", "nothing")
-            raise MmRosError(f"{self.path} is recurrent: expected tick_s in seconds, came {said}") from None
+            found = self.metadata.get("tick_s", "nothing")
+            raise MmRosError(f"{self.path} is recurrent: expected tick_s in seconds, came {found}") from None
 
     def _check(self, kind: str, layout: str) -> None:
         missing = [k for k in ("kind", "version", "layout_hash") if k not in self.metadata]

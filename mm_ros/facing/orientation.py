@@ -109,12 +109,12 @@ class OrientationStage:
     def reset(self, yaw: float | None = None) -> None:
         """Clear all state; `yaw` (rad, room) is the facing until the next tracked frame."""
         self._timeline.reset()
-        self._forget()
+        self._clear()
         self._yaw = yaw
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._memory = oi.new_memory()
-        self._remembered = self.model.nothing() if self.model else None  # heading frame: `_carry` leaves it unchanged
+        self._state = self.model.nothing() if self.model else None  # heading frame: `_carry` leaves it unchanged
         self._since_tick = math.inf
         self._lost = np.full(2, math.inf)  # s since each hand was last not LOST
         self._yaw = None
@@ -126,16 +126,16 @@ class OrientationStage:
         started = self._timeline.stamp_ns is not None
         verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
         if verdict == DROP:
-            return self._answer(frame)
+            return self._result(frame)
         if verdict == RESET and started:
-            self._forget()
+            self._clear()
         elif verdict in (ADVANCE, CARRY, HOLD) and not is_identity(frame.new_from_old):
             self._carry(frame.new_from_old)
         if frame.state[HEAD_ROLE] == LOST:
-            return self._held(frame, dt)
+            return self._hold(frame, dt)
         target, rate, self._sigma = self._predict(frame, dt)
         self._follow(target, rate, dt)
-        return self._answer(frame)
+        return self._result(frame)
 
     def _carry(self, new_from_old: F64) -> None:
         """Move the memory along with the room after a snap turn or a re-centring."""
@@ -163,7 +163,7 @@ class OrientationStage:
         self._row[0] = self._inputs
         self._since_tick += dt
         tick = self._since_tick >= self.model.tick_s
-        out, self._remembered = self.model.step(self._row, self._remembered, tick)
+        out, self._state = self.model.step(self._row, self._state, tick)
         if tick:
             self._since_tick = 0.0
         sine, cosine, log_scale, rate = out[0].tolist()
@@ -199,13 +199,13 @@ class OrientationStage:
         self._yaw = float(rot.wrap_angle(self._yaw + step))
         self._rate = step / dt
 
-    def _held(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
+    def _hold(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
         """Hold the yaw while the headset is lost, and increase sigma."""
         self._rate = 0.0
         self._sigma = min(self._sigma + DOUBT_RATE * dt, UNKNOWN_SIGMA)
-        return self._answer(frame)
+        return self._result(frame)
 
-    def _answer(self, frame: TrackerFrame) -> BodyOrientation:
+    def _result(self, frame: TrackerFrame) -> BodyOrientation:
         yaw = self.calibration.forward_yaw if self._yaw is None else self._yaw
         return BodyOrientation(
             frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor

@@ -122,16 +122,16 @@ class Calibrator:
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
-        self._remember(frame)
+        self._add_sample(frame)
         changed = self._floor(frame)
         changed = self._arms(frame) or changed
         due = frame.stamp_ns - self._judged_ns >= JUDGED_EVERY_NS
         if self.settings.auto_calibrate and not self._from_person and due:
             self._judged_ns = frame.stamp_ns
-            changed = self._stand_by_itself() or changed
+            changed = self._measure_automatically() or changed
         return self.current if changed else None
 
-    def _remember(self, frame: TrackerFrame) -> None:
+    def _add_sample(self, frame: TrackerFrame) -> None:
         t = frame.stamp_ns * 1e-9
         q = frame.rotations[HEAD_ROLE]
         ahead = quat.rotate(tuple(q.tolist()), (1.0, 0.0, 0.0))
@@ -180,7 +180,7 @@ class Calibrator:
         height = stand.height - self.current.floor_height
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
-    def _stand_by_itself(self) -> bool:
+    def _measure_automatically(self) -> bool:
         """Measure the largest height at which the user stands still, so that a more upright stand corrects it."""
         s, stand = self.settings, self.stand()
         if stand is None or stand.seconds < 0.95 * s.still_s or stand.strayed > s.still_m or stand.pitch > s.level_rad:
@@ -217,13 +217,13 @@ class Calibrator:
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]
             seen = frame.state[role] == TRACKED and frame.positions[HEAD_ROLE, 2] - p[2] > 1.0
-            since, told, place = self._resting.get(role, (t, 0.0, p))
+            since, measured_at, place = self._resting.get(role, (t, 0.0, p))
             if not seen or abs(p[2] - self.current.floor_height) > 0.5 or np.linalg.norm(p - place) > 0.01:
                 self._resting[role] = (t, 0.0, p.copy())
                 continue
-            self._resting[role] = (since, told, place)
+            self._resting[role] = (since, measured_at, place)
             lies_low = abs(p[2] - CONTROLLER_RADIUS) < 0.3
-            if lies_low and t - since > 2.0 and not told:
+            if lies_low and t - since > 2.0 and not measured_at:
                 self._resting[role] = (since, t, place)
                 floor = float(p[2]) - CONTROLLER_RADIUS
                 if abs(floor - self.current.floor_height) > 0.01:

@@ -66,18 +66,18 @@ class TrackerGate:
         self.refused = dict.fromkeys(("flag", "zero", "frozen", "reach", "jump"), 0)
         self._timeline = Timeline()
         self._devices = [_Device(r, self.refused) for r in range(R)]
-        self._started_anew = 0  # number of epochs that the gate has added to the source's
+        self._added_epochs = 0  # number of epochs that the gate has added to the source's
         self._raw_epoch: int | None = None
         self._last_ns = self._head_seen_ns = 0
 
     def reset(self) -> None:
         """Clear all state; the next sample starts a new epoch."""
         if self._raw_epoch is not None:
-            self._started_anew += 1
-        self._forget()
+            self._added_epochs += 1
+        self._clear()
         self._timeline.reset()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._raw_epoch = None
         self._devices = [_Device(r, self.refused) for r in range(R)]
 
@@ -89,7 +89,7 @@ class TrackerGate:
         self._begin(raw, verdict)
         dt = max(0.0, (raw.stamp_ns - self._last_ns) * 1e-9)
         self._last_ns = raw.stamp_ns
-        out = TrackerFrame(raw.stamp_ns, raw.epoch + self._started_anew, new_from_old=raw.new_from_old.copy())
+        out = TrackerFrame(raw.stamp_ns, raw.epoch + self._added_epochs, new_from_old=raw.new_from_old.copy())
         head: Vec | None = None
         for r, device in enumerate(self._devices):
             device.step(self.settings, raw, dt, head)
@@ -102,8 +102,8 @@ class TrackerGate:
         """Apply epochs, gaps and moves of the play space, before the sample itself."""
         if verdict == RESET:
             if raw.epoch == self._raw_epoch:  # the source's clock went back without a new epoch
-                self._started_anew += 1
-            self._forget()
+                self._added_epochs += 1
+            self._clear()
         elif not is_identity(raw.new_from_old):
             moved = tuple(raw.new_from_old.tolist())
             for device in self._devices:
@@ -111,8 +111,8 @@ class TrackerGate:
         if verdict == HOLD or self._head_returns(raw):
             gap = (raw.stamp_ns - self._head_seen_ns) * 1e-9
             if gap > self.settings.new_epoch_s:
-                self._started_anew += 1
-                self._forget()
+                self._added_epochs += 1
+                self._clear()
         if self._raw_epoch is None:
             self._last_ns = self._head_seen_ns = raw.stamp_ns
         self._raw_epoch = raw.epoch
@@ -147,13 +147,13 @@ class _Device:
         q: Quat = tuple(raw.rotations[r].tolist())
         sampled = int(raw.sampled_ns[r]) or now
         before, repeated = self.accepted, self.repeats
-        why = self._refusal(s, state, p, q, sampled, now, head)
-        if not why and self.known:
-            why = self._jump(s, p, q, sampled)
-        self.accepted = not why
-        if why:
-            self.refused[why] += 1
-            if why == "jump" and before:
+        reason = self._refusal(s, state, p, q, sampled, now, head)
+        if not reason and self.known:
+            reason = self._jump(s, p, q, sampled)
+        self.accepted = not reason
+        if reason:
+            self.refused[reason] += 1
+            if reason == "jump" and before:
                 # The last accepted samples may already belong to a runaway pose, so the speed is limited.
                 self.v = quat.shortened(self.v, 1.2 * s.blend_speed)
             self._bridge(s, now, dt)
@@ -161,9 +161,9 @@ class _Device:
             return
         thawed = repeated >= 2 and self.repeats == 0
         if self.known and (not before or thawed):
-            self._aim_over(s, dt, p, q, not before)
+            self._start_blend(s, dt, p, q, not before)
         else:
-            self._walk_over(s, dt, p)
+            self._blend(s, dt, p)
         self.known, self.good_ns, self.bridged = True, now, 0
         if sampled > self.sampled_ns:
             self.motion.push(sampled, p, q)
@@ -194,10 +194,10 @@ class _Device:
     def _jump(self, s: GateSettings, p: Vec, q: Quat, sampled: int) -> str:
         """Reason "jump" if the device cannot have moved here and the place is not confirmed yet; else empty."""
         m = self.motion
-        if self._believable(s, m, p, q, sampled, s.acceleration):
+        if self._plausible(s, m, p, q, sampled, s.acceleration):
             self.other.clear()
             return ""
-        if self.other.held == 0 or not self._believable(s, self.other, p, q, sampled, 5 * s.acceleration):
+        if self.other.held == 0 or not self._plausible(s, self.other, p, q, sampled, 5 * s.acceleration):
             self.other.clear()
             self.other_since_ns = sampled
         self.other.push(sampled, p, q)
@@ -207,7 +207,7 @@ class _Device:
         self.other.clear()
         return ""
 
-    def _believable(self, s: GateSettings, m: Motion, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
+    def _plausible(self, s: GateSettings, m: Motion, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
         if m.held == 0:
             return True
         v, w = m.velocities(s.velocity_window_s)
@@ -241,7 +241,7 @@ class _Device:
         self.q = quat.normalize(quat.mul(quat.exp(quat.scale(self.w, seconds)), self.q))
         self.v, self.w = quat.scale(self.v, 1.0 - share), quat.scale(self.w, 1.0 - share)
 
-    def _aim_over(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
+    def _start_blend(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
         """Start a blend after a loss: the offset is the extrapolated output minus the new raw pose."""
         if lost and self.state == EXTRAPOLATED:
             self._drift(s, dt)
@@ -255,9 +255,9 @@ class _Device:
             self.off_p, self.off_q = ZERO, IDENTITY  # after one bad sample, the offset is within the motion itself
         if not lost and quat.norm(self.off_p) < s.jump_m:  # repeated poses of a still device or a delayed source
             self.off_p, self.off_q = ZERO, IDENTITY
-        self._walk_over(s, dt, p)
+        self._blend(s, dt, p)
 
-    def _walk_over(self, s: GateSettings, dt: float, p: Vec) -> None:
+    def _blend(self, s: GateSettings, dt: float, p: Vec) -> None:
         """Shrink the offset; more slowly while the device moves, so that the output stays within `blend_speed`."""
         if self.off_p == ZERO and self.off_q == IDENTITY:
             return

@@ -119,8 +119,8 @@ def simulate_landmarks(
     seen = rot.rotate(rot.inverse(camera), room - at)  # (F, 33, 3) in the camera's axes
     image = project(seen, options)
     visibility = _visibility(seen, image, p, at)
-    told = _told(seen, visibility, options, rng)
-    turn = _flips(told, visibility, len(times), options, rng)
+    estimated = _estimated(seen, visibility, options, rng)
+    turn = _flips(estimated, visibility, len(times), options, rng)
     lost = rng.random(len(times)) < options.lost
     image = image + _image_noise(seen, image, options, rng)
     out = []
@@ -129,7 +129,7 @@ def simulate_landmarks(
         vis = visibility[i][SWAPPED] if turn[i] else visibility[i]
         confidence = float(np.mean(visibility[i, [LEFT_HIP, RIGHT_HIP, 11, 12]]))
         landmarks = Landmarks(
-            taken + round(options.untold_s * 1e9), told[i], vis, image[i], confidence, 0, "simulated"
+            taken + round(options.untold_s * 1e9), estimated[i], vis, image[i], confidence, 0, "simulated"
         )
         out.append(Sighting(taken + round(max(options.latency_s, options.untold_s) * 1e9), landmarks))
     return out
@@ -176,13 +176,13 @@ def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
     for wrist, joint in ((LEFT_WRIST, sk.LEFT_HAND), (RIGHT_WRIST, sk.RIGHT_HAND)):
         hand = joints[:, joint, :2] - camera[:2]
         along = (hand * sight).sum(1)
-        beside = np.abs(hand[:, 0] * sight[:, 1] - hand[:, 1] * sight[:, 0])
+        lateral = np.abs(hand[:, 0] * sight[:, 1] - hand[:, 1] * sight[:, 0])
         low = joints[:, joint, 2] < joints[:, sk.NECK, 2]
-        out[(along > far) & (beside < TRUNK_RADIUS) & low, wrist] = 0.25
+        out[(along > far) & (lateral < TRUNK_RADIUS) & low, wrist] = 0.25
     return out.astype(np.float32)
 
 
-def _told(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F64:
+def _estimated(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F64:
     """Landmarks from the centre of the hips with the estimator's errors, in the ray's or the camera's axes."""
     middle = seen[:, [LEFT_HIP, RIGHT_HIP]].mean(1)
     ray = np.arctan2(middle[:, 1], middle[:, 0])
@@ -207,7 +207,7 @@ def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Ge
     return np.asarray(o.noise_m * slow / wide * (1.0, o.aspect), np.float32)
 
 
-def _flips(told: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Flip landmarks in place, and return which pictures (n,) are flipped; half also have a negated depth."""
     flipped = np.zeros(n, np.bool_)
     last = max(o.flip_lasts_s * o.rate, 1.0)
@@ -217,9 +217,9 @@ def _flips(told: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.ra
         if flipped[first:stop].any():
             continue
         flipped[first:stop] = True
-        told[first:stop] = told[first:stop, SWAPPED]
+        points[first:stop] = points[first:stop, SWAPPED]
         if rng.random() < 0.5:
-            told[first:stop, :, 0] *= -1
+            points[first:stop, :, 0] *= -1
     return flipped
 
 

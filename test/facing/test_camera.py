@@ -1,4 +1,4 @@
-"""Videos and webcams by OpenCV: what is read from them, what is said when they are missing, and the node on one."""
+"""Videos and webcams by OpenCV: their pictures, errors when they are missing, and the node with a video."""
 
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def test_the_node_ends_with_a_sentence_when_its_camera_cannot_be_opened(tmp_path
 
 
 def test_a_person_in_a_video_becomes_landmarks(person, tmp_path):
-    """Who walks to the right in the picture does so in the landmarks; a video that loops goes on."""
+    """A person who walks to the right in the picture does so in the landmarks; a looped video continues."""
     film = write_video(tmp_path / "film.avi", [np.roll(person, 6 * i, axis=1) for i in range(10)])
     pytest.importorskip("rclpy", reason="rclpy is not installed")
     import rclpy

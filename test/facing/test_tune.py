@@ -1,4 +1,4 @@
-"""`--tune`: a search that never answers has an end."""
+"""`--tune`: a search without results ends."""
 
 import threading
 import time

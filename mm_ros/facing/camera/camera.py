@@ -81,8 +81,8 @@ class Camera:
         self.yaw, self.pitch = 0.0, self.fixed_pitch or 0.0
         self.noise = np.array(NOISE_START)
         self.rejected = self.flipped = 0
-        self.turn, self._heard_s = TURN_START, 0.0
-        self._h, self._spread, self._missed, self._strange_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
+        self.turn, self._noise_observed_s = TURN_START, 0.0
+        self._h, self._spread, self._missed, self._rejected_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
         self._watched_s = 0.0
         self._last: float | None = None
         self.place = Place()
@@ -140,26 +140,26 @@ class Camera:
         readings = self._readings(seen, ray, w)
         slope = self._slope(seen) if w[0] > 0 else None
         if not self.known:
-            self._stand(slope, room, dt)
+            self._learn_place(slope, room, dt)
             self._learn(readings[0], self._fit(readings[0], room, ray), room, dt)
             return None
         if slope is not None and self.place.elsewhere(room[0], slope, self.yaw):
             self.rejected += 1
-            self._wonder(dt)
+            self._count_rejected(dt)
             return None
         fits = [self._fit(reading, room, ray) for reading in readings]
         k = self._judge(readings, fits, expected)
         if k is None:
             self.rejected += 1
-            self._wonder(dt)
+            self._count_rejected(dt)
             return None
         if readings[k].flipped:
             self.flipped += 1
-            if self._wonder(dt):
+            if self._count_rejected(dt):
                 return None
         else:
-            self._strange_s = max(self._strange_s - 2 * dt, 0.0)
-            self._stand(slope, room, dt)
+            self._rejected_s = max(self._rejected_s - 2 * dt, 0.0)
+            self._learn_place(slope, room, dt)
             self._learn(readings[k], fits[k], room, dt)
             self.taken = self._in_room(readings[k].points), readings[k].w, dt
         return self._facing(readings[k].points, seen.visibility, ray, fits[k])
@@ -175,7 +175,7 @@ class Camera:
             return None
         return (1 - 2 * float(seen.image[NOSE, 0])) * math.tan(self.field_of_view / 2)
 
-    def _stand(self, slope: float | None, room: F64, dt: float) -> None:
+    def _learn_place(self, slope: float | None, room: F64, dt: float) -> None:
         if slope is not None:
             self.place.learn(room[0], slope, dt, self.halflife_s)
 
@@ -217,18 +217,18 @@ class Camera:
             return None
         return k
 
-    def _wonder(self, dt: float) -> bool:
+    def _count_rejected(self, dt: float) -> bool:
         """Count time of rejected or flipped pictures; true if the picture is not to be used.
 
         A moved camera can look like flips, so after LOST_AFTER_S all that was learned is reset.
         """
-        self._strange_s += dt
-        if self._strange_s > LOST_AFTER_S:
+        self._rejected_s += dt
+        if self._rejected_s > LOST_AFTER_S:
             counts = self.rejected, self.flipped
             self.reset()
             self.rejected, self.flipped = counts
             return True
-        return self._strange_s > FLIP_AT_MOST_S
+        return self._rejected_s > FLIP_AT_MOST_S
 
     def _learn(self, picture: Picture, fit: Fit, room: F64, dt: float) -> None:
         w = picture.w
@@ -245,21 +245,21 @@ class Camera:
         if self.fixed_pitch is None:
             self.pitch = la.best_pitch(self._h, -STEEPEST, STEEPEST)
         self._watched_s = keep * self._watched_s + dt
-        self._turn_to(la.best_yaw(self._h, self.pitch))
+        self._combine_yaws(la.best_yaw(self._h, self.pitch))
         deep, across, *_ = la.residuals(room, points, w, self.yaw, self.pitch, 0.0)
         self._missed = keep * self._missed + (deep + across) * float(w.sum()) * dt
-        self._listen(fit, dt)
+        self._learn_noise(fit, dt)
 
-    def _turn_to(self, aligned: float) -> None:
+    def _combine_yaws(self, aligned: float) -> None:
         """Combine the yaw by nose and wrists with the yaw by resection, weighted by their variances."""
         placed, self._placed_variance = self.place.yaw(aligned)
         share = self._aligned_variance / (self._aligned_variance + self._placed_variance)
         self.yaw = aligned + share * (placed - aligned)
 
-    def _listen(self, fit: Fit, dt: float) -> None:
+    def _learn_noise(self, fit: Fit, dt: float) -> None:
         """Learn the noise of the points and the yaw error of the whole body."""
-        self._heard_s += dt
-        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._heard_s + NOISE_BELIEVED_S))
+        self._noise_observed_s += dt
+        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._noise_observed_s + NOISE_BELIEVED_S))
         noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
         self.noise = np.clip(np.sqrt(noise2), NOISE_FLOOR, NOISE_CEILING)
         certain = TURN_START**2 / (TURN_START**2 + fit.variance)
@@ -293,13 +293,13 @@ class Camera:
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        alike = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: the line is perpendicular to the line of sight
-        noise2 = alike * self.noise[0] ** 2 + (1 - alike) * self.noise[1] ** 2
+        depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: perpendicular to the line of sight
+        noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         variance = 2 * TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2 / np.maximum(seen, 0.05) ** 2 + TWIST**2
         w = np.where((seen > la.HIDDEN) & (length > 0.05), 1 / variance, 0.0)
         if w.sum() <= 0:
             return None
         left = (w[:, None] * lines / np.maximum(length, 1e-6)[:, None]).sum(0)
-        told = self.turn**2 / (self.turn**2 + fit.variance)
-        yaw = math.atan2(-left[0], left[1]) + told * fit.turn
-        return Measurement(yaw, math.sqrt(1 / w.sum() + (1 - told) * self.turn**2))
+        explained = self.turn**2 / (self.turn**2 + fit.variance)
+        yaw = math.atan2(-left[0], left[1]) + explained * fit.turn
+        return Measurement(yaw, math.sqrt(1 / w.sum() + (1 - explained) * self.turn**2))

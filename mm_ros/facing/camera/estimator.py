@@ -75,7 +75,7 @@ class BlazePose:
         pixels = bp.in_picture(points, region)
         self._region = bp.region_around(tuple(pixels[bp.MIDDLE]), tuple(pixels[bp.RIM]))
         image_share = pixels[:COUNT] / np.array(image.shape[1::-1])
-        return self._told(stamp_ns, bp.world_of(world, region), visibility[:COUNT], image_share, presence)
+        return self._smoothed(stamp_ns, bp.world_of(world, region), visibility[:COUNT], image_share, presence)
 
     def _find(self, image: U8) -> bp.Region | None:
         self.detections += 1
@@ -84,7 +84,7 @@ class BlazePose:
         found = bp.detections(boxes[0], scores[0, :, 0], self.least_detection)
         return bp.region_of(found[0], box) if found else None
 
-    def _told(self, stamp_ns: int, world: F64, visibility: F64, image: F64, presence: float) -> Landmarks:
+    def _smoothed(self, stamp_ns: int, world: F64, visibility: F64, image: F64, presence: float) -> Landmarks:
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         self._last_ns = stamp_ns
         visible = visibility.astype(np.float32)

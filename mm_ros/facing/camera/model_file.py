@@ -49,8 +49,8 @@ def digest_of(path: Path) -> str:
 
 def fetch_models(wheel: Path | None = None) -> Path:
     """Extract the networks from `wheel`, or from the wheel that pip downloads, and return their folder."""
-    with locked("blazepose"), tempfile.TemporaryDirectory() as aside:
-        extract(wheel or download(Path(aside)), models_folder())
+    with locked("blazepose"), tempfile.TemporaryDirectory() as folder:
+        extract(wheel or download(Path(folder)), models_folder())
     model_paths()
     return models_folder()
 

@@ -30,7 +30,7 @@ class Place:
         self.reset()
 
     def reset(self) -> None:
-        self._m, self._heard_s = np.zeros((4, 4)), 0.0
+        self._m, self._observed_s = np.zeros((4, 4)), 0.0
 
     def carry(self, yaw: float, shift: F64) -> None:
         """Move the camera along with the room by `yaw` [rad] and `shift` (3,) [m]."""
@@ -43,11 +43,11 @@ class Place:
         v = _equation(nose, slope)
         keep = 0.5 ** (dt / halflife_s)
         self._m = keep * self._m + dt * np.outer(v, v)
-        self._heard_s = keep * self._heard_s + dt
+        self._observed_s = keep * self._observed_s + dt
 
     def yaw(self, near: float) -> tuple[float, float]:
         """Camera yaw [rad] and its variance [rad²]; `near` selects one of the two opposite solutions."""
-        if self._heard_s < NEEDED_S:
+        if self._observed_s < NEEDED_S:
             return near, math.inf
         s = self._without_place()
         gap = math.hypot(s[0, 0] - s[1, 1], 2 * s[0, 1])
@@ -56,19 +56,19 @@ class Place:
             return near, math.inf
         yaw = math.atan2(2 * s[0, 1], s[0, 0] - s[1, 1]) / 2 + math.pi / 2
         yaw += math.pi * round((near - yaw) / math.pi)
-        miss2 = max(least, 0.0) / self._heard_s + MISS_M**2
+        miss2 = max(least, 0.0) / self._observed_s + MISS_M**2
         return yaw, miss2 * MISS_LASTS_S / gap + FIELD_OF_VIEW_ERROR**2
 
     def usual_miss(self, yaw: float) -> float:
         u = np.array([math.cos(yaw), math.sin(yaw)])
-        return math.sqrt(max(float(u @ self._without_place() @ u), 0.0) / max(self._heard_s, 1e-9))
+        return math.sqrt(max(float(u @ self._without_place() @ u), 0.0) / max(self._observed_s, 1e-9))
 
     def scattered(self, yaw: float) -> bool:
-        return self._heard_s > NEEDED_S and self.usual_miss(yaw) > SCATTERED_M
+        return self._observed_s > NEEDED_S and self.usual_miss(yaw) > SCATTERED_M
 
     def elsewhere(self, nose: F64, slope: float, yaw: float) -> bool:
         """Whether the person in the picture is not where the user is."""
-        if self._heard_s < NEEDED_S:
+        if self._observed_s < NEEDED_S:
             return False
         return abs(self.miss(nose, slope, yaw)) > max(ELSEWHERE_M, ELSEWHERE * self.usual_miss(yaw))
 

@@ -104,7 +104,7 @@ def signals(points: F64, out: F64) -> None:
 @njit
 def compare(
     camera: F64, usable: NDArray[np.bool_], times: F64, rows: F64, newest: int, count: int, t: float,
-    dt: float, means: F64, spreads: F64, heard: F64,
+    dt: float, means: F64, spreads: F64, compared_s: F64,
 ) -> None:  # fmt: skip
     """Update mean and variance of the differences between the camera's and the trackers' signals at every delay."""
     row, own = np.empty(rows.shape[1]), np.empty(SIGNALS)
@@ -112,14 +112,14 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            heard[k] = 0.0  # a delay without continuous comparison is not a candidate
+            compared_s[k] = 0.0  # a delay without continuous comparison is not a candidate
             continue
-        heard[k] += dt
+        compared_s[k] += dt
         signals(row, own)
         for s in range(SIGNALS):
             if usable[s]:
                 d = camera[s] - own[s]
-                if heard[k] <= dt:  # the first comparison
+                if compared_s[k] <= dt:  # the first comparison
                     means[k, s], spreads[k, s] = d, 0.0
                 means[k, s] = d + keep_mean * (means[k, s] - d)
                 spreads[k, s] = (d - means[k, s]) ** 2 + keep_spread * (
@@ -135,7 +135,7 @@ class LatencyEstimator:
     def reset(self) -> None:
         self.latency_s = self.expected_s
         self.known = False
-        self._heard = np.zeros(DELAYS)  # time of comparison at each delay [s]
+        self._compared_s = np.zeros(DELAYS)  # time of comparison at each delay [s]
         self._last: float | None = None
         self._means, self._spreads = np.zeros((2, DELAYS, SIGNALS))
         self._camera = np.zeros(SIGNALS)
@@ -149,14 +149,14 @@ class LatencyEstimator:
         usable = np.array([nose and left, nose and right, left and right, nose and left, nose and right])
         compare(
             self._camera, usable, history.times, history.rows, history.newest, history.count, t,
-            dt, self._means, self._spreads, self._heard,
+            dt, self._means, self._spreads, self._compared_s,
         )  # fmt: skip
         self._judge(dt)
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
         """Select the most likely delay. The noise of each signal is unknown, so the logarithms of variances add up."""
-        complete = (self._heard > NEEDED_S) & (self._heard > 0.95 * self._heard.max())
+        complete = (self._compared_s > NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
         cost = np.where(complete, np.log(self._spreads + SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))
         if not np.isfinite(cost[-1]) or cost[-1] < CONTRAST + cost[k]:

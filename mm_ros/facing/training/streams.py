@@ -107,13 +107,13 @@ def _fit_chunk(
     assert members is not None
     x = network.normalized(chunk.inputs.float())
     ticks, streams = chunk.dt.shape
-    heard = members.heard(x[:, :, 0].flatten(0, 1)).unflatten(1, (ticks, streams))
-    remembered = []
+    gate_inputs = members.heard(x[:, :, 0].flatten(0, 1)).unflatten(1, (ticks, streams))
+    states = []
     for t in range(ticks):
-        memory = members.tick(heard[:, t], memory * chunk.goes_on[t][:, None])
-        remembered.append(memory)
+        memory = members.tick(gate_inputs[:, t], memory * chunk.goes_on[t][:, None])
+        states.append(memory)
     at = slice(min(first, ticks - 1), None, JUDGED)
-    judged, kept = chunk[at], torch.stack(remembered, 1)[:, at]
+    judged, kept = chunk[at], torch.stack(states, 1)[:, at]
     both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # both frames of a tick use the same state
     count = len(members.into)
     out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)

@@ -274,18 +274,18 @@ def save(outcome: Outcome, path: Path, options: TrainOptions, clips: Sequence[Cl
         own["figures"] = json.dumps(
             {t: rounded(f.get(name, {})) for t, f in outcome.figures.items()}
         )
-        beside = path.with_name(f"{path.stem}_{name.replace(' ', '_').replace('=', '')}.onnx")
-        written.append(write(beside, onnx_of_paper(paper, own)))
+        paper_path = path.with_name(f"{path.stem}_{name.replace(' ', '_').replace('=', '')}.onnx")
+        written.append(write(paper_path, onnx_of_paper(paper, own)))
     return written
 
 
 def write(path: Path, content: bytes) -> Path:
     """Write to a temporary file and rename it, so that processes with the old file open keep the old content."""
-    handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-    os.chmod(aside, 0o644)
-    os.replace(aside, path)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
     return path
 
 

@@ -111,11 +111,11 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler
 
-    told: list[float] = []
+    results: list[float] = []
 
-    class Told(tune.Callback):
+    class Results(tune.Callback):
         def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            told.append(result["degrees"])
+            results.append(result["degrees"])
 
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -129,9 +129,9 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
                 metric="degrees", mode="min", num_samples=trials,
                 scheduler=ASHAScheduler(time_attr="epochs", max_t=RUNGS[-1], grace_period=RUNGS[0], reduction_factor=2),
             ),
-            run_config=tune.RunConfig(callbacks=[Told()]),
+            run_config=tune.RunConfig(callbacks=[Results()]),
         )  # fmt: skip
-        best = patiently(tuner.fit, lambda: len(told)).get_best_result()
+        best = patiently(tuner.fit, lambda: len(results)).get_best_result()
         return dict(best.config or {})
     finally:
         ray.shutdown()

@@ -122,9 +122,9 @@ class OpenXrSession:
             self._suggest(profile, hand, list(HANDS.values()))
         self._space_of(hand, HANDS)
         if self._vive:
-            worn = self._pose_action("tracker_pose", "Trackers", list(VIVE_ROLES.values()))
-            if self._suggest(VIVE_PROFILE, worn, list(VIVE_ROLES.values())):
-                self._space_of(worn, VIVE_ROLES)
+            trackers = self._pose_action("tracker_pose", "Trackers", list(VIVE_ROLES.values()))
+            if self._suggest(VIVE_PROFILE, trackers, list(VIVE_ROLES.values())):
+                self._space_of(trackers, VIVE_ROLES)
         xr.attach_session_action_sets(self._session, xr.SessionActionSetsAttachInfo(action_sets=[self._actions]))
         self._sync_info = xr.ActionsSyncInfo(
             active_action_sets=[xr.ActiveActionSet(self._actions, xr.NULL_PATH)],
@@ -176,7 +176,7 @@ class OpenXrSession:
         for role, space in self._spaces.items():
             if role == HEAD_ROLE or focused:
                 self._locate(out, role, space, at)
-        self._tell_recentring(out, at)
+        self._apply_recentring(out, at)
         return out
 
     def _sync(self) -> bool:
@@ -209,7 +209,7 @@ class OpenXrSession:
         out.state[role] = TRACKED if flags & _TRACKED == _TRACKED else EXTRAPOLATED
         out.sampled_ns[role] = out.stamp_ns
 
-    def _tell_recentring(self, out: TrackerFrame, at: int) -> None:
+    def _apply_recentring(self, out: TrackerFrame, at: int) -> None:
         known = True
         while self._recentred and at >= self._recentred[0].at:
             change = self._recentred.pop(0)

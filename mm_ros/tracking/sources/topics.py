@@ -45,9 +45,9 @@ class TopicsSource(Source):
     def _assemble(self) -> TrackerFrame:
         stamp_ns = int(self._sampled[HEAD_ROLE])
         out = TrackerFrame(stamp_ns)
-        heard = (self._sampled != 0) & (np.abs(self._sampled - stamp_ns) * 1e-9 <= SILENT_S)
+        recent = (self._sampled != 0) & (np.abs(self._sampled - stamp_ns) * 1e-9 <= SILENT_S)
         out.positions[:], out.rotations[:] = self._poses[:, :3], self._poses[:, 3:]
-        out.state[heard] = TRACKED
+        out.state[recent] = TRACKED
         out.sampled_ns[:] = self._sampled
         return out
 
