@@ -45,7 +45,7 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
     order[left:right], order[right:lines] = np.arange(right, lines), np.arange(left, right)
     hand_turned = [1, 4, 6, 8, 10, 13]
     flipped = [*head_turned, *(hand + i for hand in (left, right) for i in hand_turned)]
-    flipped += [lines, lines + 4]  # x of left against right, y of their middle
+    flipped += [lines, lines + 4]  # x of the vector between the hands, y of the vector to their middle
     for base in range(averages, INPUTS, CHANNELS):
         hands = [base + HEAD_CHANNELS, base + HEAD_CHANNELS + HAND_CHANNELS]
         flipped += [base + 1, base + 3, *(hand + i for hand in hands for i in (1, 4))]

@@ -62,9 +62,9 @@ def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
 # ---- measurement from trackers
 
 SEATED_TO_STANDING = 0.42  # m; difference of eye height between standing and sitting, about the length of a thigh
-LOWEST, HIGHEST = 0.8, 2.3  # m, of the headset of a person standing
+LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
 JUDGED_EVERY_NS = 200_000_000
-CONTROLLER_RADIUS = 0.03  # m, a controller's grip above what it lies on
+CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class TopicsSource(Source):
     def feed(self, role: int, stamp_ns: int, pose: F64, now_ns: int) -> None:
         """Add a pose (x, y, z, qw, qx, qy, qz) of a device; `stamp_ns` is 0 if the message has no stamp."""
         if not np.isfinite(pose).all() or not 0.9 < np.linalg.norm(pose[3:]) < 1.1:
-            raise MmRosError(f"pose without a rotation of length 1: {np.round(pose, 3).tolist()}")
+            raise MmRosError(f"pose: expected a rotation of length 1, came {np.round(pose, 3).tolist()}")
         strange = stamp_ns != 0 and abs(now_ns - stamp_ns) * 1e-9 > OTHER_CLOCK_S
         self._trouble = "stamps are from another clock; the time of arrival is used instead" if strange else ""
         self._sampled[role] = now_ns if strange or stamp_ns == 0 else stamp_ns
