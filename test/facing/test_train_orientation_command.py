@@ -1,4 +1,4 @@
-"""What `mm_ros train orientation` says of its network, without torch: the training itself is a stand-in here."""
+"""Messages of `mm_ros train orientation` about its network, with a fake training instead of torch."""
 
 import sys
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def figures(network: float, stress: float = 5.0) -> dict:
 
 @pytest.fixture
 def trains(monkeypatch, tmp_path):
-    """Runs the command with a training that ends with such figures; gives what it printed as errors."""
+    """Run the command with a fake training that returns given errors; return its stderr."""
 
     def run(result: dict, capsys) -> str:
         training = SimpleNamespace(Outcome=object, TrainOptions=train_options, save=lambda *_: [])
