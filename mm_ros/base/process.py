@@ -140,5 +140,5 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
 def _is_gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # Ctrl-C interrupted after another wait had reaped the child
+    except ChildProcessError:  # an interrupted wait has already reaped the child
         return True

@@ -188,7 +188,7 @@ def test_a_table_that_is_none(tmp_path: Path, text: str, says: str, capsys: pyte
     table.write_text(text)
     assert says in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
     table.write_bytes(b"\xba\xff" * 50)
-    assert "no table of text" in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
+    assert "not a comma-separated table" in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
 
 
 def test_a_table_with_unix_times(tmp_path: Path):

@@ -247,7 +247,7 @@ def test_other_fields_are_refused(tmp_path, session, monkeypatch):
         text = path.read_text() + ("\nint32 mood\n" if path.stem == "TrackerArray" else "")
         other.register(get_types_from_msg(text, types.PACKAGE + path.stem))
     monkeypatch.setattr(types, "typestore", lambda *_: other)
-    with pytest.raises(MmRosError, match=r"a version of mm_ros that this one does not know.*here: .*mood"):
+    with pytest.raises(MmRosError, match=r"by an unknown version of mm_ros.*here: .*mood"):
         Bag(tmp_path / "walk")
 
 
