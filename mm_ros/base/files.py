@@ -75,8 +75,8 @@ def folder_whole(path: Path) -> Iterator[Path]:
     """Yield a temporary folder of the same name; it is renamed to `path` when the block ends without an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as aside:
-            inside = Path(aside) / path.name
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as temporary:
+            inside = Path(temporary) / path.name
             yield inside
             inside.rename(path)
     except OSError as error:
@@ -91,7 +91,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: in
         if path.exists() and not path.is_file():
             _write_through(path, parts)
         else:
-            _write_aside(path.resolve(), parts, mode)  # resolved, so that a link stays a link
+            _replace(path.resolve(), parts, mode)  # resolved, so that a link stays a link
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 
@@ -102,16 +102,16 @@ def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         handle.writelines(parts)
 
 
-def _write_aside(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> None:
+def _replace(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.writelines(parts)
             handle.flush()
             os.fsync(handle.fileno())
-        os.chmod(aside, mode)
-        os.replace(aside, path)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
     except BaseException:
-        Path(aside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise

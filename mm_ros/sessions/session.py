@@ -167,8 +167,8 @@ class SessionWriter:
 def write_session(path: Path, session: Session, storage: str = "mcap", compression: str = "none") -> None:
     """Write a session completely or not at all. An existing path is refused."""
     refuse_existing(path)
-    with folder_whole(path) as aside:
-        _write_session(aside, session, storage, compression)
+    with folder_whole(path) as temporary:
+        _write_session(temporary, session, storage, compression)
 
 
 def _write_session(path: Path, session: Session, storage: str, compression: str) -> None:
