@@ -57,15 +57,20 @@ class BridgeSettings(Settings):
     place: tuple[float, ...] = setting(
         (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. It separates several avatars.", live=False
     )
-    head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for source topics.", live=False)
-    left_topic: str = setting("left_pose", "PoseStamped topic of the left controller, for source topics.", live=False)
-    right_topic: str = setting("right_pose", "PoseStamped topic of the right controller, for source topics.", live=False)
+    head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
+    left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
+    right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
     topics_axes: str = setting("ros", "Axes of these poses: ROS (x forward) or OpenXR.", choices=AXES, live=False)
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
     )
     noise_m: float = setting(
-        0.0, "Position noise of the simulated devices (source mocap), as standard deviation.", "m", 0.0, 0.1, live=False
+        0.0,
+        "Standard deviation of simulated position noise (source mocap). Rotation noise in rad is 3 times this number.",
+        "m",
+        0.0,
+        0.1,
+        live=False,
     )
     dropouts_per_minute: float = setting(
         0.0, "Mean tracking losses of each simulated controller (source mocap).", "1/min", 0.0, 60.0, live=False
@@ -191,11 +196,11 @@ class TrackerBridge(AvatarNode):
         self._tf.publish(self._frames.message(frame))
         truth = self._source.truth()
         if truth is not None:
-            self._publish_truth(truth)
+            self._tell_truth(truth)
         self._states = frame.state
         self.health.step(frame.stamp_ns)
 
-    def _publish_truth(self, truth: AvatarPose) -> None:
+    def _tell_truth(self, truth: AvatarPose) -> None:
         if truth.skeleton != self._skeleton_hash:
             self._publish_skeleton(truth.skeleton)
         if not self._truth.get_subscription_count():
@@ -236,7 +241,7 @@ class TrackerBridge(AvatarNode):
             self.health.warnings["source"] = trouble
             self.get_logger().warning(trouble, throttle_duration_sec=10.0)
         if not self._calibrator.current.calibrated:
-            self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call the service `calibrate`"
+            self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
