@@ -116,8 +116,8 @@ class Health:
             warnings.append("no input")
         if self.other_clock_s is not None:
             warnings.append(
-                f"stamps are from a recording, {self.other_clock_s:.0f} s old: use `mm_ros replay`, which writes current "
-                "stamps, or `ros2 bag play --clock` with use_sim_time on all nodes"
+                f"stamps are from a recording, {self.other_clock_s:.0f} s old: use `mm_ros replay`, or "
+                "`ros2 bag play --clock` with use_sim_time on all nodes"
             )
         if p99_s > LATENCY_WARN_S:
             warnings.append(f"latency p99 {p99_s * 1e3:.0f} ms")
