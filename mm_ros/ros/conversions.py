@@ -362,7 +362,7 @@ def skeleton_from_ros(msg: SkeletonMsg) -> Skeleton:
         raise MmRosError(f"skeleton '{msg.name}' is not the canonical humanoid. Joints: {', '.join(NAMES)}")
     out = plausible.skeleton(Skeleton(_numbers("skeleton offsets", msg.offsets, (J, 3))))
     if out.hash != msg.hash:
-        raise MmRosError(f"skeleton '{msg.name}': expected the hash of its offsets, {out.hash:x}, came {msg.hash:x}")
+        raise MmRosError(f"skeleton '{msg.name}': its hash is {msg.hash:x}, but that of its offsets is {out.hash:x}")
     return out
 
 

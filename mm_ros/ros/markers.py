@@ -196,7 +196,7 @@ def match_text(name: str, match: Match, searched: Match | None, pose: AvatarPose
     p, _ = room_joints(pose)
     lines = [f"{match.clip or match.engine}  {match.time:.2f} s  frame {match.frame}"]
     if searched is not None:
-        lines.append(f"cost {searched.cost:.2f}  cost of continuing {searched.continue_cost:.2f}  ({searched.reason})")
+        lines.append(f"cost {searched.cost:.2f}  continuing {searched.continue_cost:.2f}  ({searched.reason})")
     return [_text(name, 0, "\n".join(lines), p[HEAD] + (0.0, 0.0, 0.4))]
 
 

@@ -195,10 +195,10 @@ def test_the_buttons_call_the_services(seen):
     seen.until(lambda: time.monotonic() - seen.newest_trackers_s() < 0.3, "the trackers go on")
     run = seen.client.received["pose"][-1].segment
     page.get_by_role("button", name="reset").click(force=True)
-    page.get_by_text("motion_matcher starts anew").first.wait_for()
-    seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher starts anew")
+    page.get_by_text("motion_matcher was reset").first.wait_for()
+    seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher is reset")
     page.get_by_role("button", name="calibrate").click(force=True)
-    page.get_by_text(re.compile("this source knows its user's measures")).first.wait_for()
+    page.get_by_text(re.compile("this source provides the calibration")).first.wait_for()
 
 
 def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):

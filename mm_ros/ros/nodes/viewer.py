@@ -65,7 +65,7 @@ class ViewerSettings(Settings):
     )
     port: int = setting(8080, "Port of the page.", low=1, high=65535, live=False)
     view_rate: float = setting(
-        30.0, "Frames per second sent to the browsers. Larger: smoother motion and more load.", "Hz", 1.0, 90.0, live=False
+        30.0, "Rate of frames sent to browsers. Larger: smoother motion and more load.", "Hz", 1.0, 90.0, live=False
     )
     avatars: str = setting("", "Names of the avatars to show, separated by commas. Empty: all avatars.", live=False)
 
@@ -411,5 +411,5 @@ def told(figures: dict[str, float], match: Any, searched: Any) -> str:
         lines.append(f"engine {match.engine} · clip **{match.clip}** at {match.time:.2f} s{where}")
         lines.append(f"height band {match.band or '–'}")
     if searched is not None:
-        lines.append(f"search: cost {searched.cost:.2f}, cost of continuing {searched.continue_cost:.2f} ({searched.reason})")
+        lines.append(f"search: cost {searched.cost:.2f}, continuing {searched.continue_cost:.2f} ({searched.reason})")
     return "\n\n".join(lines)
