@@ -1,4 +1,4 @@
-"""The rules for every page that we serve, and viser's server behind them."""
+"""Access rules for every page that mm_ros serves, and viser's server behind them."""
 
 import http.client
 import importlib.metadata
