@@ -310,7 +310,7 @@ def test_a_namespace_that_ros_does_not_take_is_a_sentence_and_another_can_be_giv
     words = [sys.executable, "-m", "mm_ros", "replay", str(tmp_path / "odd")]
     done = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     assert done.returncode == 2
-    assert r"its namespace '9 lives\x1b[31m' cannot be one of ROS; give another with --avatar" in done.stderr
+    assert r"its namespace '9 lives\x1b[31m' is not a valid ROS namespace; choose another with --avatar" in done.stderr
     assert "Traceback" not in done.stderr
     with started("replay", tmp_path / "odd", "--avatar", "anna", "--wait-for", 1):
         ear.until(lambda: len(ear.heard["trackers"]) > 10)

@@ -224,9 +224,9 @@ def test_measures_that_cannot_be_kept_do_not_end_the_bridge(bench, monkeypatch, 
     b = bench(source="topics", user="ben")
     b.bridge._calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
     answer = b.call("calibrate")
-    assert answer.success and "not kept" in answer.message
+    assert answer.success and "not saved" in answer.message
     b.bridge._calibrator.current = dataclasses.replace(b.bridge._calibrator.current, user="../ben")
-    assert "not kept" in b.call("calibrate").message
+    assert "not saved" in b.call("calibrate").message
 
 
 def test_reset_is_a_new_epoch(bench):
