@@ -52,8 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--place", default="", help="position x,y of the user's room in the world [m] (default: 0,0)")
     parser.add_argument("--urdf", default="", help="URDF of a humanoid robot; its pose is published on joint_states")
     parser.add_argument(
-        "--urdf-t-pose", default="", metavar="JOINT=DEG,…", help="its joint angles in T-pose: 'left_arm=90, right_arm=-90'"
-    )
+        "--urdf-t-pose", default="", metavar="JOINT=DEG,…",
+        help="joint angles of the robot in T-pose: 'left_arm=90, right_arm=-90'",
+    )  # fmt: skip
     add_number(parser, "--seed", help="seed of the synthetic user (default: 0)")
     parser.add_argument(
         "--world-frame",
