@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--rounds", default=5, help="number of rounds; results are medians (default 5)")
     add_number(parser, "--rates", nargs="*", default=[72, 90, 120], help="tracker rates (default 72 90 120)")
     parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="one process per node, or one")
-    add_number(parser, "--avatars", nargs="*", default=[1, 2, 4], help="avatars, one process each (default 1 2 4)")
+    add_number(parser, "--avatars", nargs="*", default=[1, 2, 4], help="numbers of avatars to measure (default 1 2 4)")
     parser.add_argument("--plot", metavar="FILE", type=picture_file, help="plot latencies and the cost of avatars")
     add_number(
         parser, "--hour", default=0.0,

@@ -49,7 +49,7 @@ GROUP_HELP = {
     "synth": "generate procedural motion capture or a session of a synthetic user",
     "session": "convert motion capture or a table of poses into a session (rosbag2)",
     "train": "train a network and write it as an ONNX file",
-    "bench": "run benchmarks against other libraries and published results",
+    "bench": "run benchmarks",
 }
 
 
