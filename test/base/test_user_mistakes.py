@@ -129,7 +129,7 @@ def test_json_to_stdout_is_json_alone(walk: Path, capsys: pytest.CaptureFixture[
     assert main(["info", str(walk), "--json", "-"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["kind"] == "motion"
-    assert "Velocities covered" in said.err
+    assert "Time spent at each velocity" in said.err
 
 
 def test_a_pipe_gets_the_json_and_stays_a_pipe(walk: Path):
@@ -236,7 +236,7 @@ def test_devices_that_cannot_be(walk: Path, devices: tuple[str, ...], capsys: py
 
 
 def test_a_picture_of_an_unknown_kind(walk: Path, capsys: pytest.CaptureFixture[str]):
-    assert "is no picture" in refused(capsys, "info", walk, "--plot", walk.with_name("x.foo"))
+    assert "is not a picture" in refused(capsys, "info", walk, "--plot", walk.with_name("x.foo"))
 
 
 def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):

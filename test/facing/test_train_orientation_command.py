@@ -49,5 +49,5 @@ def test_a_network_that_is_worse_than_headset_forward_is_said_loudly(trains, cap
 def test_a_good_network_raises_no_doubt_and_an_unknown_one_a_plain_warning(trains, capsys):
     assert trains(figures(6.6), capsys) == ""
     assert train_orientation.doubts({}) == [
-        "warning: nothing was validated (--folds 0): the network may be worse than headset-forward"
+        "warning: the network was not validated (--folds 0) and may be worse than headset-forward"
     ]

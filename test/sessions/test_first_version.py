@@ -93,9 +93,9 @@ def test_a_message_that_no_version_had_is_refused(tmp_path, monkeypatch):
 
 def test_info_names_the_version(old, capsys):
     assert cli.main(["info", str(old)]) == 0
-    assert "version of its messages" in capsys.readouterr().out
+    assert "message version" in capsys.readouterr().out
     assert cli.main(["info", str(OLD / "outputs")]) == 0
-    assert f"1 (today's is {bag_versions.VERSION}" in capsys.readouterr().out
+    assert f"1 (current: {bag_versions.VERSION}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*STORAGES, "outputs"])
