@@ -16,6 +16,8 @@ S = TypeVar("S", bound="Settings")
 
 @dataclass(frozen=True)
 class Spec:
+    """Description of one setting."""
+
     description: str
     unit: str = ""
     low: float | None = None
@@ -35,6 +37,7 @@ def setting(
     live: bool = True,
     file: str = "",
 ) -> Any:
+    """Dataclass field with a Spec. `low` and `high` limit numbers, also the elements of tuples, in `unit`."""
     return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
 
 

@@ -58,6 +58,8 @@ class TrackerFrame:
 
 @dataclass
 class BodyOrientation:
+    """Predicted facing of the pelvis."""
+
     stamp_ns: int
     epoch: int
     yaw: float  # rad, room; 0 = +x, counter-clockwise

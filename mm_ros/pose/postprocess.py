@@ -72,6 +72,7 @@ class PostStage:
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
+        """Published pose for a matched pose; without trackers the limbs follow the motion."""
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
         if judged.verdict == DROP and self._last is not None:
             return self._last

@@ -83,6 +83,7 @@ class Retargeter:
         return float(sum(np.linalg.norm(o[i[n]]) for leg in LEGS for n in leg[1:]) / 2)
 
     def step(self, pose: AvatarPose) -> HumanoidPose:
+        """Pose of the target humanoid for a pose of the avatar."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
         source_p, source_q = rot.forward_kinematics(PARENTS, p, q)

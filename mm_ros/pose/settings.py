@@ -12,6 +12,8 @@ from mm_ros.pose.inertialize import QUINTIC, SPRING
 
 @dataclass(frozen=True)
 class PostSettings(Settings):
+    """Parameters of the pose stage."""
+
     blend: str = setting(
         "spring", "Decay of the offset that a jump leaves: critically damped spring, or Bollo's quintic",
         choices=("spring", "quintic"),
@@ -56,6 +58,8 @@ class PostSettings(Settings):
 
 
 class Tuning(NamedTuple):
+    """PostSettings as numbers, with angles in radians."""
+
     kind: int
     halflife: float
     blend_time: float

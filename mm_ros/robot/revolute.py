@@ -49,6 +49,8 @@ class RobotJoint:
 
 @dataclass(frozen=True)
 class Robot:
+    """Tree of links and joints of a robot, as read from a URDF."""
+
     name: str
     base: str
     joints: tuple[RobotJoint, ...]  # parents before children
@@ -84,12 +86,16 @@ class RobotMap:
 
 @dataclass
 class RobotPose:
+    """Base and joint angles [rad] of a robot."""
+
     base: F64  # (7,) pose of the base link in the room
     angles: dict[str, float]
     error_rad: dict[str, float]  # by canonical joint: remaining rotation error
 
 
 class RevoluteRetargeter:
+    """Retargets poses of the avatar to the revolute joints of a robot."""
+
     def __init__(self, source: Skeleton, robot: Robot, mapping: RobotMap) -> None:
         self.source, self.robot, self.map = source, robot, mapping
         self._check()
@@ -131,6 +137,7 @@ class RevoluteRetargeter:
             self._angles[n] = float(np.clip(0.0, self._of(n).lower, self._of(n).upper))
 
     def step(self, pose: AvatarPose) -> RobotPose:
+        """Robot pose nearest to `pose`. The search starts from the previous angles."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
         p, q = rot.forward_kinematics(PARENTS, p, q)

@@ -23,6 +23,7 @@ _SIDED = ("upper_leg", "lower_leg", "foot", "upper_arm", "lower_arm", "hand")
 
 
 def read_urdf(path: str | Path) -> Robot:
+    """Read a URDF file. Raises MmRosError with the reason when it cannot be used."""
     path = Path(path)
     if not path.is_file():
         raise MmRosError(f"{path}: there is no such file")
