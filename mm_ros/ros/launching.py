@@ -40,15 +40,15 @@ ARGUMENTS: tuple[Argument, ...] = (
         "Source of the trackers. none: another machine or a replay publishes them. Empty: as in config (synthetic).",
         ("", *SOURCES, "none"),
     ),
-    Argument("path", "", "Input of the tracker source: BVH file for trackers:=mocap, folder for trackers:=session."),
+    Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
-    Argument("control", "vr", "Input that steers the avatar; vr: the trackers.", ("vr", "joystick", "path")),
+    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", ("vr", "joystick", "path")),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
     Argument("pose_estimator", "false", "Run pose_estimator: camera landmarks correct the facing.", YES_NO),
-    Argument("camera", "", "Its input: webcam number, video file, folder of images. Empty: the topic image."),
+    Argument("camera", "", "Input of pose_estimator: webcam number, video file or folder. Empty: topic image."),
     Argument("record", "", "Record the inputs as a session into this folder. Empty: no recording."),
     Argument("composed", "false", "Run all nodes in one process instead of one process per node.", YES_NO),
     Argument("urdf", "", "URDF file of a humanoid robot that follows the avatar on joint_states."),
@@ -120,7 +120,7 @@ def world_frame_of(given: dict[str, str]) -> str:
 
 
 def _environment(given: dict[str, str]) -> list[Any]:
-    """Set the discovery range, and the process id with which the started processes end."""
+    """Set the discovery range, and this process as the one whose end ends the started processes."""
     from launch.actions import SetEnvironmentVariable
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])

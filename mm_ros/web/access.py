@@ -3,7 +3,7 @@
 A browser lets any web page open connections to this machine. Three checks keep other pages out:
 - the Host header must be an IP address or a name of this machine, so that a foreign name that has been pointed at this
   machine (DNS rebinding) is refused;
-- the Origin header, where there is one, must be the page's own;
+- the Origin header, if present, must be that of the page;
 - the path begins with a token that is random for each start.
 """
 

@@ -34,7 +34,11 @@ class EstimatorSettings(Settings):
     camera_frame: str = setting("camera", "Frame id of `landmarks`. Axes: x forward, y left, z up.", live=False)
     threads: int = setting(1, "Number of threads that run the networks.", low=1, high=16, live=False)
     least_detection: float = setting(
-        0.5, "Detector confidence above which a person is found. Larger: fewer false and more missed.", "", 0.0, 1.0
+        0.5,
+        "Detector confidence above which a person is found. Larger: fewer false detections, more missed persons.",
+        "",
+        0.0,
+        1.0,
     )
     least_presence: float = setting(
         0.5, "Landmark confidence below which a person is lost and searched again. Larger: lost sooner.", "", 0.0, 1.0

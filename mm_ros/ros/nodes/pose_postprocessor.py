@@ -32,7 +32,9 @@ SKELETONS = 8
 
 @dataclass(frozen=True)
 class TfSettings(Settings):
-    tf_rate: float = setting(0.0, "Maximum rate of TF. 0: publish TF for every pose.", "Hz", 0.0, 1000.0)
+    tf_rate: float = setting(
+        0.0, "Maximum rate of TF and `joint_states`. 0: publish them for every pose.", "Hz", 0.0, 1000.0
+    )
     urdf: str = setting("", "URDF file of a humanoid robot that follows the avatar on `joint_states`.", live=False)
     urdf_t_pose: str = setting(
         "", "Joint angles of that robot in T-pose, in radians: 'joint=1.57, joint=-1.57'. Others are 0.", live=False

@@ -49,7 +49,11 @@ POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_top
 @dataclass(frozen=True)
 class BridgeSettings(Settings):
     source: str = setting("synthetic", "Source of the tracker poses.", choices=SOURCES, live=False)
-    path: str = setting("", "Input file: BVH for source mocap, session folder or table for source session.", live=False)
+    path: str = setting(
+        "",
+        "Input of the source. mocap: BVH file, or folder or archive of them. session: session folder or .csv table.",
+        live=False,
+    )
     rate: float = setting(
         90.0, "Sample rate of the source. Sources session and topics ignore it.", "Hz", 1.0, 1000.0, live=False
     )
@@ -66,14 +70,14 @@ class BridgeSettings(Settings):
     )
     noise_m: float = setting(
         0.0,
-        "Standard deviation of simulated position noise (source mocap). Rotation noise in rad is 3 times this number.",
+        "Standard deviation of simulated position noise (source mocap). Rotation noise [rad] is 3 times this value.",
         "m",
         0.0,
         0.1,
         live=False,
     )
     dropouts_per_minute: float = setting(
-        0.0, "Mean tracking losses of each simulated controller (source mocap).", "1/min", 0.0, 60.0, live=False
+        0.0, "Mean rate of tracking losses of each simulated controller (source mocap).", "1/min", 0.0, 60.0, live=False
     )
     look_around_rad: float = setting(
         0.0, "Amplitude of simulated head turns without the body (source mocap).", "rad", 0.0, 1.5, live=False

@@ -26,11 +26,7 @@ NS = 1e9
 @dataclass(frozen=True)
 class StaleSettings(Settings):
     silent_s: float = setting(
-        0.2,
-        "Time without trackers after which the avatar stops. Larger: longer gaps are bridged, but it stops later.",
-        "s",
-        0.05,
-        60.0,
+        0.2, "Time without trackers after which stale trajectories stop the avatar. Larger: later.", "s", 0.05, 60.0
     )
 
 
