@@ -79,12 +79,12 @@ def run(args: argparse.Namespace) -> int:
     for path in args.paths:  # checked here because building the default database is slow
         if not path.exists():
             raise MmRosError(f"{path}: there is no such file or folder")
-    tell = Progress()
-    database = args.database or default_database_path(tell)
+    progress = Progress()
+    database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)
-    result = evaluate(args.paths, database, rows, _settings(args), faults(args), args.jobs, tell, keep,
+    result = evaluate(args.paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
                       camera=camera_of(args.simulated_camera))  # fmt: skip
-    tell.end()
+    progress.end()
     print(table.text(table.lines(result.table["summary"])))
     if result.table["beside_fletcher"]:
         print("\nfacing error with a camera, compared with Fletcher 2023")
