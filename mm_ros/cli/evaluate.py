@@ -24,7 +24,19 @@ HELP = "run the avatar offline on clips or sessions and compare it with the trut
 EXAMPLE = """examples:
   mm_ros evaluate take1.bvh take2.bvh --database my.mmdb
   mm_ros evaluate clips/ --jobs 2 --json table.json --html report.html
-  mm_ros evaluate recording/           a session without truth: only the metrics that need no truth"""
+  mm_ros evaluate recording/           a session without truth: only the metrics that need no truth
+
+rows of the table, which docs/evaluation.md explains together with the metrics:
+  ours          the avatar with the given settings
+  ground_truth  the motion of the clips themselves
+  database      the motion of the database
+  fused         camera landmarks correct the facing
+  true_facing   the true facing of the pelvis replaces the predicted one
+  hmd_forward   the facing is the forward direction of the headset
+  drag          no matching: a standing pose follows the desired position
+  no_foot_lock  matching without foot lock
+  brute         brute-force search; its poses must equal those of 'ours'
+  learned       learned engine instead of the search; only if --rows names it"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ HELP = "generate procedural motion capture as BVH files or as a database"
 EXAMPLE = """examples:
   mm_ros synth motion -o walks                 a folder of BVH files
   mm_ros synth motion -o walks.mmdb --seed 3   a database of another person's walks
-  mm_ros synth motion -o foot.mmdb --leading-foot  a database with features for the leading foot
+  mm_ros synth motion -o a.mmdb --leading-foot a database with features for the leading foot
   mm_ros synth motion -o user --user 120       two minutes of the synthetic user
 """
 
