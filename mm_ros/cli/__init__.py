@@ -1,1 +1,1 @@
-"""The command `mm_ros`: one file per verb."""
+"""The command `mm_ros`, with one file per verb."""

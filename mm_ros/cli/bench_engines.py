@@ -67,12 +67,12 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.paths and args.growth <= 0 and args.minutes <= 0:
         raise MmRosError("bench engines needs users (BVH files, folders, archives, sessions), --minutes or --growth")
-    tell = Progress()
-    path = args.database or default_database_path(tell)
+    progress = Progress()
+    path = args.database or default_database_path(progress)
     out: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
                            "load_1_min": os.getloadavg()[0], "date": date.today().isoformat()}  # fmt: skip
     if args.paths:
-        out |= _compared(args, path, tell)
+        out |= _compared(args, path, progress)
     if args.minutes > 0:
         out["endured"] = {f"noise {n:g}": bench.endurance(path, args.model, args.minutes, n) for n in (0.0, 0.3)}
         print(f"\n{args.minutes:g} minutes of synthetic input, first … last minute\n{_endured(out['endured'])}")
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(args: argparse.Namespace, path: Path, tell: Any) -> dict[str, Any]:
+def _compared(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
     from mm_ros.avatar import AvatarSettings
     from mm_ros.evaluation.benchmarks import engines as bench
     from mm_ros.evaluation.evaluate import read_inputs
@@ -91,10 +91,10 @@ def _compared(args: argparse.Namespace, path: Path, tell: Any) -> dict[str, Any]
     from mm_ros.tracking.simulation import Simulation
 
     base = AvatarSettings(matcher=MatcherSettings(model=args.model, position_accuracy=args.position_accuracy))
-    inputs = read_inputs(args.paths, tell)
-    results = bench.compare(inputs, path, bench.contenders(base, args.effects), Simulation(seed=args.seed), tell)
+    inputs = read_inputs(args.paths, progress)
+    results = bench.compare(inputs, path, bench.contenders(base, args.effects), Simulation(seed=args.seed), progress)
     memory = bench.memory(path, args.model)
-    tell.end()
+    progress.end()
     rows = [[name, *(_cell(result, c) for c in COLUMNS)] for name, result in results.items()]
     print(table(("engine", *(c[1] for c in COLUMNS)), rows))
     print()

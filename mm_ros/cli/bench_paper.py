@@ -26,14 +26,14 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.evaluation.benchmarks import paper as paper_bench
     from mm_ros.motion.importing import ImportOptions, load_clips
 
-    tell = Progress()
+    progress = Progress()
     data, test = args.data or _cmu("69_*.bvh"), args.test or _cmu("16_1*.bvh", "136_0[1-3].bvh")
-    training = load_clips(data, progress=tell)
-    raw = load_clips(data, ImportOptions(smooth_root=False), progress=tell)
-    held_out = [c for c in load_clips(test, progress=tell) if c.seconds > 1]
+    training = load_clips(data, progress=progress)
+    raw = load_clips(data, ImportOptions(smooth_root=False), progress=progress)
+    held_out = [c for c in load_clips(test, progress=progress) if c.seconds > 1]
     with tempfile.TemporaryDirectory() as folder:
-        lines = paper_bench.run(training, raw, held_out, Path(folder), args.jobs, tell)
-    tell.end()
+        lines = paper_bench.run(training, raw, held_out, Path(folder), args.jobs, progress)
+    progress.end()
     print(table.text(paper_bench.rows(lines)))
     for line in {x.table: x for x in lines}.values():
         print(f"{line.table}: {line.differs}")

@@ -16,7 +16,8 @@ EPILOG = "example: mm_ros bench search --sizes small medium --json search.json -
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "--sizes", nargs="+", choices=("small", "medium", "large"), default=["small", "medium", "large"]
+        "--sizes", nargs="+", choices=("small", "medium", "large"), default=["small", "medium", "large"],
+        help="database sizes (default: all)",
     )
     parser.add_argument(
         "--stream", choices=("stick10", "clip10", "stick1"), default="stick10",

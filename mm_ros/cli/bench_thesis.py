@@ -38,22 +38,22 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.motion.importing import load_clips
     from mm_ros.motion.shared_data import PROCEDURAL_NOTE, dataset, has_data
 
-    tell = Progress()
+    progress = Progress()
     every: list[Clip] = []
     if not (args.data and args.test):
         if has_data():
-            every = load_clips([dataset("cmu_locomotion")], progress=tell)
+            every = load_clips([dataset("cmu_locomotion")], progress=progress)
         else:
             print(PROCEDURAL_NOTE, file=sys.stderr)
             every = _procedural_people()
-    users = load_clips(args.test, progress=tell) if args.test else []
+    users = load_clips(args.test, progress=progress) if args.test else []
     for subject in () if args.test else USERS:
         own = [c for c in every if c.subject == subject and c.seconds >= 1]
         users += bench.some_of(own, bench.THESIS_SECONDS / len(USERS))
     known = {c.subject for c in users}
-    data = load_clips(args.data, progress=tell) if args.data else [c for c in every if c.subject not in known]
-    result = bench.measure(data, [c for c in users if c.seconds >= 1], tell=tell)
-    tell.end()
+    data = load_clips(args.data, progress=progress) if args.data else [c for c in every if c.subject not in known]
+    result = bench.measure(data, [c for c in users if c.seconds >= 1], tell=progress)
+    progress.end()
     print("\n".join(bench.lines(result)))
     write_json(args.json, result)
     return 0

@@ -9,7 +9,7 @@ import time
 from mm_ros.base.errors import MmRosError
 from mm_ros.cli.arguments import add_number, avatar
 
-HELP = "measure the user who wears the headset: stand straight for three seconds"
+HELP = "measure the body of the user, who stands straight for three seconds"
 
 EXAMPLE = """example:
   mm_ros calibrate                    measure the user and store the result in the user's file

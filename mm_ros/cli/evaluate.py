@@ -24,7 +24,19 @@ HELP = "run the avatar offline on clips or sessions and compare it with the trut
 EXAMPLE = """examples:
   mm_ros evaluate take1.bvh take2.bvh --database my.mmdb
   mm_ros evaluate clips/ --jobs 2 --json table.json --html report.html
-  mm_ros evaluate recording/           a session without truth: only the metrics that need no truth"""
+  mm_ros evaluate recording/           a session without truth: only the metrics that need no truth
+
+rows of the table, which docs/evaluation.md explains together with the metrics:
+  ours          the avatar with the given settings
+  ground_truth  the motion of the clips themselves
+  database      the motion of the database
+  fused         camera landmarks correct the facing
+  true_facing   the true facing of the pelvis replaces the predicted one
+  hmd_forward   the facing is the forward direction of the headset
+  drag          no matching: a standing pose follows the desired position
+  no_foot_lock  matching without foot lock
+  brute         brute-force search; its poses must equal those of 'ours'
+  learned       learned engine instead of the search; only if --rows names it"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,12 +91,12 @@ def run(args: argparse.Namespace) -> int:
     for path in args.paths:  # checked here because building the default database is slow
         if not path.exists():
             raise MmRosError(f"{path}: there is no such file or folder")
-    tell = Progress()
-    database = args.database or default_database_path(tell)
+    progress = Progress()
+    database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)
-    result = evaluate(args.paths, database, rows, _settings(args), faults(args), args.jobs, tell, keep,
+    result = evaluate(args.paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
                       camera=camera_of(args.simulated_camera))  # fmt: skip
-    tell.end()
+    progress.end()
     print(table.text(table.lines(result.table["summary"])))
     if result.table["beside_fletcher"]:
         print("\nfacing error with a camera, compared with Fletcher 2023")

@@ -34,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.tracking.calibration import from_skeleton
     from mm_ros.tracking.simulation import simulate_clip
 
-    tell = Progress()
-    _name, given = evaluate.read_inputs([args.path], tell)[0]
+    progress = Progress()
+    _name, given = evaluate.read_inputs([args.path], progress)[0]
     if isinstance(given, Clip):
         track, calibration = simulate_clip(given), from_skeleton(given.skeleton)
     else:
         track, calibration = run.track_of_session(given), given.calibration or Calibration()
-    database = read_database(args.database or default_database_path(tell))
+    database = read_database(args.database or default_database_path(progress))
     avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, calibration)
     e = explain.explain(track, avatar, args.at, args.k)
     print(f"search at {e.at:.2f} s, reason: {e.match.reason}; height band {e.match.band or '–'}")

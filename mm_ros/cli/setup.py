@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     known = extras()
     if not args.extra:
         rows = [(name, _state(resolved(known, [name])), purpose) for name, purpose in PURPOSES.items()]
-        print(table(("extra", "", "purpose"), rows))
+        print(table(("extra", "status", "purpose"), rows))
         return 0
     lines = resolved(known, args.extra)
     words = ("pip", "install", "--disable-pip-version-check", *lines)

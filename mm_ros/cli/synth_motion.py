@@ -17,7 +17,7 @@ HELP = "generate procedural motion capture as BVH files or as a database"
 EXAMPLE = """examples:
   mm_ros synth motion -o walks                 a folder of BVH files
   mm_ros synth motion -o walks.mmdb --seed 3   a database of another person's walks
-  mm_ros synth motion -o foot.mmdb --leading-foot  a database with features for the leading foot
+  mm_ros synth motion -o a.mmdb --leading-foot a database with features for the leading foot
   mm_ros synth motion -o user --user 120       two minutes of the synthetic user
 """
 
@@ -87,19 +87,19 @@ def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:
     from mm_ros.motion.bvh.reader import write_bvh
     from mm_ros.motion.importing.export import to_bvh
 
-    tell = _progress(args.quiet)
+    progress = _progress(args.quiet)
     with folder_whole(args.output) as folder:
         for i, clip in enumerate(clips):
-            tell("writing", i, len(clips))
+            progress("writing", i, len(clips))
             write_bvh(to_bvh(clip), folder / f"{clip.name.replace(' ', '_')}.bvh")
-    tell("writing", len(clips), len(clips))
+    progress("writing", len(clips), len(clips))
 
 
 def _progress(quiet: bool) -> Any:
-    def tell(what: str, done: int, of: int) -> None:
+    def progress(what: str, done: int, of: int) -> None:
         print(f"\r{what} {done}/{of}", end="\n" if done == of else "", flush=True)
 
-    return (lambda what, done, of: None) if quiet else tell
+    return (lambda what, done, of: None) if quiet else progress
 
 
 def _summary(clips: list[Clip]) -> dict[str, Any]:

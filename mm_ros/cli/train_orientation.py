@@ -55,18 +55,18 @@ def run(args: argparse.Namespace) -> int:
         plan=NetworkPlan(args.width, 2, args.members, args.memory),
         paper_steps=0 if args.no_paper else TrainOptions.paper_steps,
     )  # fmt: skip
-    tell = Progress()
+    progress = Progress()
     if args.tune:
         from mm_ros.facing.training.tune import tuned
 
-        options = tuned(clips, options, args.tune, tell)
+        options = tuned(clips, options, args.tune, progress)
     credit = args.credit or licence
 
     def early(outcome: Outcome) -> None:  # validation is slower than training, so Ctrl-C during it keeps the network
         save(outcome, args.output, options, clips, credit)
 
-    outcome = train(clips, options, tell, early)
-    tell.close()
+    outcome = train(clips, options, progress, early)
+    progress.close()
     print(report(outcome.figures))
     for line in doubts(outcome.figures):
         print(line, file=sys.stderr)
@@ -98,10 +98,10 @@ def _clips(args: argparse.Namespace) -> tuple[list[Any], str]:
     from mm_ros.motion.importing import ImportOptions, import_files, read_options
 
     options = read_options(args.options) if args.options else ImportOptions()
-    tell = Progress()
-    imported = import_files(args.data, options, tell)
+    progress = Progress()
+    imported = import_files(args.data, options, progress)
     clips = imported.clips
-    tell.close()
+    progress.close()
     minutes = sum(c.seconds for c in clips) / 60
     print(f"{len(clips)} clips, {minutes:.1f} minutes, {len({c.subject for c in clips})} subjects")
     return clips, imported.licence

@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--trackers", default="", help="tracker source (default: synthetic); none: subscribe to the topic"
+        "--trackers",
+        default="",
+        help="tracker source: synthetic (default), mocap, openxr, steamvr, session, topics; none: no tracker node",
     )
     parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)

@@ -36,7 +36,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
     Row("hmd_forward", "the facing is the headset's forward direction", (("orientation", "predictor", "hmd_forward"),)),
     Row(
         "drag",
-        "no matching: a standing pose that follows the target, with IK",
+        "no matching: a standing pose that follows the desired position, with IK",
         (("post", "foot_lock", False),),
         drag=True,
     ),

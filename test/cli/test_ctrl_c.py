@@ -1,4 +1,4 @@
-"""Ctrl-C, as a terminal sends it to the whole group, ends real processes with one line at any stage."""
+"""Ctrl-C sent to the whole process group, as by a terminal, ends each command with one line at any stage."""
 
 import os
 import signal
@@ -14,12 +14,14 @@ from mm_ros.base.own_python import module_command
 
 TOP = Path(__file__).resolve().parents[2]
 WAIT_S = 60.0
-HEARD = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # where tests run behind
-MM_ROS = [sys.executable, "-c", HEARD + "from mm_ros.cli.main import main; sys.exit(main())"]
+SIGINT_ON = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # the test run may ignore it
+)
+MM_ROS = [sys.executable, "-c", SIGINT_ON + "from mm_ros.cli.main import main; sys.exit(main())"]
 
 
 class Running:
-    """A process in a group of its own; what it and its children print goes to a file."""
+    """A process in its own group; its output and that of its children goes to a file."""
 
     def __init__(self, log: Path, *command: object, **more: object) -> None:
         self._log = log
@@ -40,7 +42,7 @@ class Running:
                 pass
         self.process.wait()
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text(errors="replace")
 
     def children(self) -> list[int]:
@@ -49,22 +51,22 @@ class Running:
 
     def wait_for(self, text: str) -> None:
         until = time.monotonic() + WAIT_S
-        while text not in self.said():
-            assert self.process.poll() is None, self.said()
-            assert time.monotonic() < until, f"{text!r} did not come: {self.said()}"
+        while text not in self.output():
+            assert self.process.poll() is None, self.output()
+            assert time.monotonic() < until, f"{text!r} was not printed: {self.output()}"
             time.sleep(0.01)
 
     def ctrl_c(self) -> str:
-        """What was printed afterwards."""
-        before, children = len(self.said()), self.children()
+        """Send Ctrl-C and return the text that is printed afterwards."""
+        before, children = len(self.output()), self.children()
         os.killpg(self.process.pid, signal.SIGINT)
         self.process.wait(WAIT_S)
         until = time.monotonic() + WAIT_S
         while any(Path(f"/proc/{pid}").exists() for pid in children):
             assert time.monotonic() < until, f"still running: {children}"
             time.sleep(0.02)
-        assert "Traceback" not in self.said() and "Exception" not in self.said(), self.said()
-        return self.said()[before:]
+        assert "Traceback" not in self.output() and "Exception" not in self.output(), self.output()
+        return self.output()[before:]
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +99,18 @@ def test_while_modules_are_imported_it_is_one_line(way: str, tmp_path: Path):
         info.wait_for("mm_ros._version")  # imported after mm_ros.base.ending and before the command's modules
         info.ctrl_c()
         assert info.process.returncode == 130
-        assert info.said().count(LINE) == 1
+        assert info.output().count(LINE) == 1
 
 
 @pytest.mark.parametrize("stage", ["making", "installing"])
-def test_set_up_ends_with_one_line_and_leaves_no_half(stage: str, tmp_path: Path):
+def test_set_up_ends_with_one_line_and_leaves_no_partial_environment(stage: str, tmp_path: Path):
     venv = tmp_path / "venv"
-    if stage == "installing":  # a Python whose pip takes for ever
+    if stage == "installing":  # a Python whose pip never ends
         (venv / "bin").mkdir(parents=True)
         (venv / "bin" / "python").write_text("#!/bin/sh\nsleep 1000\n")
         (venv / "bin" / "python").chmod(0o755)
     script = TOP / "build_support" / "setup_venv.py"
-    run = HEARD + "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    run = SIGINT_ON + "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     with Running(tmp_path / "log", sys.executable, "-c", run, script, "--venv", venv) as setup:
         setup.wait_for(f"-- {stage}")
         after = setup.ctrl_c()
@@ -118,12 +120,14 @@ def test_set_up_ends_with_one_line_and_leaves_no_half(stage: str, tmp_path: Path
 
 
 def lines_of(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", HEARD + code], cwd=TOP, capture_output=True, text=True, timeout=WAIT_S)
+    done = subprocess.run(
+        [sys.executable, "-c", SIGINT_ON + code], cwd=TOP, capture_output=True, text=True, timeout=WAIT_S
+    )
     return (done.stdout + done.stderr).splitlines()
 
 
 def test_a_request_that_a_callback_has_lost_is_repeated():
-    """As LLVM's callbacks lose it while numba compiles."""
+    """LLVM's callbacks lose the KeyboardInterrupt in this way while numba compiles."""
     code = (
         "import ctypes, os, time\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\n"
         "lost = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
@@ -133,8 +137,8 @@ def test_a_request_that_a_callback_has_lost_is_repeated():
     assert lines_of(code) == ["lost", "ended"]
 
 
-def test_threads_that_ctrl_c_has_torn_are_quiet_and_others_are_not():
-    """As the manager of a pool whose processes have ended."""
+def test_thread_errors_after_ctrl_c_are_silent_and_others_are_not():
+    """The manager thread of a process pool fails in this way when its processes have ended."""
     code = (
         "import threading\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\n"
         "ending._asked = {}\nt = threading.Thread(target=lambda: 1 / 0)\nt.start(); t.join()"

@@ -1,4 +1,4 @@
-"""`mm_ros demo` as a user ends it: by Ctrl-C, by SIGTERM, by a mistake."""
+"""The end of `mm_ros demo`: by Ctrl-C, by SIGTERM, by a wrong argument."""
 
 import fcntl
 import json
@@ -36,14 +36,14 @@ class Demo:
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, **options)
 
-    def said(self):
+    def output(self):
         return self._log.read_text(errors="replace")
 
     def wait_for(self, text):
         until = time.monotonic() + START_S
-        while text not in self.said():
-            assert self.process.poll() is None, self.said()
-            assert time.monotonic() < until, f"{text!r} not within {START_S:g} s: {self.said()}"
+        while text not in self.output():
+            assert self.process.poll() is None, self.output()
+            assert time.monotonic() < until, f"{text!r} not within {START_S:g} s: {self.output()}"
             time.sleep(0.05)
 
     def end(self, number):
@@ -53,7 +53,7 @@ class Demo:
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a demo that ends with the test."""
+    """Function that starts a demo, which ends with the test."""
     started = []
 
     def make(*words, **options):
@@ -73,12 +73,12 @@ def warm():
 def test_ctrl_c_ends_with_the_summary_and_the_film(tmp_path, start, warm):
     demo = start("--headless", "--seconds", "300", "--json", str(tmp_path / "summary.json"))
     demo.wait_for("facing error")
-    assert demo.end(signal.SIGINT) == 0, demo.said()
-    assert "summary" in demo.said()
-    assert "Traceback" not in demo.said()
+    assert demo.end(signal.SIGINT) == 0, demo.output()
+    assert "summary" in demo.output()
+    assert "Traceback" not in demo.output()
     assert json.loads((tmp_path / "summary.json").read_text())["poses"] > 0
     assert (tmp_path / "out.png").stat().st_size > 1000
-    assert demo.folder.imported() == []  # nor did the graph that it started
+    assert demo.folder.imported() == []  # the graph that it started imports nothing from the folder either
 
 
 @pytest.mark.slow
@@ -86,12 +86,12 @@ def test_sigterm_before_the_first_pose_ends_quietly(start, warm):
     demo = start("--headless")
     demo.wait_for("2/3 graph")
     time.sleep(0.5)
-    assert demo.end(signal.SIGTERM) in (0, 130), demo.said()
-    assert "Traceback" not in demo.said()
+    assert demo.end(signal.SIGTERM) in (0, 130), demo.output()
+    assert "Traceback" not in demo.output()
 
 
 def take_terminal():
-    """In the demo's process: its standard input becomes its controlling terminal."""
+    """Run in the demo's process: make its standard input its controlling terminal."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup ignore it
 
@@ -121,16 +121,16 @@ def test_graph_and_page_end_with_the_demo(start, warm, end_of_it):
         page.bind(("127.0.0.1", port))
 
 
-def test_a_session_that_is_not_there_is_a_sentence(tmp_path, start):
+def test_a_missing_session_is_reported_in_one_sentence(tmp_path, start):
     demo = start("--session", str(tmp_path / "none"))
     demo.process.wait(60)
     assert demo.process.returncode == 2
-    assert "does not exist. Make one" in demo.said()
+    assert "does not exist. Make one" in demo.output()
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999999", "-1", "http"])
 @pytest.mark.parametrize("verb", ["demo", "view"])
-def test_a_port_that_cannot_be_is_refused_before_anything_is_done(verb, port, capsys):
+def test_an_invalid_port_is_refused_before_any_work(verb, port, capsys):
     with pytest.raises(SystemExit):
         cli.main([verb, f"--port={port}"])
     assert f"expected a port, 1 to 65535, came '{port}'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Options of all commands: one name has one meaning, unit and range; angles are degrees; what cannot be is refused."""
+"""Options of all commands: one name has one meaning, unit and range; angles are degrees; invalid values are refused."""
 
 import argparse
 import math
@@ -16,7 +16,7 @@ from mm_ros.sessions.player import Player
 
 VERBS = [(verb, *([sub] if sub else [])) for verb, subs in cli.available().items() for sub in (subs or ("",))]
 UNITS = {"S", "MIN", "HZ", "M", "DEG", "N", "FACTOR", "SHARE", "PER_MIN"}
-WRITTEN_BY_KIND = {"-o", "--output"}  # a file or a folder, as its help says
+WRITTEN_BY_KIND = {"-o", "--output"}  # a file or a folder, depending on the command
 
 
 def actions(words: tuple[str, ...]) -> list[argparse.Action]:
@@ -34,7 +34,7 @@ def by_option() -> dict[str, list[tuple[str, argparse.Action]]]:
 
 
 def meaning(action: argparse.Action) -> tuple[object, ...]:
-    """What must not differ: a switch or a value, its type and range, its unit, its choices."""
+    """Properties that must not differ: switch or value, type and range, unit, choices."""
     kind = action.type if action.option_strings[-1] not in WRITTEN_BY_KIND else "path"
     return type(action).__name__, kind, action.metavar, tuple(action.choices or ())
 
@@ -114,7 +114,7 @@ def test_angles_of_a_simulated_camera_are_degrees():
     assert (camera.lost, camera.height) == (0.3, 2.0)
     text = Path(camera_of.__globals__["__file__"]).parents[1].joinpath("tracking", "landmark_simulation.py").read_text()
     in_radians = {line.split(":")[0].strip() for line in text.splitlines() if "  # rad" in line}
-    assert in_radians == set(CAMERA_ANGLES) & set(vars(COMMON)), "a new angle has to be converted"
+    assert in_radians == set(CAMERA_ANGLES) & set(vars(COMMON)), "a new angle must be converted"
 
 
 def test_angles_of_a_robots_joints_are_degrees():
@@ -135,7 +135,7 @@ def test_angles_of_a_robots_joints_are_degrees():
 
 
 def test_evaluate_takes_degrees_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """From the command line to the simulation that the evaluation gets."""
+    """Degrees of the command line reach the simulation of the evaluation as radians."""
     from mm_ros.evaluation import evaluate as module
 
     (tmp_path / "a.bvh").touch()

@@ -1,4 +1,4 @@
-"""`mm_ros setup`: every hint that names it can be followed literally, from every state of installation."""
+"""`mm_ros setup`: every hint that names it works literally, for every kind of installation."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ TOP = Path(__file__).resolve().parents[2]
 SOURCES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md")), *sorted((TOP / "mm_ros").rglob("*.py"))]
 PROGRAM = r"""(?:mm_ros setup|setup_command\(["'])[ ]?"""
 INSTALLS_MM_ROS_ITSELF = r"pip install (?:\.(?=[ `\n])|mm_ros-\*\.whl)"
-CORE = {"docs/install.md": ["onnxruntime rosbags"]}  # no extras: on a ROS 2 machine rosdep's pip keys
+CORE = {"docs/install.md": ["onnxruntime rosbags"]}  # not extras: pip keys of rosdep on a ROS 2 machine
 
 
 def hints() -> dict[str, str]:
@@ -35,7 +35,7 @@ def mm_ros(*words: str, python: Path | str = sys.executable, **where) -> subproc
     return subprocess.run([str(python), "-m", "mm_ros", *words], capture_output=True, text=True, timeout=300, **where)
 
 
-def test_the_hints_cover_what_a_user_may_lack():
+def test_the_hints_cover_the_extras_for_users():
     assert {"viewer", "openxr", "steamvr", "pose", "webcam", "plot", "train", "tune", "bench"} <= set(hints())
 
 
@@ -69,12 +69,12 @@ def test_the_list_names_every_extra(capsys: pytest.CaptureFixture[str]):
     assert "installed" in rows["viewer"] or missing(resolved(extras(), ["viewer"]))
 
 
-def test_an_unknown_extra_is_a_sentence(capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_extra_is_reported_in_one_sentence(capsys: pytest.CaptureFixture[str]):
     assert main(["setup", "headset"]) == 2
     assert "extra 'headset' does not exist. Extras: viewer, openxr" in capsys.readouterr().err
 
 
-def test_a_plot_without_matplotlib_asks_for_matplotlib_alone(tmp_path: Path, monkeypatch, capsys):
+def test_a_plot_without_matplotlib_names_only_matplotlib(tmp_path: Path, monkeypatch, capsys):
     from bvh_dialects import DIALECTS, walks
 
     from mm_ros.motion.bvh.reader import write_bvh
@@ -101,7 +101,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of one module: what an extra may name, without a network."""
+    """A wheel of one module that an extra can name without network access."""
     path = tmp_path_factory.mktemp("part") / "tiny_part-1.0-py3-none-any.whl"
     info = "tiny_part-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:
@@ -113,7 +113,7 @@ def part(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def put(modules: Path, share: Path, part: Path) -> None:
-    """mm_ros as it is installed, with an extra `plot` that names `part`."""
+    """Install mm_ros with an extra `plot` that names `part`."""
     ignored = shutil.ignore_patterns("__pycache__", "*.onnx")
     shutil.copytree(TOP / "mm_ros", modules / "mm_ros", ignore=ignored)
     share.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def test_set_up_installs_from_every_state(state: str, bare: Path, part: Path, tm
         names = {path.name for path in packages.glob("*.dist-info")}
         assert not [name for name in names if name.startswith("mm_ros")], "a frozen copy was installed"
         again = mm_ros("setup", "plot", python=bare, env=environment, cwd=tmp_path)
-        assert again.stdout.count("\n") == 2, "pip was called although all is there"
+        assert again.stdout.count("\n") == 2, "pip was called although everything is installed"
     finally:
         subprocess.run([bare, "-m", "pip", "uninstall", "-q", "-y", "tiny_part"], check=True, capture_output=True)
 
@@ -160,7 +160,7 @@ def test_set_up_installs_from_every_state(state: str, bare: Path, part: Path, tm
         ("", "pip ended without an error, but openvr cannot be found"),
     ],
 )
-def test_what_pip_refuses_is_said_with_what_to_do(stderr: str, says: str, bare: Path, tmp_path: Path):
+def test_a_failure_of_pip_is_reported_with_advice(stderr: str, says: str, bare: Path, tmp_path: Path):
     (tmp_path / "pip").mkdir()
     (tmp_path / "pip" / "__init__.py").touch()
     (tmp_path / "pip" / "__main__.py").write_text(f"import sys\nsys.exit({stderr!r} or 0)\n")

@@ -1,4 +1,4 @@
-"""What `mm_ros up` is told reaches the nodes."""
+"""Options of `mm_ros up` reach the nodes."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ def parsed(*words: str) -> argparse.Namespace:
 
 
 def values_on(node: str, *words: str) -> dict[str, object]:
-    """The parameters that a node of this name is started with, as rclpy has understood them."""
+    """Parameters with which a node of this name starts, as parsed by rclpy."""
     args = parsed(*words)
     context = rclpy.context.Context()
     rclpy.init(args=up.ros_arguments(args), context=context)
@@ -43,7 +43,7 @@ def test_options_reach_a_node_in_a_namespace():
         "urdf": "r.urdf", "use_sim_time": True}  # fmt: skip
 
 
-def test_what_is_not_said_is_left_to_the_file(tmp_path):
+def test_options_that_are_not_given_are_left_to_the_file(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("/**/tracker_bridge:\n  ros__parameters:\n    source: openxr\n    seed: 9\n")
     assert values_on("tracker_bridge", "--config", str(file)) == {"source": "openxr", "seed": 9}
@@ -60,19 +60,19 @@ def test_every_option_is_a_parameter_of_its_node():
         assert {p.name for p in up.overrides(node.name, args)} <= known
 
 
-def test_a_place_that_is_none():
+def test_an_invalid_place_is_refused():
     for text in ("here", "1", "1,2,3", "nan,0"):
         with pytest.raises(MmRosError, match="expected x,y"):
             up.overrides("tracker_bridge", parsed("--place", text))
 
 
 @pytest.mark.parametrize("name", ["ü x", "9lives", "a//b"])
-def test_a_name_that_ros_does_not_take(name):
+def test_an_invalid_namespace_is_refused(name):
     with pytest.raises(SystemExit):
         parsed("--avatar", name)
 
 
-def test_a_launch_leaves_to_its_file_what_it_is_not_told():
+def test_a_launch_leaves_arguments_that_are_not_given_to_its_file():
     from mm_ros.ros import graph, launching
 
     plain = {a.name: a.default for a in launching.ARGUMENTS}
@@ -86,7 +86,7 @@ def test_a_launch_leaves_to_its_file_what_it_is_not_told():
     ("line", "says"),
     [("rate: fast", "rate"), ("rate: 1.0e9", "rate"), ("place: [a, b]", "place"), ("[", "params file")],
 )
-def test_a_mistake_in_a_file_of_parameters_is_a_sentence(line, says, tmp_path, capfd):
+def test_a_mistake_in_a_parameter_file_is_reported_in_one_sentence(line, says, tmp_path, capfd):
     from mm_ros.ros.node import run_all
     from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
 
@@ -120,7 +120,7 @@ def test_a_value_that_is_none_of_ros_is_left_to_the_node(value):
     assert values_on("motion_matcher", "-p", f"motion_matcher.quality={value}") == {"quality": value}
 
 
-def test_whole_numbers_where_a_file_means_others_and_slips_in_names(tmp_path, capfd):
+def test_integers_for_float_parameters_and_misspelt_names_in_a_file(tmp_path, capfd):
     from mm_ros.base.settings import Settings
     from mm_ros.ros.nodes.tracker_bridge import BridgeSettings
     from mm_ros.ros.parameters import LiveSettings
@@ -153,12 +153,12 @@ def test_single_parameters_of_nodes_are_given_by_name():
         ("matcher.quality=2", "node 'matcher' does not exist. Nodes: .*motion_matcher"),
     ],
 )
-def test_a_parameter_that_is_none_is_a_sentence(pair, said):
+def test_an_unknown_parameter_is_reported_in_one_sentence(pair, said):
     with pytest.raises(MmRosError, match=said):
         up.overrides("tracker_bridge", parsed("-p", pair))
 
 
-def test_no_avatars_are_not_one():
+def test_zero_avatars_are_refused():
     from mm_ros.ros.several import side_by_side
 
     with pytest.raises(SystemExit):

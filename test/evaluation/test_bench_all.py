@@ -1,4 +1,4 @@
-"""`mm_ros bench all`: one report of all figures, and what changed since an earlier one."""
+"""`mm_ros bench all`: one report of all figures and its changes since an earlier report."""
 
 import json
 
@@ -8,19 +8,19 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli.bench_all import _read, figures, machine, ratios
 
 
-def test_figures_are_found_wherever_they_stand():
+def test_figures_are_found_at_all_levels():
     assert figures({"a": {"b": 1, "c": [2.5, {"d": 3}]}, "text": "x", "flag": True, "none": None}) == {
         "a.b": 1.0, "a.c.0": 2.5, "a.c.1.d": 3.0,
     }  # fmt: skip
 
 
-def test_the_largest_change_comes_first_whichever_way_it_went():
+def test_the_largest_change_comes_first_in_either_direction():
     old, new = {"s": {"a": 1.0, "b": 10.0, "c": 5.0}}, {"s": {"a": 1.1, "b": 2.0, "c": 5.0}}
     assert [r[0] for r in ratios(old, new)] == ["s.b", "s.a", "s.c"]
     assert ratios(old, new)[0][3] == "0.20"
 
 
-def test_figures_that_only_one_has_and_the_machine_are_left_out():
+def test_the_machine_and_figures_of_one_report_only_are_left_out():
     assert ratios({"machine": {"cores": 2}, "a": 1.0}, {"machine": {"cores": 4}, "b": 1.0}) == []
 
 

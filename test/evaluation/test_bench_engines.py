@@ -1,4 +1,4 @@
-"""`mm_ros bench engines`: three contenders on one user, and what it refuses."""
+"""`mm_ros bench engines`: its contenders and the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_without_users_there_is_nothing_to_compare(capsys):
 
 
 def test_effects_are_those_of_the_papers_tables():
-    """Search interval and decay 0.01, 0.1 and 1 s, and no inertialization, of both engines."""
+    """Search intervals and half-lives of 0.01, 0.1 and 1 s, and no inertialization, for both engines."""
     settings = {c.name: c.settings for c in contenders(AvatarSettings(), effects=True)}
     assert list(settings)[:3] == ["search", "learned", "state_machine"]
     for engine in ("search", "learned"):
@@ -29,17 +29,17 @@ def test_effects_are_those_of_the_papers_tables():
     assert all(s.matcher.engine == "learned" for name, s in settings.items() if name.startswith("learned"))
 
 
-def test_wandering_alone_needs_no_users(tmp_path, capsys):
-    database, told = tmp_path / "toy.mmdb", tmp_path / "told.json"
+def test_synthetic_input_needs_no_users(tmp_path, capsys):
+    database, report = tmp_path / "toy.mmdb", tmp_path / "report.json"
     write_database(toy_database(2.0), database)
-    assert main(["bench", "engines", "--minutes", "0.02", "--database", str(database), "--json", str(told)]) == 0
-    result = json.loads(told.read_text())
+    assert main(["bench", "engines", "--minutes", "0.02", "--database", str(database), "--json", str(report)]) == 0
+    result = json.loads(report.read_text())
     assert set(result["endured"]) == {"noise 0", "noise 0.3"}
     assert all(r["finite"] for by_engine in result["endured"].values() for r in by_engine.values())
     assert "minutes of synthetic input" in capsys.readouterr().out
 
 
-def test_an_effort_below_nothing_is_refused(capsys):
+def test_a_negative_effort_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["bench", "engines", "--growth", "-1"])
     assert "argument --growth: expected a number, 0.001 to 1000, came '-1'" in capsys.readouterr().err

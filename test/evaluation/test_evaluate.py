@@ -1,4 +1,4 @@
-"""The evaluation: deterministic, exact against brute force, honest on motion whose answer is known."""
+"""The evaluation is deterministic, equals brute force, and is correct on motion with known metrics."""
 
 import argparse
 import json
@@ -90,7 +90,7 @@ def test_a_locked_foot_stays_and_knees_bend_one_way(result):
     ours = result.table["summary"]["ours"]
     assert 0.0 < ours["locked_motion_m"]["p99"] < 0.005
     assert ours["knee_beyond_straight_deg"]["p99"] < 0.1
-    assert "locked_motion_m" not in result.table["summary"]["drag"]  # nothing is locked there
+    assert "locked_motion_m" not in result.table["summary"]["drag"]  # this row locks no foot
 
 
 def test_ground_truth_has_no_error_columns(result):
@@ -139,14 +139,14 @@ def test_an_unknown_row_is_refused_with_the_rows():
         chosen("best")
 
 
-def test_ones_own_facing_network_is_evaluated():
+def test_a_given_facing_network_is_evaluated():
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     for given, model in (([], ""), (["--facing", "mine.onnx"], "mine.onnx")):
         assert command._settings(parser.parse_args(["take.bvh", *given])).orientation.model == model
 
 
-def test_the_report_is_one_file_with_pictures_of_the_worst_moments(result, tmp_path):
+def test_the_report_is_one_file_with_pictures_of_the_largest_errors(result, tmp_path):
     pytest.importorskip("PIL", reason="pillow is not installed")
     write_report(tmp_path / "r.html", result)
     text = (tmp_path / "r.html").read_text()
@@ -165,7 +165,7 @@ def test_peaks_keep_their_distance():
     assert peaks(np.array([0.0, 5, 4, 0, 0, 3, 0]), 2, 3) == [1, 5, 3]
 
 
-def test_the_still_pose_stands_and_faces_the_wish():
+def test_the_still_pose_stands_and_has_the_desired_facing():
     database = read_database(default_database_path())
     row = stillest_row(database)
     assert database.contacts[row].all()
@@ -195,17 +195,17 @@ def test_fletchers_table_stands_beside_ours(result):
     head, theirs, *ours = result.table["beside_fletcher"]
     assert head[1:] == ["network", "fused", "true pelvis"]
     assert theirs[1:] == ["28.9", "16.7", "13.3"]
-    assert ours[-1][-1] == "0.0"  # the true pelvis is what was fed in
+    assert ours[-1][-1] == "0.0"  # the row `true_facing` uses the true pelvis facing
     assert all(cell != "–" for line in ours for cell in line[1:])
 
 
-def test_without_a_camera_nothing_stands_beside_fletchers(clips):
+def test_without_a_camera_there_is_no_table_of_fletcher(clips):
     assert evaluated(clips[:1]).table["beside_fletcher"] == []
 
 
 def test_a_sessions_own_landmarks_are_fused(tmp_path):
-    """Written as a bag, read again, evaluated: the camera that it was recorded with corrects the facing."""
-    # One of whom the network alone is off by more than the camera (of wander 1 it is not).
+    """The landmarks of a session that was written as a bag and read again correct the facing."""
+    # The network error of this clip is larger than that of the camera; for clip "wander 1" it is not.
     clip = next(c for c in make_clips(3) if c.name == "wander 2").cut(0, 25 * 60)
     looks = Simulation(look_around_rad=float(np.radians(60)), grip_sd_rad=0.3, seed=5)
     write_session(tmp_path / "seen", session_of_clips([clip], looks, "seen", COMMON))
@@ -227,7 +227,7 @@ def test_a_sessions_own_landmarks_are_fused(tmp_path):
         ([".", "--model", "mine.onnx"], "it needs --rows learned"),
     ],
 )
-def test_a_mistake_is_told_before_a_database_is_made(given, said, monkeypatch):
+def test_a_mistake_is_reported_before_a_database_is_made(given, said, monkeypatch):
     made = "mm_ros.motion.default_database.default_database_path"
     monkeypatch.setattr(made, lambda *_: pytest.fail("made a database"))
     parser = argparse.ArgumentParser()
@@ -237,7 +237,7 @@ def test_a_mistake_is_told_before_a_database_is_made(given, said, monkeypatch):
 
 
 def test_clips_that_are_part_of_the_database_are_named(tmp_path, capsys):
-    """By their motion: a renamed file and a part are found, another motion under the same name is not."""
+    """Clips are compared by motion: a renamed file and a part are found, another motion with the same name is not."""
     given = walks()
     known, other = given["walk 1.3"].cut(0, 240), replace(given["back 0.9"].cut(0, 240), name="walk 1.3")
     for name, clip in (("renamed", known), ("walk 1.3", other), ("part", known.cut(0, 150))):

@@ -30,26 +30,26 @@ def test_a_smaller_part_lies_within_a_larger_one():
     assert frames == pytest.approx(0.25 * sum(len(c) for c in clips), abs=50)
 
 
-def test_no_part_is_refused_in_words():
+def test_an_empty_part_is_refused():
     with pytest.raises(MmRosError, match="share"):
         part_of([clip("a", 10)], 0.0)
 
 
-def test_the_table_sets_ours_beside_the_thesis():
+def test_the_table_has_the_figures_of_the_thesis():
     row = {"share": 1.0, "frames": 9, "position_accuracy_m": 0.3, "root_error_cm": 6.0, "poses": 5, "seconds": 1.0}
     row |= {"at_the_clamp": 0.1}
     assert "19 cm" in lines({"rows": [row]})[1] and "6932" in lines({"rows": [row]})[1]
 
 
 @pytest.mark.parametrize(("motion", "users"), [([], [clip("a", 90)]), ([clip("a", 90)], [])])
-def test_nobody_to_measure_is_a_sentence(motion, users):
+def test_no_clips_are_reported_in_one_sentence(motion, users):
     with pytest.raises(MmRosError, match="no clips for the"):
         measure(motion, users)
 
 
 @pytest.fixture
 def no_data(monkeypatch, tmp_path):
-    """A machine of a user: no shared data beside the project, none named."""
+    """A machine without the shared data."""
     monkeypatch.delenv("MM_ROS_DATA", raising=False)
     monkeypatch.setattr(data, "BESIDE", tmp_path / "nowhere")
 

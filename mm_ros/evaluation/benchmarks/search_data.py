@@ -121,20 +121,20 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
     features = np.ascontiguousarray((raw - mean) / std, np.float32)
     case = Case(features, starts, stops, _LAYOUT.column_weights(), made_of)
     engine = case.engine("tree")
-    wishes = (stick_wishes(20_000, seed) - mean[:TRAJECTORY]) / std[:TRAJECTORY]
+    desired_rows = (stick_wishes(20_000, seed) - mean[:TRAJECTORY]) / std[:TRAJECTORY]
     held_out = np.concatenate([motion[n][:-ENDS_EXCLUDED] for n in held if len(motion[n]) > ENDS_EXCLUDED])
     clips = (held_out[:, :TRAJECTORY] - mean[:TRAJECTORY]) / std[:TRAJECTORY]
-    case.streams["stick10"] = _closed_loop(engine, case, wishes, EVERY)
+    case.streams["stick10"] = _closed_loop(engine, case, desired_rows, EVERY)
     case.streams["clip10"] = _closed_loop(engine, case, clips, EVERY)
-    case.streams["stick1"] = _closed_loop(engine, case, wishes[:2000], 1)
+    case.streams["stick1"] = _closed_loop(engine, case, desired_rows[:2000], 1)
     return case
 
 
-def _closed_loop(engine: Engine, case: Case, wishes: F32, every: int) -> Stream:
+def _closed_loop(engine: Engine, case: Case, desired_rows: F32, every: int) -> Stream:
     stop_of = np.repeat(case.stops, case.stops - case.starts)
     queries, bounds, currents = [], [], []
     frame = 0
-    for i, desired in enumerate(wishes.astype(np.float32)):
+    for i, desired in enumerate(desired_rows.astype(np.float32)):
         if frame + 1 < stop_of[frame]:
             frame += 1
         at_end = frame + 1 >= stop_of[frame]
