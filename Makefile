@@ -1,5 +1,5 @@
-# Each target sets up all that it needs: a .venv of its own, nothing global, no ROS. `make PYTHON=python3.12 …`
-# chooses the Python (3.10 to 3.13), `make VENV=… …` another venv.
+# Each target sets up everything that it needs in a .venv: nothing global, no ROS. `make PYTHON=python3.12 …` selects
+# the Python (3.10 to 3.13), `make VENV=… …` another venv.
 
 PYTHON ?= $(firstword $(shell for p in python3 python3.12 python3.11 python3.13 python3.10; do \
   $$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done) python3)
@@ -9,9 +9,9 @@ SETUP = @command -v $(PYTHON) >/dev/null || { echo "mm_ros needs Python 3.10 to 
 On Debian and Ubuntu: sudo apt install python3 python3-venv python3-dev" >&2; exit 1; }; \
   $(PYTHON) build_support/setup_venv.py --venv $(VENV)
 
-# Nothing that we start is heard outside of this machine.
+# ROS traffic of the started processes stays on this machine.
 export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
-# More threads than one would only compete with each other.
+# More threads would only compete with each other.
 export OMP_NUM_THREADS ?= 1
 
 TESTS ?= test
@@ -20,17 +20,17 @@ PYTEST = $(PY) -m pytest
 .PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz pictures clean
 
 help:
-	@echo "make demo         a synthetic user through the whole graph, shown in the browser (SECONDS=, HEADLESS=1)"
+	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1)"
 	@echo "make test         all tests (TESTS=test/test_x.py PYTEST_ARGS=-k...)"
 	@echo "make lint         ruff, mypy, import contracts"
-	@echo "make colcon       build and test as a ROS 2 workspace does"
-	@echo "make test-openxr  against a real OpenXR runtime (Monado)"
-	@echo "make test-pose    the estimator of poses on real pictures and videos: fetches its networks"
+	@echo "make colcon       build and test in a ROS 2 workspace"
+	@echo "make test-openxr  tests against a real OpenXR runtime (Monado)"
+	@echo "make test-pose    the pose estimator on real pictures and videos: downloads its networks"
 	@echo "make bench        all measurements"
-	@echo "make audit        known vulnerabilities of what .venv holds: asks a database of advisories in the network"
-	@echo "make fuzz         damaged files against everything that opens files (SECONDS=60, FUZZ_ARGS=--keep=FOLDER)"
-	@echo "make pictures     README's pictures, made again"
-	@echo "make clean        remove what these made, and the cache"
+	@echo "make audit        known vulnerabilities of the packages in .venv: asks an advisory database in the network"
+	@echo "make fuzz         open damaged files with every file reader (SECONDS=60, FUZZ_ARGS=--keep=FOLDER)"
+	@echo "make pictures     make the pictures of the README again"
+	@echo "make clean        remove the files of these targets, and the cache"
 
 venv messages:
 	$(SETUP) --extras dev
@@ -75,7 +75,7 @@ bench:
 	$(SETUP) --extras viewer,test --optional bench
 	$(VENV)/bin/mm_ros bench all $(BENCH_ARGS)
 
-# In a venv of its own: what it needs must not be among what it looks at.
+# In a separate venv, so that the audit does not include its own dependencies.
 audit:
 	$(SETUP) --extras viewer,openxr,steamvr
 	$(PYTHON) -m venv $(VENV)-audit

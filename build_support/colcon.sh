@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Build and test mm_ros as a workspace of a ROS 2 machine does, with the wheels of the venv as the underlay:
-# once with --symlink-install, once without, which is what the tests then run against.
+# Build mm_ros in a ROS 2 workspace with the wheels of the venv as the underlay, with and without --symlink-install.
+# The tests run against the build without it.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 venv=$(cd "$1" && pwd)
 workspace=${COLCON_WORKSPACE:-$source/.colcon}
-# What colcon's tests leave out is what `make test` and `make test-packaging` have run already.
+# colcon skips the slow tests, which `make test` and `make test-packaging` run.
 export PYTEST_ADDOPTS=${PYTEST_ADDOPTS:--m "'not slow and not slow_packaging'" ${COLCON_TESTS:+-k "'$COLCON_TESTS'"}}
 
 mkdir -p "$workspace/src"
@@ -18,7 +18,7 @@ build() {
     --event-handlers console_direct- --cmake-args -DBUILD_TESTING=ON "-DPython3_EXECUTABLE=$venv/bin/python" "${@:2}"
 }
 
-# With the workspace sourced and from elsewhere, what is imported has to be what was installed.
+# In the sourced workspace and from another folder, Python must import the installed modules.
 check() {
   (
     set +u

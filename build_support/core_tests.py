@@ -1,4 +1,4 @@
-"""Print the test files that need only numpy and numba, beside pytest and hypothesis."""
+"""Print the test files that need only numpy and numba, besides pytest and hypothesis."""
 
 import ast
 import sys
@@ -11,7 +11,7 @@ ALGORITHMS = {"maths", "body", "search", "motion", "tracking", "facing", "trajec
 
 
 def imports(path: Path) -> set[str]:
-    """Names that a file imports, also within functions, except for the helpers beside the tests."""
+    """Names that a file imports, also within functions, except in the helper modules of test/."""
     found: set[str] = set()
     tree = ast.parse(path.read_text())
     helper = path.parent == SOURCE / "test" and not path.name.startswith("test_")
@@ -24,7 +24,7 @@ def imports(path: Path) -> set[str]:
 
 
 def source_of(name: str) -> list[Path]:
-    """The files of a module of mm_ros, its packages included, or of a module beside the tests."""
+    """Files of a module of mm_ros, including its packages, or of a module of test/."""
     base = SOURCE if name.startswith("mm_ros") else SOURCE / "test"
     parts = name.split(".")
     stems = [base.joinpath(*parts[:i]) for i in range(1, len(parts) + 1)]

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1]
 
 
 class BuildError(RuntimeError):
-    """What is missing on this machine, in words."""
+    """A build error; the text is a sentence, such as what this machine lacks."""
 
 
 def ros_prefix() -> Path:
@@ -55,7 +55,7 @@ def check_tools() -> None:
 
 
 def repair_exports(prefix: Path) -> None:
-    """The wheels' CMake files name folders of the machine that built them, where CMake stops."""
+    """Replace folders of the build machine in the wheels' CMake files, at which CMake would stop."""
     import numpy
 
     rules = (
@@ -72,10 +72,10 @@ def repair_exports(prefix: Path) -> None:
 
 
 def has_tf2_msgs() -> bool:
-    """A ROS installation's own tf2_msgs in sight? (`MM_ROS_TF2_MSGS=build|skip` decides instead.)"""
-    wish = os.environ.get("MM_ROS_TF2_MSGS", "")
-    if wish:
-        return wish == "skip"
+    """Whether a ROS installation provides tf2_msgs. `MM_ROS_TF2_MSGS=build|skip` overrides the check."""
+    override = os.environ.get("MM_ROS_TF2_MSGS", "")
+    if override:
+        return override == "skip"
     prefixes = [p for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
     return any((Path(p) / "share/ament_index/resource_index/packages/tf2_msgs").is_file() for p in prefixes)
 
@@ -85,7 +85,7 @@ def cmake_install(source: Path, build: Path, prefix: Path, *options: str) -> Non
     environment = {
         **os.environ,
         "AMENT_PREFIX_PATH": os.pathsep.join(filter(None, [str(ros), os.environ.get("AMENT_PREFIX_PATH")])),
-        # The generators are run as bare `python3`: let them be this Python, with these packages.
+        # CMake runs the generators as `python3`, which must be this Python with these packages.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
@@ -107,7 +107,7 @@ def cmake_install(source: Path, build: Path, prefix: Path, *options: str) -> Non
 
 
 def build_all(build: Path, prefix: Path, *options: str) -> None:
-    """Messages of mm_ros, and TFMessage when there is none, installed below `prefix`."""
+    """Build the messages of mm_ros, and TFMessage when ROS lacks it, and install them below `prefix`."""
     check_tools()
     repair_exports(ros_prefix())
     cmake_install(SOURCE, build / "mm_ros", prefix, *options)
@@ -116,15 +116,15 @@ def build_all(build: Path, prefix: Path, *options: str) -> None:
 
 
 def install_live(build: Path, prefix: Path) -> None:
-    """The messages into the running venv, everything else straight from this checkout."""
+    """Install the messages into the running venv; everything else is imported from this checkout."""
     build_all(build, prefix, "-DMM_ROS_INSTALL_PYTHON=OFF")
     packages = Path(sysconfig.get_paths()["purelib"])
-    # Without an __init__.py this folder is only a portion: the checkout's mm_ros, later on the path, wins
-    # and takes the messages in by pkgutil.extend_path.
+    # Without an __init__.py this folder is only a portion of the package: the checkout's mm_ros, later on the path,
+    # is imported and includes the messages by pkgutil.extend_path.
     (packages / "mm_ros" / "__init__.py").unlink(missing_ok=True)
     (packages / "mm_ros_checkout.pth").write_text(f"{SOURCE}\n")
     for folder in ("launch", "config", "rviz"):
-        # A real folder of linked files: `ros2 launch` does not look into linked folders.
+        # A folder of linked files, because `ros2 launch` does not search linked folders.
         shared = prefix / "share" / "mm_ros" / folder
         if shared.is_symlink():
             shared.unlink()
@@ -140,7 +140,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=Path(sys.prefix) / "mm_ros_build", help="build folder")
     args = parser.parse_args()
     if sys.prefix == sys.base_prefix:
-        print("this installs into a venv, and none is active", file=sys.stderr)
+        print("this installs into a venv, but no venv is active", file=sys.stderr)
         return 2
     try:
         install_live(args.build.resolve(), Path(sys.prefix).resolve())

@@ -1,7 +1,7 @@
 """Make or complete the checkout's .venv: `python3 build_support/setup_venv.py --extras test,viewer`.
 
-Run by the Makefile with the system's Python; standard library only. Says in a sentence what is missing.
-What was done is remembered by a hash of what it was done with, so a second run takes no time.
+The Makefile runs it with the system's Python; it needs only the standard library. An error is one sentence.
+Each step stores a hash of its inputs, so that a second run skips it.
 """
 
 import sys
@@ -32,7 +32,7 @@ from mm_ros.base.extras import resolved  # noqa: E402
 
 
 def read_pyproject(python: Path) -> dict:
-    """Python 3.10 has no tomllib; the venv's pip brings one along."""
+    """Content of pyproject.toml. Python 3.10 has no tomllib; the venv's pip contains tomli."""
     try:
         import tomllib
     except ImportError:
@@ -44,7 +44,7 @@ def read_pyproject(python: Path) -> dict:
 
 
 def requirements(pyproject: dict, extras: list[str]) -> list[str]:
-    """What mm_ros needs to be built and run, and the extras; `mm_ros[a,b]` inside an extra is resolved."""
+    """Requirements to build and run mm_ros, and of the extras, with `mm_ros[a,b]` resolved."""
     project = pyproject["project"]
     try:
         optional = resolved(project["optional-dependencies"], extras)
@@ -86,44 +86,44 @@ def make_venv(venv: Path) -> Path:
         import venv as _  # noqa: F401
     except ImportError:
         raise BuildError(
-            f"Python's venv is not there. On Debian and Ubuntu: sudo apt install python3.{sys.version_info[1]}-venv"
+            f"Python's venv is missing. On Debian and Ubuntu: sudo apt install python3.{sys.version_info[1]}-venv"
         ) from None
     say(f"making {venv} with Python {sys.version.split()[0]}")
     try:
-        code, said = run([sys.executable, "-m", "venv", str(venv)])
+        code, output = run([sys.executable, "-m", "venv", str(venv)])
     except KeyboardInterrupt:
-        shutil.rmtree(venv, ignore_errors=True)  # half of it would be taken for all of it
+        shutil.rmtree(venv, ignore_errors=True)  # the next run would take an incomplete venv as complete
         raise
     if code:
         shutil.rmtree(venv, ignore_errors=True)
-        raise BuildError(f"making {venv} failed:\n{said}")
+        raise BuildError(f"making {venv} failed:\n{output}")
     return python
 
 
 def run(command: list[str], **more: object) -> tuple[int, str]:
-    """Exit code and output. Ctrl-C ends the command and all that it has started, without a word of theirs."""
-    # Ctrl-C waits until the process is known.
+    """Run a command; returns exit code and output. Ctrl-C kills its whole process group without output."""
+    # Blocks Ctrl-C until `process` is assigned.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **more
     )
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
     except KeyboardInterrupt:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()  # until the last of the group has closed the pipe
+        process.communicate()  # waits until all processes of the group have closed the pipe
         raise
-    return process.returncode, said
+    return process.returncode, output
 
 
 def pip_install(python: Path, lines: list[str]) -> None:
-    # Python compiles what is imported, when it is: compiling all takes longer than downloading it.
+    # --no-compile: Python compiles modules at import, and compiling all takes longer than downloading.
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
-    code, said = run([*pip, *lines], env={**os.environ, "PYTHONNOUSERSITE": "1"})
+    code, output = run([*pip, *lines], env={**os.environ, "PYTHONNOUSERSITE": "1"})
     if code:
-        raise BuildError(f"pip could not install what mm_ros needs (is the network there?):\n{said[-4000:]}")
+        raise BuildError(f"pip could not install the requirements of mm_ros (is there a network?):\n{output[-4000:]}")
 
 
 def say(text: str) -> None:
@@ -140,7 +140,7 @@ def complete(venv: Path, extras: list[str], optional: list[str]) -> None:
     lines = requirements(pyproject, extras)
     name = "-".join(["requirements", *sorted(extras)])
     if not stamps.has(name, digest(*lines)):
-        say(f"installing {len(lines)} requirements and what they need ({', '.join(extras) or 'no extras'})")
+        say(f"installing {len(lines)} requirements and their dependencies ({', '.join(extras) or 'no extras'})")
         pip_install(python, lines)
         stamps.set(name, digest(*lines))
 
@@ -149,15 +149,15 @@ def complete(venv: Path, extras: list[str], optional: list[str]) -> None:
             try:
                 pip_install(python, [line])
             except BuildError:
-                say(f"{line} cannot be had here; going on without")
+                say(f"{line} cannot be installed here; continuing without it")
             stamps.set(f"optional-{digest(line)}", line)
 
     messages = message_digest(python)
     if not stamps.has("messages", messages):
         say("building the messages")
-        code, said = run([str(python), "-m", "build_support.messages"], cwd=SOURCE)
+        code, output = run([str(python), "-m", "build_support.messages"], cwd=SOURCE)
         if code:
-            raise BuildError(f"the messages could not be built:\n{said}")
+            raise BuildError(f"the messages could not be built:\n{output}")
         stamps.set("messages", messages)
     if time.monotonic() - start > 2.0:
         say(f"{venv} is ready after {time.monotonic() - start:.0f} s")
@@ -169,7 +169,7 @@ def main() -> int:
     parser.add_argument("--extras", default="", help="comma-separated extras of pyproject.toml")
     parser.add_argument("--optional", default="", help="extras of which each line may fail")
     args = parser.parse_args()
-    # Two `make` at once: the second waits, and finds all done. Locking a folder leaves no file behind.
+    # A second simultaneous `make` waits, then skips all steps. Locking a folder leaves no lock file.
     try:
         lock = os.open(SOURCE / "build_support", os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)

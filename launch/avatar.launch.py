@@ -1,4 +1,4 @@
-"""The whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. See mm_ros/ros/graph.py."""
+"""Launch the whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. See mm_ros/ros/graph.py."""
 
 from launch.actions import OpaqueFunction
 

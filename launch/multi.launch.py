@@ -1,4 +1,4 @@
-"""Several avatars side by side, each from its own synthetic user: `ros2 launch mm_ros multi.launch.py avatars:=3`."""
+"""Launch several avatars, each with its own synthetic user: `ros2 launch mm_ros multi.launch.py avatars:=3`."""
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
@@ -17,6 +17,6 @@ def start(context):
 
 def generate_launch_description() -> LaunchDescription:
     own = DeclareLaunchArgument(
-        "avatars", default_value="2", description="how many, named avatar1, avatar2, …"
+        "avatars", default_value="2", description="Number of avatars; their names are avatar1, avatar2, …."
     )
     return LaunchDescription([own, *launching.declared(without=FIXED), OpaqueFunction(function=start)])

@@ -1,4 +1,4 @@
-"""A recorded session through the graph, on simulated time: `ros2 launch mm_ros replay.launch.py session:=FOLDER`."""
+"""Replay a session through the graph in simulated time: `ros2 launch mm_ros replay.launch.py session:=FOLDER`."""
 
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 
@@ -18,7 +18,7 @@ def start(context):
     session = context.launch_configurations["session"]
     if not session:
         raise MmRosError(
-            "replay.launch.py needs session:=FOLDER, a rosbag2 made by `mm_ros record` or `mm_ros session`"
+            "replay.launch.py needs session:=FOLDER, a rosbag2 written by `mm_ros record` or `mm_ros session`"
         )
     command = module_command("mm_ros", "replay", session, "--clock", "--avatar", given["avatar"])
     command += ["--speed", context.launch_configurations["rate"]]
@@ -32,11 +32,11 @@ def start(context):
 def generate_launch_description() -> LaunchDescription:
     own = [
         DeclareLaunchArgument(
-            "session", default_value="", description="rosbag2 folder or file with trackers"
+            "session", default_value="", description="Session to replay: rosbag2 folder or file with trackers."
         ),
-        DeclareLaunchArgument("rate", default_value="1.0", description="how fast the session plays"),
+        DeclareLaunchArgument("rate", default_value="1.0", description="Playback speed; 2.0 is twice real time."),
         DeclareLaunchArgument(
-            "loop", default_value="false", description="play it again and again", choices=["true", "false"]
+            "loop", default_value="false", description="Repeat the session.", choices=["true", "false"]
         ),
     ]
     return LaunchDescription([*own, *launching.declared(without=FIXED), OpaqueFunction(function=start)])

@@ -1,12 +1,12 @@
 """Motion matching for ROS 2: a full-body avatar from a headset and two controllers.
 
-This module imports no ROS: the packages below `ros/` work without it.
+This module imports no ROS: only the package `ros` needs it.
 """
 
 import sys
 
-# `python -m mm_ros…` puts the current folder first, where a downloaded numpy.py may lie. What `mm_ros` and `ros2 run`
-# start has no such entry (mm_ros/base/own_python.py); this is for those who type `-m`.
+# `python -m mm_ros…` puts the current folder first on the path, and a downloaded numpy.py there would be imported.
+# Commands that `mm_ros` and `ros2 run` start have no such entry (mm_ros/base/own_python.py).
 if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     del sys.path[0]
 

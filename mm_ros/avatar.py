@@ -1,4 +1,4 @@
-"""The whole machine on one screen: trackers → orientation (→ fusion) → trajectory → match → pose."""
+"""The whole avatar pipeline: trackers → orientation → fusion → trajectory → matcher → post-processing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AvatarSettings:
 
 @dataclass
 class Steps:
-    """What each stage said in the last step."""
+    """The output of each stage in the last step."""
 
     facing: BodyOrientation
     wish: Trajectory
@@ -40,7 +40,8 @@ class Steps:
 
 
 class Avatar:
-    """One user's avatar. The nodes run these same stages; between them values are rounded as a topic rounds them."""
+    """The avatar of one user. Values between stages are rounded as ROS messages round them, so that results equal
+    those of the ROS nodes."""
 
     def __init__(
         self,
@@ -65,12 +66,13 @@ class Avatar:
             stage.reset()
 
     def watch(self, landmarks: Landmarks) -> None:
-        """A camera's picture; it counts from the next step on."""
+        """Add the landmarks of one camera image. They take effect from the next step on."""
         self.fusion.watch(landmarks)
         self.matcher.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
-        """None for a sample that comes late or twice. `facing`, when given, stands in for the predicted one."""
+        """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
+        predicted facing."""
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
         wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))
@@ -83,7 +85,7 @@ class Avatar:
         return pose
 
     def warm_up(self) -> None:
-        """Compile, or load, all that a step needs, and forget it again."""
+        """Compile, or load from the cache, all functions that a step needs; then reset all stages."""
         for trackers in sample_trackers():
             self.step(trackers)
         self.reset()

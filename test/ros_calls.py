@@ -1,4 +1,4 @@
-"""Asking a service as often as it takes."""
+"""Service calls that are repeated until they are answered."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ AGAIN_S, TIMES = 4.0, 30
 
 
 def answer_of(client: Any, request: Any, spin_until: Callable[[Callable[[], bool], float], bool]) -> Any:
-    """DDS drops an answer whose asker the service has not met yet, though the asker has met the service."""
+    """Repeat a call: DDS drops an answer if the service has not discovered the client yet."""
     for _ in range(TIMES):
         future = client.call_async(request)
         if spin_until(future.done, AGAIN_S):

@@ -37,7 +37,7 @@ def make(database, **matcher) -> Avatar:
 
 
 def walk(t: float) -> tuple[float, float]:
-    """Stands for a second, walks for two, stands."""
+    """Position and speed of a user who stands for 1 s, walks for 2 s and stands."""
     return 1.2 * min(max(t - 1, 0), 2), 1.2 * (1 < t < 3)
 
 
@@ -65,7 +65,7 @@ def test_the_avatar_goes_where_the_user_goes(avatar):
     assert np.isfinite([p.rotations for p in poses]).all()
 
 
-def test_the_wish_is_never_farther_than_the_accuracy(database):
+def test_the_desired_position_is_never_farther_than_the_accuracy(database):
     for accuracy in (0.1, 0.3):
         avatar = make(database, position_accuracy=accuracy)
         for i in range(5 * RATE):
@@ -103,7 +103,7 @@ def test_late_and_double_samples_give_nothing_and_harm_nothing(database):
     assert (avatar.step(frame(avatar, 1.0)).rotations == other.step(frame(other, 1.0)).rotations).all()
 
 
-def test_a_loop_starts_anew(avatar):
+def test_a_new_epoch_resets(avatar):
     run(avatar, 2)
     pose = avatar.step(frame(avatar, 0.0, epoch=1))
     assert avatar.last.match.reason == "start"
@@ -151,7 +151,7 @@ def test_a_rotation_of_no_length_gets_a_sentence(avatar):
         avatar.step(bad)
 
 
-def test_what_a_lost_tracker_says_does_not_matter(avatar):
+def test_values_of_a_lost_tracker_are_ignored(avatar):
     lost = frame(avatar, 1.0)
     lost.state[LEFT_HAND_ROLE] = LOST
     lost.positions[LEFT_HAND_ROLE] = lost.rotations[LEFT_HAND_ROLE] = math.nan

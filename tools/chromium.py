@@ -1,5 +1,4 @@
-"""A headless Chromium that draws without a GPU, stays off the network and never holds us up, and a port for its page:
-for the pictures and the tests of the page."""
+"""Headless Chromium with a time limit, without GPU and network, and a free port: for pictures and page tests."""
 
 import shutil
 import signal
@@ -16,7 +15,7 @@ FLAGS = [
     "--ignore-gpu-blocklist",
 ]  # fmt: skip
 MARK = "MM_ROS_BROWSER_OF"
-# Every page draws without rest on the processor that the graph needs too.
+# The pages are small because each one draws all the time on the processor that the graph needs too.
 SIZE = {"width": 760, "height": 560}
 
 
@@ -27,8 +26,8 @@ def free_port() -> int:
 
 
 class Browser:
-    """Started when a page is wanted. Some of playwright's calls (`close`, `is_visible`, `all`) have no limit, and
-    Chromium now and then never answers them: then it is killed, which playwright hears, and starts anew."""
+    """A browser that starts with its first page. Some calls of playwright (`close`, `is_visible`, `all`) have no time
+    limit, and Chromium sometimes does not answer them. Then it is killed, and the next page starts it again."""
 
     def __init__(self, playwright, close_s: float = 20.0, flags: tuple[str, ...] = ()) -> None:
         self._playwright, self._browser, self._close_s = playwright, None, close_s
@@ -53,7 +52,7 @@ class Browser:
             watch.cancel()
 
     def close_page(self, page) -> None:
-        """The tab is gone afterwards, one way or the other."""
+        """Close the tab, or kill the browser when that takes too long."""
         with self.within(self._close_s), suppress(Exception):
             page.close()
 
@@ -70,8 +69,8 @@ def _kill_chromium() -> None:
 
 
 def processes() -> list[int]:
-    """All of our Chromium, by the mark in their environment: its crash handlers are nobody's children, and
-    playwright's `close` waits until they too have let go of its pipes."""
+    """All Chromium processes of this process, by the mark in their environment. Crash handlers are not children of this
+    process, and playwright's `close` waits until they have closed its pipes too."""
     mark, found = f"{MARK}={getpid()}".encode(), []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -1,6 +1,6 @@
-"""How far the elbow of motion capture is from where the rule of pose/upper_body.py puts it, hand and shoulder given.
+"""Distance of captured elbows from the rule of pose/upper_body.py, for given hands and shoulders.
 
-`python tools/elbows.py FILE_OR_FOLDER…`: centimetres, by person; beside them how far elbows stick out at all.
+`python tools/elbows.py FILE_OR_FOLDER…` prints per person, in cm: distance to the rule, distance to the arm's line.
 """
 
 import sys
@@ -19,7 +19,7 @@ EACH_S = 0.05
 
 
 def deviation(clip: Clip) -> np.ndarray:
-    """(samples of both arms, 2): distance of the elbow from the rule's, and from the line shoulder–wrist, m."""
+    """(samples of both arms, 2): distance of the elbow from the rule's, and from the line shoulder–wrist [m]."""
     p, q = clip.globals()
     every = max(1, round(EACH_S * clip.rate))
     p, chest = p[::every], rot.inverse(q[::every, UPPER_CHEST])

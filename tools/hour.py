@@ -1,7 +1,7 @@
-"""An hour of steps of the whole avatar, as fast as they run: does memory grow, and how long is a step?
+"""Memory and step times over an hour of avatar steps, run as fast as possible.
 
-`python tools/hour.py [--hours 1.0] [--database my.mmdb] [--traced]`: three minutes.
-A synthetic user walks for a minute, back again, and so on.
+`python tools/hour.py [--hours 1.0] [--database my.mmdb] [--traced]` takes three minutes. The motion of a synthetic user
+over one minute is played forward and backward in turn.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
     avatar.warm_up()
     track = simulate_clip(clip)
     frames = [track.frame(i) for i in range(len(track))]
-    frames += frames[-2:0:-1]  # back again, so that no place jumps
+    frames += frames[-2:0:-1]  # backward too, so that the position does not jump
     steps = round(args.hours * 3600 * RATE)
     took = np.zeros(steps, np.float32)
     for k in range(steps):

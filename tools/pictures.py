@@ -1,7 +1,7 @@
-"""README's pictures, from the real thing: `make pictures`.
+"""Pictures of the README from a running graph: `make pictures`.
 
-docs/pictures/walk.gif is the demo's own film (the real graph over DDS); docs/pictures/viewer.png is the page in a
-headless Chromium, where there is one (`--page`: only this).
+docs/pictures/walk.gif is the film of the demo (the graph over DDS). docs/pictures/viewer.png is the page in a headless
+Chromium, if installed (`--page`: only this picture).
 """
 
 import os
@@ -45,7 +45,7 @@ def film() -> None:
 
 
 def shrink(source: Path, target: Path, width: int = 340) -> None:
-    """Half the frames, fewer colours: a picture for a README is below a megabyte."""
+    """Halve the frames and reduce the colours, so that the file is smaller than a megabyte."""
     film = Image.open(source)
     frames = []
     for i in range(0, film.n_frames, 2):
@@ -58,7 +58,7 @@ def shrink(source: Path, target: Path, width: int = 340) -> None:
 
 def page() -> None:
     if CHROMIUM is None:
-        print("no chromium: docs/pictures/viewer.png stays as it is")
+        print("no chromium: docs/pictures/viewer.png is not changed")
         return
     from playwright.sync_api import sync_playwright
 
@@ -81,7 +81,7 @@ def photographs(shot: Any, running: list[subprocess.Popen[bytes]]) -> list[Image
     shot.set_default_timeout(PATIENCE_S * 1000)
     open_page(shot)
     shot.get_by_text(re.compile(r"latency p99 \d")).wait_for()
-    with suppress(Exception):  # 'slow renderer', on machines like ours
+    with suppress(Exception):  # the notification 'slow renderer' of machines without a GPU
         shot.locator(".mantine-Notification-closeButton").first.click(force=True, timeout=8000)
     shot.mouse.move(300, 350)
     shot.mouse.wheel(0, -220)  # nearer
@@ -96,7 +96,7 @@ def photographs(shot: Any, running: list[subprocess.Popen[bytes]]) -> list[Image
 
 
 def still(shot: Any, running: list[subprocess.Popen[bytes]]) -> Image.Image:
-    """Graph and viewer hold their breath: a browser that draws in software needs the processor for itself."""
+    """Screenshot while graph and viewer are stopped: a browser that draws in software needs the whole processor."""
     for process in running:
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.1)  # until the viewer has sent the last pose
@@ -109,7 +109,7 @@ def still(shot: Any, running: list[subprocess.Popen[bytes]]) -> Image.Image:
 
 
 class Moments:
-    """Waits until the avatar walks towards the camera."""
+    """Context that waits until the avatar walks toward the camera."""
 
     def __init__(self, avatar: str) -> None:
         self._avatar = avatar
@@ -159,7 +159,7 @@ def open_page(shot: Any) -> None:
 
 
 def liveliness(picture: Image.Image) -> int:
-    """Pixels with much colour: the picture in which the avatar is nearest and strides widest."""
+    """Number of saturated pixels, largest when the avatar is near and its stride wide."""
     return int((np.ptp(np.asarray(picture, np.int16)[:, :640], axis=2) > 60).sum())
 
 

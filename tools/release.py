@@ -1,4 +1,4 @@
-"""Prepare a release: `python tools/release.py 0.2.0`. Writes version and changelog; prints the commands that remain."""
+"""Prepare a release: `python tools/release.py 0.2.0`. Writes version and changelog; prints the remaining commands."""
 
 import datetime
 import re
@@ -15,7 +15,7 @@ VERSIONED = {
 
 
 def release(version: str, top: Path = TOP, today: str = "") -> str:
-    """Returns what is left to do; raises SystemExit with a sentence when the release cannot be prepared."""
+    """Return the remaining commands; raise SystemExit with the reason when the release cannot be prepared."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise SystemExit(f"release: expected a version such as 0.2.0, got '{version}'")
     if subprocess.run(["git", "status", "--porcelain"], cwd=top, capture_output=True, text=True).stdout:

@@ -1,7 +1,7 @@
-"""The table of docs/pose.md: people of CMU, each on a database of all the others.
+"""The table of docs/pose.md: subjects of CMU, each on a database of all other subjects.
 
 `python tools/strangers.py [--subjects 09,35,82,83,91,127,143] [--seconds 45] [--alpha 0.1] [--stooped 0]`: ten minutes.
-The facing network that ships was trained on these people too: where its error matters, look at other data.
+The shipped facing network was trained on these subjects too: use other data to measure its error.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from mm_ros.tracking.simulation import Simulation
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subjects", default="09,35,82,83,91,127,143")
-    parser.add_argument("--seconds", type=float, default=45.0, help="of each subject (default: %(default)s)")
-    parser.add_argument("--alpha", type=float, default=0.1, help="m (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=45.0, help="motion of each subject [s] (default: %(default)s)")
+    parser.add_argument("--alpha", type=float, default=0.1, help="position accuracy [m] (default: %(default)s)")
     stooped = BuildOptions().stooped
     parser.add_argument("--stooped", type=float, default=stooped, help="share of bent copies (default: %(default)s)")
     args = parser.parse_args()
     settings = AvatarSettings(matcher=MatcherSettings(position_accuracy=args.alpha))
-    tell, rows = Progress(), chosen("ours,true_facing")
-    every = load_clips([dataset("cmu_locomotion")], progress=tell)
+    progress, rows = Progress(), chosen("ours,true_facing")
+    every = load_clips([dataset("cmu_locomotion")], progress=progress)
     outcomes, databases = [], []
     with tempfile.TemporaryDirectory() as folder:
         for subject in args.subjects.split(","):
@@ -47,8 +47,8 @@ def main() -> None:
             tasks = [
                 run.task_of(c.name, c, path, Simulation(), limit, rows, settings) for c in some_of(own, args.seconds)
             ]
-            outcomes += run.run_all(tasks, 1, tell)
-    tell.end()
+            outcomes += run.run_all(tasks, 1, progress)
+    progress.end()
     result = table_of(outcomes, databases[0], rows)
     result["summary"][DATABASE] = measure.pooled(databases)
     print(table.text(table.lines(result["summary"])))

@@ -1,6 +1,6 @@
-"""Where mm_ros keeps what it can make again: compiled kernels and the default database.
+"""The cache folder of mm_ros, for files that can be made again: compiled kernels and the default database.
 
-Imported by `mm_ros/__init__.py` before numba is, so it is quick and needs the standard library only.
+`mm_ros/__init__.py` imports this module before numba, so it is fast and needs only the standard library.
 """
 
 import fcntl
@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# The mark of https://bford.info/cachedir: backups leave such a folder out, and `mm_ros clean` may remove it.
+# The tag of https://bford.info/cachedir: backups skip such a folder, and `mm_ros clean` may remove it.
 TAG = "CACHEDIR.TAG"
 TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by mm_ros; `mm_ros clean` removes this folder.\n"
 UNUSED_DAYS = 7.0
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-# Packages with compiled functions, and with the constants that are compiled into them.
+# Packages with compiled functions, or with constants that are compiled into them.
 _COMPILED = (
     *("maths", "body", "search", "motion", "tracking", "facing"),
     *("trajectory", "matching", "pose", "robot", "show"),
@@ -32,24 +32,24 @@ _COMPILED = (
 
 
 def cache_root() -> Path:
-    """`$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`. Need not exist yet."""
+    """`$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`. The folder may not exist yet."""
     own = os.environ.get("MM_ROS_CACHE")
     return Path(own) if own else cache_root_by_default()
 
 
 def cache_root_by_default() -> Path:
     xdg = os.environ.get("XDG_CACHE_HOME")
-    # The XDG specification tells us to ignore a relative path.
+    # The XDG specification requires that a relative path is ignored.
     if xdg and Path(xdg).is_absolute():
         return Path(xdg) / "mm_ros"
     try:
         return Path("~/.cache").expanduser() / "mm_ros"
-    except RuntimeError:  # nobody's home: a container with a user id that has no name
+    except RuntimeError:  # no home folder: a container with a user id without a name
         return _temporary()
 
 
 def writable_root() -> Path:
-    """The cache folder, made when missing; a private temporary one, with a warning, when that fails."""
+    """The cache folder, created when missing. When that fails, a private temporary folder, with a warning."""
     root, fallback = cache_root(), _temporary()
     if root != fallback and _can_write(root):
         return root
@@ -60,12 +60,12 @@ def writable_root() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
     _warn(f"cache folder {why}", fresh)
-    os.environ["MM_ROS_CACHE"] = str(fresh)  # the same for all that this process asks for and starts
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # the same for the rest of this process and its children
     return fresh
 
 
 def _is_private(folder: Path) -> bool:
-    """Others can make this name in the temporary folder first, and kernels are stored as pickles: code."""
+    """Whether only this user can use the folder. Another user may have created it, and kernels are pickles: code."""
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -88,7 +88,7 @@ def _warn(why: str, fallback: Path) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Is there, or can be made, without making it."""
+    """Whether the folder is writable or could be created. Does not create it."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)
@@ -105,15 +105,15 @@ def _can_write(folder: Path) -> bool:
 
 
 def is_ours(folder: Path) -> bool:
-    """Made by us, and for us alone: MM_ROS_CACHE may name a folder that holds other things."""
+    """Whether mm_ros alone uses the folder: MM_ROS_CACHE may name a folder with other files."""
     return (folder / TAG).is_file() or folder == cache_root_by_default()
 
 
 def kernels_key() -> str:
-    """Names one set of compiled kernels: all sources of the compiled packages, numba, Python and the CPU.
+    """Hash of everything that compiled kernels depend on: sources of the compiled packages, numba, Python, CPU.
 
-    numba looks at the file of a function only, not at the functions of other files that it compiles
-    into it; a change there would leave old machine code in use. Hence the hash over the whole layer.
+    numba checks only the file of a function, not other files whose functions are compiled into it: after a change
+    there, old machine code would stay in use.
     """
     digest = hashlib.sha256()
     sources = (source for package in _COMPILED for source in (_PACKAGE / package).rglob("*.py"))
@@ -132,7 +132,7 @@ def _numba_version() -> str:
 
 
 def _cpu() -> str:
-    """Model and features: a home folder may be shared by machines with different ones."""
+    """Model and features of the CPU: machines with different CPUs may share a home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -142,7 +142,7 @@ def _cpu() -> str:
 
 
 def configure_numba() -> None:
-    """Point numba at our cache and at one thread, unless the user has said something else."""
+    """Set numba's cache folder and one thread, unless the environment already sets them."""
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
         return
@@ -150,7 +150,7 @@ def configure_numba() -> None:
 
 
 def forget_old_kernels(days: float = 30.0) -> None:
-    """Each change of core is a new folder of kernels; those that nobody has used for long are removed."""
+    """Remove folders of kernels unused for `days`: each change of the sources makes a new one."""
     current = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
     mark_used(current)
     for folder in unused(cache_root() / "kernels", "*", days):
@@ -159,13 +159,13 @@ def forget_old_kernels(days: float = 30.0) -> None:
 
 
 def mark_used(path: Path) -> None:
-    """Its time is that of its last use, not of its making."""
+    """Set the file time to now, so that it is the time of the last use."""
     with suppress(OSError):
         os.utime(path)
 
 
 def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
-    """What another checkout or an older version has made and may still use is left to it for a while."""
+    """Paths unused for `days`. Newer ones may still be in use by another checkout or an older version."""
     out = []
     for path in folder.glob(pattern):
         with suppress(OSError):  # another process has just removed it
@@ -176,7 +176,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Only one process at a time holds `name`. The kernel frees the lock if its holder dies."""
+    """Lock `name` against other processes. The operating system frees the lock when its process dies."""
     folder = writable_root() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:

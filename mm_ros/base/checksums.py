@@ -1,6 +1,6 @@
-"""CRC-32 of each megabyte of a file's body, and which files have been found sound already.
+"""CRC-32 of each megabyte of a file's body, and a cache of the files that passed the check.
 
-A check reads the file, not the memory that it is mapped to: mapped pages would count as the process's own.
+A check reads the file rather than its memory map: mapped pages would count as memory of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEPT_DAYS = 90.0
 
 
 def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """What a header says of the body that these parts make."""
+    """Checksums for the header of a file whose body consists of these parts."""
     blocks: list[int] = []
     crc, room = 0, BLOCK
     for part in parts:
@@ -38,7 +38,7 @@ def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
 
 
 class BodyChecksums:
-    """The checksums of one file's body; `said` is what its header says of them, None in a file of an older mm_ros."""
+    """Checksums of one file's body. `said`: their entry in the header; None in a file of an older mm_ros."""
 
     def __init__(self, path: Path, body: int, size: int, said: Any) -> None:
         self.path, self._body, self._blocks, self._block = path, body, (), BLOCK
@@ -47,14 +47,14 @@ class BodyChecksums:
         try:
             version, self._block, self._blocks = int(said["version"]), int(said["block_bytes"]), tuple(said["crc32"])
         except (KeyError, TypeError, ValueError) as error:
-            raise MmRosError(f"{path}: is broken: what it says of its checksums cannot be read") from error
+            raise MmRosError(f"{path}: is broken: the checksums in its header cannot be read") from error
         if version > VERSION:
             raise MmRosError(f"{path}: has checksums of version {version}; expected {VERSION}. Update mm_ros")
         if self._block < 1 or len(self._blocks) != -(-size // self._block):
             raise MmRosError(f"{path}: is broken: it has {len(self._blocks)} checksums for {size} bytes")
 
     def check(self, start: int = 0, stop: int | None = None) -> None:
-        """Refuses the file when a block that holds any of these bytes of the body is damaged."""
+        """Raise MmRosError when a block with any of these bytes of the body is damaged."""
         last = len(self._blocks) if stop is None else -(-stop // self._block)
         with self.path.open("rb") as handle:
             handle.seek(self._body + start // self._block * self._block)
@@ -68,7 +68,7 @@ class BodyChecksums:
 
 
 class SoundFile:
-    """Remembers in the cache that a file was found sound, by device, inode, size, time and its header's checksum."""
+    """Mark in the cache for a file that passed the check, by device, inode, size, time and header checksum."""
 
     def __init__(self, path: Path, header_crc: int) -> None:
         at = path.stat()
@@ -77,7 +77,7 @@ class SoundFile:
 
     def known(self) -> bool:
         try:
-            os.utime(self._mark)  # its time is that of its last use
+            os.utime(self._mark)  # so that its time is the last use
         except OSError:
             return False
         return True

@@ -1,8 +1,8 @@
-"""Ctrl-C: remembered, and answered with one line.
+"""Handling of Ctrl-C: the request is stored, and the process ends with one line.
 
-Python raises KeyboardInterrupt between any two instructions. Inside of a conversion that rclpy's C++ has called it
-becomes a RuntimeError, inside of a callback of ctypes (LLVM's, while numba compiles) it is lost. So the request is
-remembered, and repeated where it was lost.
+Python raises KeyboardInterrupt between any two instructions. In a conversion called by rclpy's C++ the exception
+becomes a RuntimeError; in a ctypes callback (LLVM's, while numba compiles) it is lost. Therefore the request is stored,
+and the signal is repeated when its exception was lost.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from types import FrameType
 from typing import Any
 
 LINE = "mm_ros: stopped by Ctrl-C"
-PARENT = "MM_ROS_PARENT"  # id of the process whose end is ours too; it prints the line for all of them
+PARENT = "MM_ROS_PARENT"  # id of the process that ends its children and prints the line for them
 AGAIN_S = 0.02
 _COMMANDS = ("mm_ros", "mm_ros.ros.nodes")  # what our wrappers and `python -m` run
 _asked = False
 
 
 def asked() -> bool:
-    """A signal asked this process to end, whatever has become of the exception."""
+    """Whether a signal requested the end of this process, even if its exception was lost."""
     return _asked
 
 
@@ -32,7 +32,7 @@ def forget() -> None:
 
 
 def remember(*numbers: signal.Signals) -> None:
-    """From now on these signals raise KeyboardInterrupt, and `asked` is true after one, also after an earlier one."""
+    """Make these signals raise KeyboardInterrupt and set `asked`. An earlier request stays set."""
     sys.unraisablehook = _repeat_what_was_lost
     threading.excepthook = _quiet_once_asked
     for number in numbers:
@@ -40,7 +40,7 @@ def remember(*numbers: signal.Signals) -> None:
 
 
 def is_unhandled() -> bool:
-    """Ctrl-C still has Python's own handler, or ours for the time of the imports."""
+    """Whether Ctrl-C has Python's own handler, or that of `during_imports`."""
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)
 
 
@@ -50,9 +50,9 @@ def say_once() -> None:
 
 
 def during_imports() -> None:
-    """End with the line instead of a traceback while the command `mm_ros` is still importing its modules.
+    """On Ctrl-C, end with the line instead of a traceback while the command `mm_ros` imports its modules.
 
-    `mm_ros demo` starts its processes with Ctrl-C blocked, since Python's own start cannot be ended quietly.
+    `mm_ros demo` starts its processes with Ctrl-C blocked, because Ctrl-C during Python's start prints a traceback.
     """
     if not _is_command() or threading.current_thread() is not threading.main_thread():
         return
@@ -63,7 +63,7 @@ def during_imports() -> None:
 
 
 def _is_command() -> bool:
-    """`mm_ros …`, `ros2 run mm_ros NODE`, `python -m` with either module, not a program that imports mm_ros."""
+    """Whether this is `mm_ros …`, `ros2 run mm_ros NODE` or `python -m` with either, and no importing program."""
     name, given = (sys.argv or [""])[0], sys.orig_argv
     if name == "-m":  # Python imports the package before it runs the module
         return given[given.index("-m") + 1] in _COMMANDS
@@ -83,13 +83,13 @@ def _raise(_number: int, _frame: FrameType | None) -> None:
 
 
 def _quiet_once_asked(raised: Any) -> None:
-    """A pool of processes that Ctrl-C has torn raises in a thread of its own."""
+    """Suppress exceptions of threads after Ctrl-C: a process pool that it interrupts raises in its own thread."""
     if not _asked:
         threading.__excepthook__(raised)
 
 
 def _repeat_what_was_lost(lost: Any) -> None:
-    """Of a callback of C, or of the end of an object that Ctrl-C has left half made."""
+    """Repeat a Ctrl-C whose exception was lost in a C callback or in the destructor of a half-made object."""
     if not _asked:
         sys.__unraisablehook__(lost)
     if not (_asked and issubclass(lost.exc_type, KeyboardInterrupt)):

@@ -2,7 +2,7 @@
 
 
 class MmRosError(ValueError):
-    """A mistake in what came in. The text is a sentence: what came, what was expected, what exists.
+    """An error in the input. The text is a sentence: what came, what was expected, what exists.
 
-    The command line prints it without a traceback and ends with 2.
+    The command line prints the text without a traceback and exits with code 2.
     """

@@ -1,7 +1,7 @@
-"""The optional requirements (extras) of pyproject.toml, and the command that installs them.
+"""Optional requirements (extras) in pyproject.toml, and the command that installs them.
 
-pyproject.toml is in the checkout or, installed, in share/mm_ros. The metadata of the installed package is not used:
-colcon writes none, and that of a live checkout has no extras.
+pyproject.toml is in the checkout or, after installation, in share/mm_ros. The metadata of the installed package is not
+used: colcon writes none, and that of a live checkout has no extras.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm_ros.base.share import share_folder
 
 
 def setup_command(extra: str) -> str:
-    """The `mm_ros setup …` to type; with a path where the `mm_ros` of this Python is not the one on the PATH."""
+    """The command `mm_ros setup …`, with a path when PATH does not lead to the `mm_ros` of this Python."""
     beside = Path(sys.executable).with_name("mm_ros")
     found = shutil.which("mm_ros")
     if not beside.is_file() or (found and os.path.samefile(found, beside)):
@@ -30,13 +30,13 @@ def setup_command(extra: str) -> str:
 
 
 def extras() -> dict[str, list[str]]:
-    """Names of the extras and their requirement lines as written."""
+    """Requirement lines of each extra, as written."""
     known: dict[str, list[str]] = _pyproject()["project"]["optional-dependencies"]
     return known
 
 
 def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
-    """The requirement lines of these extras; `mm_ros[a,b]` inside of an extra is replaced by what it stands for."""
+    """Requirement lines of these extras, with `mm_ros[a,b]` replaced by the lines of a and b."""
     lines: list[str] = []
     todo, seen = list(names), set()
     while todo:
@@ -56,7 +56,7 @@ def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[s
 
 
 def missing(lines: Sequence[str]) -> list[str]:
-    """Those that this Python does not have. A line with a marker is for some Pythons only and is not looked at."""
+    """Requirements that this Python lacks. Lines with a marker hold only for some Pythons and are skipped."""
     return [line for line in lines if ";" not in line and not _is_installed(line)]
 
 

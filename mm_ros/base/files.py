@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and text that people write."""
+"""Files that are written completely or not at all, and safe reading of YAML files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file for reading without waiting. A pipe or a device, which might be waited for, is refused."""
+    """Open a file for reading. A pipe or device is refused, because reading it could block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
@@ -28,14 +28,14 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_yaml(path: str | Path) -> Any:
-    """None where the file is empty."""
+    """Content of a YAML file; None when the file is empty."""
     import yaml
 
     try:
         with open_regular(path) as handle:
             data = handle.read(MOST_YAML_BYTES + 1)
         if len(data) > MOST_YAML_BYTES:
-            raise MmRosError(f"is longer than {MOST_YAML_BYTES >> 20} MB; expected a file that people write")
+            raise MmRosError(f"is longer than {MOST_YAML_BYTES >> 20} MB; expected a handwritten file")
         value = yaml.safe_load(data.decode("utf-8-sig"))
         _refuse_bombs(value)
     except OSError as error:
@@ -47,13 +47,13 @@ def read_yaml(path: str | Path) -> Any:
     except MmRosError as error:
         raise MmRosError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
-        # PyYAML's own constructors fail on dates, numbers and keys that cannot be
+        # PyYAML's constructors fail on impossible dates, numbers and keys.
         raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())[:300]})") from error
     return value
 
 
 def _refuse_bombs(value: Any) -> None:
-    """A few aliases of aliases are billions of elements as soon as they are looked at or printed."""
+    """Refuse aliases of aliases, which would expand to billions of elements."""
     sizes: dict[int, int] = {}
 
     def size(part: Any, depth: int) -> int:
@@ -72,11 +72,11 @@ def _refuse_bombs(value: Any) -> None:
 
 @contextmanager
 def folder_whole(path: Path) -> Iterator[Path]:
-    """A folder to fill, of the same name but elsewhere; it comes to its place when all went well."""
+    """Yield a temporary folder of the same name; it is renamed to `path` when the block ends without an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as aside:
-            inside = Path(aside) / path.name
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as temporary:
+            inside = Path(temporary) / path.name
             yield inside
             inside.rename(path)
     except OSError as error:
@@ -84,34 +84,34 @@ def folder_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: int = 0o644) -> None:
-    """Written under a temporary name in the same folder, then renamed: a reader never sees half of it."""
+    """Write a temporary file in the same folder, then rename it: a reader never sees an incomplete file."""
     path = Path(path)
     parts = [data] if isinstance(data, bytes) else data
     try:
         if path.exists() and not path.is_file():
             _write_through(path, parts)
         else:
-            _write_aside(path.resolve(), parts, mode)  # behind a link: the link stays
+            _replace(path.resolve(), parts, mode)  # resolved, so that a link stays a link
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """A pipe or a device: a file of that name would take its place. (A folder is refused by `open`.)"""
+    """Write into a pipe or device: renaming would replace it by a file. `open` refuses a folder."""
     with path.open("wb") as handle:
         handle.writelines(parts)
 
 
-def _write_aside(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> None:
+def _replace(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:200]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.writelines(parts)
             handle.flush()
             os.fsync(handle.fileno())
-        os.chmod(aside, mode)
-        os.replace(aside, path)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
     except BaseException:
-        Path(aside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise

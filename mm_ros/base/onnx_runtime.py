@@ -1,4 +1,4 @@
-"""onnxruntime without its telemetry. Every other module takes `ort` from here (an import contract checks that).
+"""onnxruntime without its telemetry. All other modules import `ort` from here (an import contract checks this).
 
 The Linux wheel (seen with 1.31.1) sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The
 environment variable must be set before the library is loaded; the call alone comes after the library's first event.

@@ -1,9 +1,9 @@
-"""The command that runs one of our modules in a process of its own, in this Python."""
+"""Command that runs a module of mm_ros in a new process of this Python."""
 
 import sys
 
-# Not `-m`: it searches the current folder first, before any code of ours runs, so that a numpy.py in a downloaded
-# folder would be run. `-P` turns this off from Python 3.11 on; this does the same in 3.10 too. `sys` is built in.
+# Not `-m`: that searches the current folder first, so that a numpy.py in a downloaded folder would be imported.
+# `-P` prevents this from Python 3.11 on; this code also does in 3.10. `sys` is built in.
 RUN_MODULE = (
     "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -11,5 +11,5 @@ RUN_MODULE = (
 
 
 def module_command(module: str, *words: str) -> list[str]:
-    """As `python -m MODULE WORDS…`, but nothing is imported from the current folder."""
+    """Command like `python -m MODULE WORDS…` that imports nothing from the current folder."""
     return [sys.executable, "-c", RUN_MODULE, module, *words]

@@ -1,4 +1,4 @@
-"""What a process of nodes does for the machine: rests its memory, ends with its parent, shares it with its like."""
+"""Processes of nodes: freeze the heap before fork, end with the parent, fork and restart children."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be loaded
-TERMINAL_S = 0.3  # Ctrl-C of a terminal goes to the whole group; whoever has not heard it by then is told
+TERMINAL_S = 0.3  # Ctrl-C of a terminal reaches the whole group; remaining processes get SIGINT after this time
 POLITE_S = 8.0
 RETURN_S = 1.0
-LOOK_S = 0.1  # between two looks for children that have ended
+LOOK_S = 0.1  # between two checks for ended children
 
 
 def settle() -> None:
-    """After the start: what is there stays, so the collector need not walk through it inside of a frame again."""
+    """Freeze the heap after the start: the collector skips it in later frames, and forked pages stay shared."""
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()
 
 
 def end_with_parent(parent: int = 0) -> None:
-    """End by SIGTERM when the parent ends; `ros2 launch` leaves its processes alone when it gets SIGTERM or is killed.
+    """End by SIGTERM when the parent ends; `ros2 launch` does not end its processes on SIGTERM or SIGKILL. Linux only.
 
-    Not by SIGINT, which a shell's background processes ignore and which an import that is under way may swallow.
-
-    `parent`: its process id; without one, what the environment says. Linux only.
+    Not by SIGINT: background processes of a shell ignore it, and a running import may swallow it.
+    `parent`: process id of the parent; 0 takes it from the environment.
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # started by somebody else, who may outlive the launch or not
+        return  # another process started this one
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != expected:  # it ended just before
+    if os.getppid() != expected:  # the parent ended before prctl
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _libc_call(name: str, *arguments: int) -> None:
-    """Where there is no such function (another libc, another system) nothing is done."""
+    """Call a function of libc; do nothing on systems that lack it."""
     function = getattr(_LIBC, name, None)
     if function is not None and sys.platform == "linux":
         function(*arguments)
 
 
 def run_each(starts: Sequence[Callable[[], int]]) -> int:
-    """Each in a process forked from this one, so that modules, kernels and models are in memory once.
+    """Run each function in a forked process, so that modules, kernels and models are in memory once.
 
-    Who is killed comes back after a second; who ends by itself, as after a user's mistake, ends all with its code.
+    A child that a signal killed is restarted after RETURN_S. A child that exits, as after a user's mistake, ends all
+    others; its exit code is returned.
     """
     settle()
     children: dict[int, Callable[[], int]] = {}
@@ -78,9 +78,9 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
 
 
 def _wait_for_one() -> tuple[int, int]:
-    """Id and status of a child that has ended.
+    """Id and status of an ended child.
 
-    Not `os.wait()`: when a signal comes just before that blocks, or its exception is swallowed, it would wait on.
+    Not `os.wait()`: it would block on when a signal arrives just before the call or its exception is swallowed.
     """
     while True:
         if ending.asked():
@@ -92,9 +92,9 @@ def _wait_for_one() -> tuple[int, int]:
 
 
 def _fork(start: Callable[[], int], children: dict[int, Callable[[], int]]) -> None:
-    """Of the child only `start` runs; the parent's own clean-up is not its business.
+    """Run `start` in a forked child, which exits without the parent's clean-up.
 
-    Ctrl-C waits meanwhile: the parent has to know its child first, and the child to stand where it can be ended.
+    Signals are blocked until the parent has registered the child and the child is inside its `try`.
     """
     me = os.getpid()
     sys.stdout.flush()
@@ -121,7 +121,7 @@ def _fork(start: Callable[[], int], children: dict[int, Callable[[], int]]) -> N
 
 
 def _end(pids: set[int]) -> None:
-    """Nobody is waited for without end: who does not hear Ctrl-C is killed."""
+    """End the children by SIGINT; kill those that remain after POLITE_S."""
     pids = _left_after(pids, TERMINAL_S)
     for number, seconds in ((signal.SIGINT, POLITE_S), (signal.SIGKILL, POLITE_S)):
         for pid in pids:
@@ -140,5 +140,5 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
 def _is_gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # Ctrl-C came between its end and our hearing of it
+    except ChildProcessError:  # an interrupted wait has already reaped the child
         return True

@@ -1,5 +1,4 @@
-"""Parameters and values that have another name now. A user's YAML, `-p` or `ros2 param set` that has an old one is
-refused with the new one."""
+"""Renamed parameters and values. A former name in YAML, `-p` or `ros2 param set` is refused, with the new name."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ def refuse_renamed(node: str, name: str, value: Any = None) -> None:
 
 
 def refuse_renamed_in(content: Any) -> None:
-    """All of a file of parameters. What else may be wrong with it, the nodes say."""
+    """Refuse former names in a parameter file. The nodes report other errors in it."""
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:

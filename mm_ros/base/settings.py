@@ -1,6 +1,6 @@
-"""Settings of a stage: one frozen dataclass, each field with default, unit, range and a sentence.
+"""Settings of a stage: a frozen dataclass whose fields have default, unit, range and description.
 
-The same object serves the node (which declares it as ROS parameters), the command line and the tests.
+Nodes declare the fields as ROS parameters; the command line and the tests use the same object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = True  # may change while running
-    file: str = ""  # the value is a path; ending of such files. A page may choose among known ones, and set no other
+    file: str = ""  # ending of the file when the value is a path; a web page may only choose among known files
 
 
 def setting(

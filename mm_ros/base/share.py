@@ -1,4 +1,4 @@
-"""Where launch/, config/ and rviz/ are: in the checkout, in the ament index, or beside this Python."""
+"""The folder of launch/, config/ and rviz/: the checkout, an ament prefix, or the prefix of this Python."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ def share_folder() -> Path:
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "package.xml").is_file():
         return checkout
-    # pip's venv is a prefix as any other, but nothing puts it into AMENT_PREFIX_PATH.
+    # A venv is also a prefix, but nothing adds it to AMENT_PREFIX_PATH.
     prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     for prefix in prefixes:
         share = Path(prefix) / "share" / "mm_ros"

@@ -1,4 +1,4 @@
-"""Helper processes: work spread over them, Ctrl-C, and what becomes of us when one dies."""
+"""Helper processes: parallel work, Ctrl-C, and errors when a process is killed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mm_ros.base.errors import MmRosError
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 SPAWN = multiprocessing.get_context("spawn")
-_KILLED = "a helper process was killed (is there memory enough?); fewer --jobs need less"
+_KILLED = "a helper process was killed, perhaps for lack of memory; fewer --jobs need less memory"
 
 _flags = multiprocessing.util._args_from_interpreter_flags  # type: ignore[attr-defined]
-# Python starts helper processes by `-c`, which searches the current folder first; then they take over our own path.
-# Isolated ones start with the standard library alone.
+# Python starts helper processes by `-c`, which searches the current folder first. With `-I` they start with the
+# standard library only and then receive the path of this process.
 multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  # type: ignore[attr-defined]
 
 
 @contextmanager
 def deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that are started in here do not hear a terminal's Ctrl-C: who started them ends them, without a word.
+    """Block Ctrl-C in processes started in this context, so that this process ends them without their tracebacks.
 
-    By the mask, which they inherit; a handler would come too late for one that is still importing.
+    Children inherit the signal mask; a handler would come too late during their imports.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -41,11 +41,11 @@ def mapped(
     function: Callable[[Item], Out], items: Sequence[Item], jobs: int, chunk: int = 1,
     lost: Callable[[Item], Out] | None = None,
 ) -> Iterator[Out]:  # fmt: skip
-    """In order, over `jobs` processes; with one job or one item right here.
+    """Map in order over `jobs` processes; with one job or one item, in this process.
 
-    Spawned, not forked: a fork would copy the locks of numba's, onnxruntime's and the caller's threads. An executor,
-    not multiprocessing.Pool: that waits without end for the result of a process that was killed. When a process is
-    killed, `lost` makes the result of the item that kills it; without it, that is an error.
+    Spawned, not forked: a fork would copy the locks of numba's, onnxruntime's and the caller's threads. An executor
+    rather than multiprocessing.Pool, which waits forever for a killed process. When an item kills its process, `lost`
+    returns the result of that item; without `lost`, MmRosError is raised.
     """
     if jobs <= 1 or len(items) <= 1:
         yield from map(function, items)
@@ -59,7 +59,7 @@ def mapped(
         except BrokenProcessPool:
             if lost is None:
                 raise MmRosError(_KILLED) from None
-            # It was one of those that were being worked on: once more, one after the other in a single process.
+            # Repeat the items in work one by one, to find the one that kills its process.
             try:
                 for out in _pooled(function, items[done : done + (jobs + 1) * chunk], 1, 1):
                     done += 1
@@ -76,14 +76,14 @@ def _pooled(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, c
             results = pool.map(function, items, chunksize=chunk)
         try:
             yield from results
-        except KeyboardInterrupt:  # the pool would wait for what they have begun
+        except KeyboardInterrupt:  # the pool would wait for the begun items
             for process in list(getattr(pool, "_processes", {}).values()):
                 process.terminate()
             raise
 
 
 def in_its_own(function: Callable[[Item], Out], item: Item) -> Out:
-    """In a new process that ends with it: what it takes of memory is its own."""
+    """Run one item in a new process, whose memory is freed afterwards."""
     try:
         with ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
             return pool.submit(function, item).result()

@@ -1,4 +1,4 @@
-"""A piece of motion on the canonical skeleton."""
+"""Motion clip on the canonical skeleton."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from mm_ros.maths import rotations as rot
 
 @dataclass(frozen=True)
 class Clip:
-    """Local motion, joint 0 the virtual root in the clip's room (floor z = 0). `tags`: (name, first, stop) frames."""
+    """Local motion of F frames; joint 0 is the virtual root in the clip's room (floor z = 0).
+
+    `rate` in frames/s, `tags`: (name, first frame, stop frame).
+    """
 
     name: str
     rate: float

@@ -1,4 +1,4 @@
-"""Joins streams by equal stamp."""
+"""Join streams by equal stamps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RING_NS = 500_000_000
 
 
 class Ring(Generic[T]):
-    """What came in the last half second, by stamp. A far older stamp empties it: time has jumped back."""
+    """Items of the last half second by stamp. A much older stamp means that time jumped back, and clears the ring."""
 
     def __init__(self, span_ns: int = RING_NS) -> None:
         self._span_ns = span_ns
@@ -34,7 +34,7 @@ class Ring(Generic[T]):
         return self._items.get(stamp_ns)
 
     def older_than(self, stamp_ns: int) -> list[T]:
-        """Takes out what is older, oldest first."""
+        """Remove and return the items with an older stamp, oldest first."""
         stamps = sorted(s for s in self._items if s < stamp_ns)
         return [self._items.pop(s) for s in stamps]
 
@@ -47,9 +47,9 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Pairs of two streams by equal stamp, whichever side comes first; leftovers are counted.
+    """Pairs of two streams by equal stamps, in either order of arrival; `unpaired` counts the rest.
 
-    `put_first` and `put_second` return the pair that is now whole, or nothing.
+    `put_first` and `put_second` return the pair that is complete now, or None.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Pairs(Generic[T]):
         return None
 
     def overdue(self, now_ns: int, after_ns: int) -> list[T]:
-        """First items without a partner for longer than `after_ns`, oldest first; they leave the ring."""
+        """Remove and return the first items without a partner for longer than `after_ns`, oldest first."""
         late = self._first.older_than(now_ns - after_ns)
         self.unpaired += len(late)
         return late

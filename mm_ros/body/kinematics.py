@@ -1,4 +1,4 @@
-"""One avatar's joints while a pose is worked on: local and global, in float64, made once."""
+"""Local and room poses of an avatar's joints in float64, allocated once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEG_STRIDE = RIGHT_LOWER_LEG - LEFT_LOWER_LEG
 
 
 class Body(NamedTuple):
-    """Row 0 of the local arrays is the root in the room."""
+    """Joint arrays of one avatar. Row 0 of the local arrays is the root in the room."""
 
     parents: NDArray[np.int32]
     positions: F64  # (J, 3) local
@@ -44,7 +44,7 @@ def make_body() -> Body:
 
 
 def limb_lengths(skeleton: Skeleton) -> F64:
-    """(2 sides, 4): upper arm, lower arm, thigh, shin."""
+    """Bone lengths (2 sides, 4) [m]: upper arm, lower arm, thigh, shin."""
     o = skeleton.offsets.astype(np.float64)
     out = np.zeros((2, 4))
     for side in range(2):
@@ -57,7 +57,7 @@ def limb_lengths(skeleton: Skeleton) -> F64:
 
 @njit
 def update_room(body: Any, first: int, stop: int) -> None:
-    """Room poses of joints first … stop − 1 from their parents' and the local ones."""
+    """Compute the room poses of joints first … stop − 1 from their parents and local poses."""
     for j in range(first, stop):
         k = body.parents[j]
         if k < 0:
@@ -72,7 +72,7 @@ def update_room(body: Any, first: int, stop: int) -> None:
 
 @njit
 def turn_joint(body: Any, j: int, room_rotation: Row) -> None:
-    """Give joint j this rotation in the room; its parent's room rotation must be current. Children follow on update."""
+    """Set the room rotation of joint j. Its parent's must be current; children follow with `update_room`."""
     k = body.parents[j]
     local = quat.normalize(quat.inv_mul(quat.get4(body.room_rotations, k), room_rotation))
     quat.put4(body.rotations, j, local)

@@ -1,4 +1,4 @@
-"""A person as a camera sees them: the 33 landmarks of BlazePose's topology, what msg/Landmarks.msg carries."""
+"""Landmarks of a person in a camera image: the 33 points of the BlazePose topology, as in msg/Landmarks.msg."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def _mirrored(name: str) -> str:
     return name.replace("left", "\0").replace("right", "left").replace("\0", "right")
 
 
-# Left landmark ↔ right landmark: what an estimator does that takes a back for a front.
+# Left landmark ↔ right landmark: the error of an estimator that confuses back and front.
 SWAPPED: NDArray[np.int64] = np.array([NAMES.index(_mirrored(n)) for n in NAMES])
 
 
 @dataclass
 class Landmarks:
-    """`positions` in the camera's body axes (x forward, y left, z up), from the middle of the hips, metres.
+    """Landmarks of one image. `positions`: from the middle of the hips; x forward, y left, z up [m].
 
-    The estimator sees a picture cut out around the person, so its axes are those of the ray to the person rather than
-    of the camera; `image` says which ray that is.
+    The estimator uses an image cut out around the person. Its axes are therefore those of the ray to the person
+    rather than those of the camera; `image` gives that ray.
     """
 
-    stamp_ns: int  # when the picture was taken, as far as the camera knows
+    stamp_ns: int  # time of the image, as the camera reports it
     positions: F64  # (33, 3)
     visibility: F32  # (33,)
-    image: F32 = field(default_factory=lambda: np.full((COUNT, 2), 0.5, np.float32))  # (33, 2) from left, from top
+    image: F32 = field(default_factory=lambda: np.full((COUNT, 2), 0.5, np.float32))  # (33, 2) from left, top
     confidence: float = 1.0
     epoch: int = 0
     source: str = ""
 
 
 def flat(seen: Landmarks) -> dict[str, Any]:
-    """By name, in rows of float32, as messages hold them; all but the stamp."""
+    """Message fields by name, with flat float32 arrays; without the stamp."""
     return {
         "epoch": seen.epoch,
         "source": seen.source,
@@ -63,7 +63,7 @@ def flat(seen: Landmarks) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sighting:
-    """`landmarks` as they arrive, with when: what the fusion is fed."""
+    """Landmarks with their time of arrival: input of the fusion."""
 
     arrives_ns: int
     landmarks: Landmarks

@@ -1,7 +1,7 @@
-"""The body as one smooth skin: a mesh around the skeleton's T-pose, and how much each vertex follows which joint.
+"""Skin mesh around a skeleton's T-pose, with the joint weights of each vertex, for pictures and the browser.
 
-For pictures and the browser. The surface is the smooth union of tapered capsules (the flesh), found by surface nets on
-a grid, so that it fits any skeleton. RViz's URDF has the capsules themselves.
+The surface is the smooth union of tapered capsules (the flesh), extracted by surface nets on a grid, so that it fits
+any skeleton. RViz's URDF contains the capsules themselves.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mm_ros.maths import rotations as rot
 
 F32 = NDArray[np.float32]
 CELL_M = 0.014
-FOLLOW_M = 0.02  # a joint that is so much farther than the nearest one has 1/e of its weight
+FOLLOW_M = 0.02  # a joint whose flesh is this much farther away has 1/e of the weight
 FAR = 1.0
 SMOOTHINGS = 6
 
-# joint: from and to (share of the way to the child, then metres forward, left, up), radii. Of a person of 1.75 m;
-# rows of the left side hold for the right one mirrored.
+# Joint, start and end (share of the way to the child, then metres forward, left, up), radii, for a height of 1.75 m.
+# Rows of the left side are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
 _FLESH: tuple[_Row, ...] = (
     ("hips", (0, -0.008, 0.075, -0.03), (0, -0.008, -0.075, -0.03), 0.09, 0.09),
@@ -66,14 +66,14 @@ _FLESH: tuple[_Row, ...] = (
 
 @dataclass(frozen=True)
 class Skin:
-    """V vertices in the rest pose (root at the origin); four joints each, whose weights add up to one."""
+    """V vertices in the rest pose (root at the origin), each with four joints whose weights sum to one."""
 
     vertices: F32
     normals: F32
     faces: NDArray[np.uint32]
     joints: NDArray[np.intp]
     weights: F32
-    rest: F64  # (J, 3): where the joints are; all rest rotations are the identity
+    rest: F64  # (J, 3) positions of the joints; all rest rotations are the identity
 
     def posed(self, positions: F64, rotations: F64) -> tuple[F64, F64]:
         """Vertices and normals in the room, from the joints' room positions (J, 3) and rotations (J, 4)."""
@@ -87,7 +87,7 @@ class Skin:
         )
 
     def dense_weights(self) -> F32:
-        """(V, J)"""
+        """Weights of all joints (V, J)."""
         out = np.zeros((len(self.vertices), J), np.float32)
         np.put_along_axis(out, self.joints, self.weights, axis=1)
         return out
@@ -95,7 +95,7 @@ class Skin:
 
 @dataclass(frozen=True)
 class _Flesh:
-    """B capsules in the rest pose."""
+    """B tapered capsules in the rest pose."""
 
     joints: NDArray[np.intp]
     start: F64
@@ -103,7 +103,7 @@ class _Flesh:
     radii: F64  # (B, 2)
 
     def distance(self, b: int, points: F64) -> F64:
-        """From the surface of one, negative inside."""
+        """Distance of points from the surface of capsule b [m], negative inside."""
         way = self.end[b] - self.start[b]
         t = np.clip((points - self.start[b]) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
         near: F64 = np.linalg.norm(points - self.start[b] - t[..., None] * way, axis=-1)
@@ -115,7 +115,7 @@ _SKINS: dict[int, Skin] = {}
 
 
 def skin(skeleton: Skeleton) -> Skin:
-    """Made once a skeleton: a third of a second."""
+    """Skin of a skeleton. It is computed once, in about a third of a second."""
     if skeleton.hash not in _SKINS:
         _SKINS[skeleton.hash] = _make(skeleton)
     return _SKINS[skeleton.hash]
@@ -140,7 +140,7 @@ def _make(skeleton: Skeleton) -> Skin:
     points, faces = _surface_net(field)
     vertices = corner + cell * points
     share = _shares(flesh, vertices, FOLLOW_M * scale)
-    for _ in range(SMOOTHINGS):  # in and out again: ridges go, the volume stays (Taubin)
+    for _ in range(SMOOTHINGS):  # Taubin smoothing: removes ridges and keeps the volume
         for step in (0.5, -0.53):
             vertices = vertices + step * (_mean_of_neighbours(vertices, faces) - vertices)
         share = _mean_of_neighbours(share, faces)
@@ -157,7 +157,7 @@ def _make(skeleton: Skeleton) -> Skin:
 
 
 def vertex_normals(vertices: F64, faces: NDArray[np.uint32]) -> F64:
-    """Means of the triangles' normals by area."""
+    """Area-weighted means of the triangles' normals (V, 3)."""
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     across = np.cross(b - a, c - a)
     total = np.zeros_like(vertices, np.float64)
@@ -192,7 +192,7 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
 
 
 def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
-    """From a joint to its child (the first one), or to the bone's tip."""
+    """Vector from a joint to its first child, or to the tip of the bone [m]."""
     children = [k for k in range(J) if PARENTS[k] == joint]
     if children:
         return np.asarray(skeleton.offsets[children[0]], np.float64)
@@ -200,7 +200,7 @@ def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
 
 
 def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
-    """Distance from the smooth union on a grid, in metres, and the grid's first corner."""
+    """Distance from the smooth union on a grid [m], and the first corner of the grid."""
     margin = flesh.radii.max() + 3 * cell
     corner = np.minimum(flesh.start, flesh.end).min(0) - margin
     size = np.ceil((np.maximum(flesh.start, flesh.end).max(0) + margin - corner) / cell).astype(int)
@@ -220,7 +220,7 @@ def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
 
 
 def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
-    """Vertices in cells, (V, 3), one in each cell that the surface crosses: the mean of where it crosses the edges."""
+    """Faces, and vertices (V, 3) in units of cells: one per crossed cell, the mean of its edge crossings."""
     inside = field < 0
     size = np.array(field.shape) - 1
     total, count = np.zeros((*size, 3)), np.zeros(size, int)
@@ -246,7 +246,7 @@ def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
 
 
 def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.uint32]:
-    """Two triangles around each grid edge that the surface crosses, seen from outside counterclockwise."""
+    """Two triangles around each crossed grid edge, counter-clockwise seen from outside."""
     out = []
     for axis in range(3):
         head, tail = [slice(None)] * 3, [slice(None)] * 3
@@ -262,7 +262,7 @@ def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.ui
 
 
 def _shares(flesh: _Flesh, vertices: F64, follow: float) -> F64:
-    """(V, J): the nearest joint, its parent and its children share a vertex by how near their flesh is."""
+    """Weights (V, J) of the nearest joint, its parent and its children, by the distance of their flesh."""
     away = np.full((len(vertices), J), np.inf)
     for b, joint in enumerate(flesh.joints):
         away[:, joint] = np.minimum(away[:, joint], flesh.distance(b, vertices))

@@ -1,7 +1,7 @@
-"""Plausible sizes of every number that enters or leaves a stage. One table; a value outside of it is refused.
+"""Limits of every number that enters or leaves a stage, in one table. A value outside its limits is refused.
 
-Finite is not enough: one head at 1e308 m makes a spring overflow, and its state is then NaN for good. The limits are
-far above what people, rooms and robots do, so that no real recording is refused.
+A check for finite numbers is not enough: one head at 1e308 m makes a spring overflow, and its state stays NaN. The
+limits are far above the values of people, rooms and robots, so that no real recording is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ M = TypeVar("M")
 
 
 class Implausible(MmRosError):
-    """A number that is not finite, or of a size that cannot be."""
+    """A number is not finite or outside its limits."""
 
 
 class Limit(NamedTuple):
@@ -37,7 +37,7 @@ LIMITS = {
     "device": Limit(-1.0, 1.0, "m"),  # of a device in the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
-    "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),  # differences of poses, which may be a microsecond apart
+    "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),  # differences of poses that may be only a microsecond apart
     "command": Limit(-50.0, 50.0, "m/s or rad/s"),
     "stick": Limit(-10.0, 10.0, "of its way"),
     "angle": Limit(-1e3, 1e3, "rad"),
@@ -57,15 +57,15 @@ LIMITS = {
     "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
-UNIT_TOLERANCE = 1e-3  # quaternions that our nodes make
-LOOSE_TOLERANCE = 0.1  # quaternions of other programs; they are normalized on entry
-LEAP_M = 50.0  # from one output to the next, without a word about it in the input
+UNIT_TOLERANCE = 1e-3  # on the length of quaternions from our nodes
+LOOSE_TOLERANCE = 0.1  # on the length of quaternions from other programs, which are normalized on entry
+LEAP_M = 50.0  # from one output to the next, without a transform in the input
 
 
 def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
-    """Refuse numbers (an array or one) outside of the limit of this kind; NaN is outside of every limit.
+    """Refuse an array or a number outside the limits of this kind. NaN is outside every limit.
 
-    `rows`: names of the array's rows; the name of the worst row stands for `{}` in `what`.
+    `rows`: names of the array's rows; the name of the worst row replaces `{}` in `what`.
     """
     limit = LIMITS[kind]
     if isinstance(values, (float, int)):
@@ -76,7 +76,7 @@ def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> Non
 
 
 def _surely_within(values: Any, limit: Limit) -> bool:
-    """Six times as fast as minimum and maximum: when the squares sum to less than the limit's, each one is within."""
+    """Whether all values are surely within. The sum of squares is six times as fast as minimum and maximum."""
     flat = values.ravel()
     if flat.dtype.kind != "f" or limit.low != -limit.high:
         return all(limit.low <= v <= limit.high for v in flat.tolist())
@@ -103,7 +103,7 @@ def _check_rotation(
     """Refuse quaternions (…, 4) that are not of length 1."""
     q = np.asarray(quaternions).reshape(-1, 4)
     off = np.einsum("ij,ij->i", q, q) - 1.0
-    if off.dot(off) <= tolerance * tolerance:  # twice as strict as the lengths themselves: then each one is within
+    if off.dot(off) <= tolerance * tolerance:  # stricter than the check of each length below
         return
     _check(what, q, "quaternion", rows)
     off = np.abs(np.linalg.norm(q, axis=1) - 1.0)
@@ -120,20 +120,20 @@ def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float =
     _check_rotation(f"rotation of {what}", pose[3:], tolerance)
 
 
-# An overflow of the squares is infinite, and so refused; numpy's warning of it would say nothing more. It is switched
-# off once for each message, because that takes as long as a check.
+# An overflow of the squares gives infinity, which is refused anyway, so numpy's warning is switched off. This is done
+# once per message, because it takes as long as a check.
 _quietly = np.errstate(over="ignore")
 check, check_pose = _quietly(_check), _quietly(_check_pose)
 
 
 def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
-    """Return a stamp in nanoseconds; refuse a negative one, and more nanoseconds than a second has."""
+    """Stamp in nanoseconds. Refuses negative stamps and nanoseconds of a second or more."""
     _check(what, seconds, "seconds")
     _check(what, nanoseconds, "nanoseconds")
     return seconds * 1_000_000_000 + nanoseconds
 
 
-# ---- what passes between the stages; each returns its argument
+# ---- values between the stages; each function returns its argument
 
 
 @_quietly
@@ -196,7 +196,7 @@ def calibration(measured: Calibration) -> Calibration:
     _check("forward yaw of the calibration", measured.forward_yaw, "angle")
     for name in ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand"):
         _check_pose(f"{name} of the calibration", getattr(measured, name), "device")
-    # The scale of the avatar and the height ratio are made of this one.
+    # The scale of the avatar and the height ratio are derived from this height.
     _check("head joint's height of the calibration", measured.head_height - measured.headset_in_head[2], "head height")
     return measured
 
@@ -207,15 +207,15 @@ def skeleton(bones: Skeleton) -> Skeleton:
     return bones
 
 
-# ---- what leaves a stage
+# ---- outputs of a stage
 
 
 class ImplausibleOutput(Implausible):
-    """A stage made what cannot be: it is not published, and the stage starts anew."""
+    """The output of a stage is implausible: it is not published, and the stage is reset."""
 
 
 class Outputs:
-    """Checks what one stage makes before it is published: plausible sizes, and no leap."""
+    """Checks of one stage's outputs before publication: plausible sizes, and no leap."""
 
     def __init__(self) -> None:
         self._last: tuple[int, NDArray[np.float64]] | None = None
@@ -235,7 +235,7 @@ class Outputs:
         return desired
 
     def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
-        """`moved`: the input said that the play space has moved."""
+        """Check a pose. `moved`: the input reported a transform of the play space."""
         self._checked(avatar_pose, pose)
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose
@@ -245,7 +245,7 @@ class Outputs:
             return judge(made)
         except Implausible as error:
             self._last = None
-            raise ImplausibleOutput(f"made, and not published: {error}") from None
+            raise ImplausibleOutput(f"output not published: {error}") from None
 
     def _leap(self, epoch: int, place: NDArray[np.float64], moved: bool) -> None:
         last, self._last = self._last, (epoch, place.copy())
@@ -254,4 +254,4 @@ class Outputs:
         away = float(np.abs(place - last[1]).max())
         if away > LEAP_M:
             self._last = None
-            raise ImplausibleOutput(f"made, and not published: a leap of {away:.0f} m")
+            raise ImplausibleOutput(f"output not published: a leap of {away:.0f} m")

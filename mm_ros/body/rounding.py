@@ -1,5 +1,5 @@
-"""What a value becomes when it crosses a topic. The chain does this between its stages, so that the graph and the
-chain in one process agree bit for bit."""
+"""Round values as a topic rounds them. The chain in one process does this between its stages, so that it agrees with
+the graph bit for bit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rounded_trajectory(t: Trajectory) -> Trajectory:
 
 
 def rounded_pose(p: AvatarPose) -> AvatarPose:
-    """Row 0 travels as `root` and `root_velocity`: its own position and rotation are not sent."""
+    """Rounded pose. The message has `root` and `root_velocity` in place of row 0's position and rotation."""
     positions, rotations = np.array(p.positions, np.float32), np.array(p.rotations, np.float32)
     positions[0], rotations[0] = 0, (1, 0, 0, 0)
     return replace(

@@ -1,4 +1,4 @@
-"""Where the avatar's joints are in the room, and the tapered capsule that a bone is drawn as."""
+"""Room poses of the avatar's joints, and the tapered capsule that draws a bone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mm_ros.maths import quat
 
 @dataclass(frozen=True)
 class Bone:
-    """A capsule in its joint's axes, from `start` to `end`."""
+    """A tapered capsule in its joint's axes, from `start` to `end` [m]."""
 
     joint: int
     start: F64

@@ -1,7 +1,7 @@
-"""The canonical humanoid: one joint order, one rest pose, for every motion and every avatar.
+"""The canonical humanoid: one joint order and one rest pose for every motion and every avatar.
 
-In the rest pose (a T-pose: facing +x, arms along ±y, legs along −z) every joint's rotation is the identity. Skeletons
-therefore differ in their offsets alone, and a local rotation means the same on all of them.
+In the rest pose (a T-pose facing +x, arms along ±y, legs along −z) the rotation of every joint is the identity.
+Skeletons therefore differ only in their offsets, and a local rotation means the same on all of them.
 """
 
 from __future__ import annotations
@@ -83,8 +83,7 @@ DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
     ],
     np.float32,
 )
-# Where the last bone of a chain ends, in the leaf joint's own axes: crown, finger tips, toe tips. For drawing and
-# heights.
+# End of the last bone of a chain in the leaf joint's axes [m]: crown, finger tips, toe tips.
 DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
     "head": (0.02, 0.0, 0.18),
     "left_hand": (0.0, 0.17, 0.0),
@@ -96,7 +95,7 @@ DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class Skeleton:
-    """`offsets` (J, 3): each joint in its parent's axes at rest, metres; `offsets[HIPS]` is above the floor."""
+    """Joint tree. `offsets` (J, 3): each joint in its parent's axes at rest [m]; `offsets[HIPS]` is above the floor."""
 
     offsets: NDArray[np.float32]
     names: tuple[str, ...] = NAMES
@@ -121,7 +120,7 @@ class Skeleton:
 
     @property
     def hash(self) -> int:
-        """64 bits over names, parents and offsets (to 10 µm): equal hash, equal skeleton."""
+        """64-bit hash of names, parents and offsets (rounded to 10 µm)."""
         digest = hashlib.blake2b(digest_size=8)
         digest.update("\n".join(self.names).encode())
         digest.update(np.ascontiguousarray(self.parents, "<i4").tobytes())
@@ -129,7 +128,7 @@ class Skeleton:
         return int.from_bytes(digest.digest(), "little")
 
     def rest_positions(self) -> NDArray[np.float32]:
-        """Joint positions above the floor in the rest pose, (J, 3)."""
+        """Joint positions (J, 3) above the floor in the rest pose [m]."""
         out = self.offsets.copy()
         for j in range(1, len(out)):
             out[j] += out[PARENTS[j]]
@@ -137,12 +136,12 @@ class Skeleton:
 
     @property
     def head_height(self) -> float:
-        """Height of the head joint standing upright, metres."""
+        """Height of the head joint standing upright [m]."""
         return float(self.rest_positions()[HEAD, 2])
 
     @property
     def leg_length(self) -> float:
-        """Hip joint to ankle along the bones, metres (left and right averaged)."""
+        """Length of the bones from hip joint to ankle [m], mean of left and right."""
         legs = [LEFT_LOWER_LEG, LEFT_FOOT, RIGHT_LOWER_LEG, RIGHT_FOOT]
         return float(np.linalg.norm(self.offsets[legs].astype(np.float64), axis=1).sum() / 2)
 

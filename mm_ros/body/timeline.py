@@ -1,4 +1,4 @@
-"""Time as the messages tell it: one judgement for each sample, the same in every stage."""
+"""Verdict on the stamp and epoch of each sample, the same in every stage."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from mm_ros.body.types import F64, IDENTITY_POSE
 
 ADVANCE = "advance"  # the next sample: integrate over dt
-DROP = "drop"  # a duplicate or a late one: ignore it
-RESET = "reset"  # first sample, new epoch or a jump back: forget everything
-CARRY = "carry"  # re-centred: move all state by new_from_old, then go on
-HOLD = "hold"  # the first after a gap: keep the state, do not integrate over the gap, blend to the new
+DROP = "drop"  # a duplicate or late sample: ignore it
+RESET = "reset"  # first sample, new epoch or a jump back in time: reset all state
+CARRY = "carry"  # re-centred: move all state by new_from_old, then continue
+HOLD = "hold"  # first sample after a gap: keep the state, do not integrate over the gap, blend
 
-LATE_S = 0.1  # a sample at most this much older than the last is a late one; farther back is a loop or a seek
+LATE_S = 0.1  # a sample older by at most this is late; an older one means a loop or a seek
 GAP_S = 0.5
 
 
 class Judgement(NamedTuple):
     verdict: str
-    dt: float  # s since the last accepted sample; 0 with all but ADVANCE and CARRY
+    dt: float  # s since the last accepted sample; 0 unless ADVANCE or CARRY
 
 
 class Timeline:
-    """Remembers the last accepted stamp and epoch."""
+    """State: the last accepted stamp and epoch."""
 
     def __init__(self, late_s: float = LATE_S, gap_s: float = GAP_S) -> None:
         self.late_s, self.gap_s = late_s, gap_s
@@ -35,14 +35,14 @@ class Timeline:
         self.epoch = 0
 
     def judge(self, stamp_ns: int, epoch: int = 0, new_from_old: F64 | None = None) -> Judgement:
-        """Same epoch and a transform (stick locomotion) is an ADVANCE: the caller looks at the transform itself."""
+        """Judge one sample. A transform within one epoch (stick locomotion) is an ADVANCE: the caller applies it."""
         if self.stamp_ns is None:
             return self._accept(RESET, 0.0, stamp_ns, epoch)
         dt = (stamp_ns - self.stamp_ns) * 1e-9
         late = -self.late_s <= dt <= 0
         if epoch != self.epoch:
-            # A straggler of the epoch before, overtaken by the first of the new one. With a new epoch of its own an
-            # equal or older stamp is fine: sources restart and loop.
+            # A late sample of the previous epoch. With a newer epoch, an equal or older stamp is valid: sources
+            # restart and loop.
             if late and epoch < self.epoch:
                 return Judgement(DROP, 0.0)
             if new_from_old is not None and not is_identity(new_from_old):
@@ -62,7 +62,7 @@ class Timeline:
 
 
 def is_identity(pose: F64) -> bool:
-    """Whether a pose (x, y, z, qw, qx, qy, qz) moves nothing, to a micrometre and a microradian."""
+    """Whether a pose (x, y, z, qw, qx, qy, qz) is the identity to a micrometre and a microradian."""
     p = np.asarray(pose, np.float64)
     turned = np.abs(p[4:]).max() > 5e-7  # half the angle; −q is q, so qw's sign does not matter
     return not turned and bool(np.abs(p[:3] - np.array(IDENTITY_POSE[:3])).max() < 1e-6)

@@ -1,7 +1,7 @@
-"""What passes between the stages: one dataclass a topic, arrays in fixed shapes.
+"""Values between the stages: one dataclass per topic, arrays of fixed shapes.
 
-Stamps are integer nanoseconds of whatever clock the source uses; core never asks the time. Poses in 7 numbers are
-x, y, z, qw, qx, qy, qz. Rooms and frames: everything is in `map` unless the name says otherwise.
+Stamps are integer nanoseconds of the source's clock; the stages never read a clock for them. Poses of 7 numbers are
+x, y, z, qw, qx, qy, qz. Everything is in the frame `map` unless the name states another one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def _rotations(n: int) -> F64:
 
 @dataclass
 class TrackerFrame:
-    """One sample of all trackers. Row r of each array is ROLES[r]; a role that is absent is LOST.
+    """One sample of all trackers. Row r of each array is ROLES[r]; an absent role is LOST.
 
-    `epoch` grows at source start, loop and re-centre. `new_from_old` maps the play space of the last sample into this
-    one's. Same epoch: the user travels (stick, snap turn) and the legs step. New epoch with a transform: everything is
-    carried along rigidly (re-centre). New epoch with identity: state resets.
+    `epoch` grows when the source starts, loops or re-centres. `new_from_old` maps the play space of the last sample
+    into that of this one. Same epoch: the user travels (stick, snap turn) and the legs step. New epoch with a
+    transform (re-centre): all state moves rigidly. New epoch with the identity: all state resets.
     """
 
     stamp_ns: int
@@ -68,7 +68,7 @@ class BodyOrientation:
 
 @dataclass
 class Trajectory:
-    """What the body is wished to do. Positions and velocities in room scale (the user's own size)."""
+    """Desired trajectory of the body. Positions and velocities are at the user's own size."""
 
     stamp_ns: int
     epoch: int
@@ -86,7 +86,7 @@ class Trajectory:
 
 
 def still_wish(times: tuple[float, ...]) -> Trajectory:
-    """Stand at the origin and face +x, for warming up and tests."""
+    """Desired trajectory that stands at the origin and faces +x, for warm-up and tests."""
     n = len(times)
     facing = np.tile(np.array([1.0, 0.0], np.float32), (n, 1))
     return Trajectory(
@@ -97,9 +97,9 @@ def still_wish(times: tuple[float, ...]) -> Trajectory:
 
 @dataclass
 class AvatarPose:
-    """A full body. Row 0 of the joint arrays is the root: identity in positions and rotations (its pose is `root`),
-    its own linear and angular velocity, in its own axes, in the velocities. Other rows are local to the parent;
-    angular velocities are in the parent's axes: q(t + dt) = exp(ω dt) q(t).
+    """A pose of the full body. Row 0 of the joint arrays is the root: its positions and rotations are the identity
+    (its pose is `root`), its velocities are in root axes. Other rows are local to the parent; their angular velocities
+    are in the parent's axes: q(t + dt) = exp(ω dt) q(t).
     """
 
     stamp_ns: int
@@ -110,16 +110,16 @@ class AvatarPose:
     rotations: F32  # (J, 4) w x y z
     velocities: F32  # (J, 3) m/s
     angular_velocities: F32  # (J, 3) rad/s
-    contacts: NDArray[np.bool_]  # (2,) left, right: what the motion says
-    locked: NDArray[np.bool_]  # (2,) left, right: held on the floor by IK
-    run: int = 0  # random at the start of the process
-    segment: int = 0  # one more at each jump to another place of the database
+    contacts: NDArray[np.bool_]  # (2,) left, right: foot in contact in the played motion
+    locked: NDArray[np.bool_]  # (2,) left, right: foot held on the floor by IK
+    run: int = 0  # random number, drawn when the engine starts
+    segment: int = 0  # increments at each jump to another place of the database
     stale: bool = False
-    engine: str = ""  # what made it: "search", "learned", "state_machine", "truth"
+    engine: str = ""  # source of the pose: "search", "learned", "state_machine", "truth"
 
 
 def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
-    """The T-pose at the origin, for warming up and tests."""
+    """The T-pose at the origin, for warm-up and tests."""
     j = len(skeleton.offsets)
     rotations = np.zeros((j, 4), np.float32)
     rotations[:, 0] = 1.0
@@ -133,7 +133,7 @@ def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
 
 @dataclass
 class Match:
-    """Why this pose: what the matcher decided in this step."""
+    """Decision of the matcher in one step."""
 
     stamp_ns: int
     epoch: int
@@ -144,17 +144,17 @@ class Match:
     frame_fraction: float = 0.0  # of the way to the next frame
     time: float = 0.0  # s within the clip
     tags: tuple[str, ...] = ()  # of the frame
-    band: str = ""  # asked for
+    band: str = ""  # requested height band
     searched: bool = False
-    reason: str = ""  # "interval", "abrupt", "band", "tags", "clip end", "start", or the setting that was changed
-    jumped: bool = False  # another place has won
-    cost: float = math.nan  # of the frame that plays on
-    continue_cost: float = math.nan  # of simply playing on; inf where that was impossible
-    search_time: float = 0.0  # s; 0 where the stage has no clock
-    search_structure: str = ""  # of engine "search": "tree", "boxes", "brute"
+    reason: str = ""  # "interval", "abrupt", "band", "tags", "clip end", "start", or the changed setting
+    jumped: bool = False  # another place won
+    cost: float = math.nan  # of the winner
+    continue_cost: float = math.nan  # of continuing; inf when that was impossible
+    search_time: float = 0.0  # s; 0 when the stage has no clock
+    search_structure: str = ""  # for engine "search": "tree", "boxes", "brute"
     database: int = 0  # hash; 0 without one
     layout: int = 0  # hash of the feature layout
-    weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) as searched; empty unless searched
+    weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) in the search; empty unless searched
     query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized, empty unless searched
     winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -164,7 +164,7 @@ class Match:
 
 @dataclass
 class Calibration:
-    """One user's measures. Offsets are poses of the device in the axes of the joint that carries it."""
+    """Measures of one user. Offsets are poses of a device in the axes of the joint that carries it."""
 
     user: str = "default"
     calibrated: bool = False

@@ -1,4 +1,4 @@
-"""Input to run a stage on before the first real frame, so that nothing compiles inside of one."""
+"""Input for the warm-up of a stage, so that nothing compiles during the first real frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PERIOD_NS = 11_111_111
 
 
 def sample_trackers(count: int = 40) -> Iterator[TrackerFrame]:
-    """Head and hands of somebody who walks slowly along x."""
+    """Head and hands of a user that walks slowly along x."""
     for i in range(count):
         frame = TrackerFrame(i * PERIOD_NS)
         forward = np.array([0.008 * i, 0.0, 0.0])

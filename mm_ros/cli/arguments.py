@@ -1,4 +1,4 @@
-"""Arguments that verbs share: each option has one name, unit, type and range. Refused before anything is done."""
+"""Shared command-line arguments: each option has one name, unit, type and range, checked before any work starts."""
 
 import argparse
 import math
@@ -16,40 +16,40 @@ PICTURES = (".png", ".svg", ".pdf", ".jpg")
 def output_file(text: str) -> Path:
     path = Path(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} is a folder; expected the name of a file")
+        raise argparse.ArgumentTypeError(f"{path} is a folder; expected a file name")
     if not is_writable(path.parent):
-        raise argparse.ArgumentTypeError(f"{path} cannot be written: no such folder can be written to or made")
+        raise argparse.ArgumentTypeError(f"{path} cannot be written: its folder is not writable and cannot be created")
     return path
 
 
 def picture_file(text: str) -> Path:
     path = output_file(text)
     if path.suffix.lower() not in PICTURES:
-        raise argparse.ArgumentTypeError(f"{path} is no picture; expected a name that ends with {', '.join(PICTURES)}")
+        raise argparse.ArgumentTypeError(f"{path} is not a picture; expected a name ending in {', '.join(PICTURES)}")
     return path
 
 
 def new_folder(path: Path) -> None:
-    """Refuses a folder that cannot be made, or has something in it."""
+    """Refuse a folder that cannot be created or is not empty."""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise MmRosError(f"{path} exists already, and is not overwritten. Remove it or name another output")
+        raise MmRosError(f"{path} exists already and is not overwritten. Remove it or choose another output")
     if not is_writable(path.parent):
-        raise MmRosError(f"{path} cannot be made: its folder cannot be written to")
+        raise MmRosError(f"{path} cannot be created: its folder is not writable")
 
 
 def avatar(text: str) -> str:
-    """A namespace of ROS, with or without the first slash; '' stays ''."""
+    """A ROS namespace, with or without a leading slash; '' stays ''."""
     name = text.strip("/")
     if name and not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part) for part in name.split("/")):
         raise argparse.ArgumentTypeError(
-            f"'{text}' cannot be a namespace of ROS; expected letters, digits and _, and no digit first"
+            f"'{text}' is not a valid ROS namespace; expected letters, digits and _, not starting with a digit"
         )
     return name
 
 
 @dataclass(frozen=True)
 class Number:
-    """Type of an argument: a number in a range. `unit` stands in the help; angles are degrees."""
+    """Type of an argument: a number in a range. The help shows `unit`; angles are in degrees."""
 
     low: float
     high: float
@@ -92,12 +92,12 @@ NUMBERS = {
 
 
 def add_number(parser: Any, option: str, **more: Any) -> None:
-    """An option of NUMBERS; `parser` may be a group of one."""
+    """Add an option of NUMBERS to a parser or an argument group."""
     kind = NUMBERS[option]
     parser.add_argument(option, type=kind, **{"metavar": kind.unit, **more})
 
 
-def add_database(parser: Any, help: str = "pose database (default: the procedural one)") -> None:
+def add_database(parser: Any, help: str = "pose database (default: the built-in procedural database)") -> None:
     parser.add_argument("--database", type=Path, metavar="FILE", help=help)
 
 
@@ -111,7 +111,7 @@ def add_motion(parser: Any, option: str, help: str, required: bool = False) -> N
 
 def add_learned_model(parser: Any) -> None:
     parser.add_argument(
-        "--model", default="", metavar="FILE", help="learned engine of the database (default: the procedural one's)"
+        "--model", default="", metavar="FILE", help="ONNX file of the learned engine (default: the built-in one)"
     )
 
 
@@ -125,10 +125,10 @@ CAMERA_ANGLES = ("field_of_view", "pitch", "side", "turn_noise")
 
 
 def add_simulated_camera(parser: Any, help: str, **more: Any) -> None:
-    """Its value goes through `camera_of`."""
+    """Add `--simulated-camera`; `camera_of` parses its value."""
     parser.add_argument(
         "--simulated-camera", metavar="NAME=VALUE,…",
-        help=f"{help}; names as in tracking/landmark_simulation.py, angles in degrees: pitch=10,lost=0.3", **more,
+        help=f"{help}; fields of LandmarkSimulation, angles in degrees: pitch=10,lost=0.3", **more,
     )  # fmt: skip
 
 

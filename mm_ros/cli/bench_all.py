@@ -1,4 +1,4 @@
-"""`mm_ros bench all`: each of the others in turn, one report."""
+"""`mm_ros bench all`: run all benches and write one report."""
 
 import argparse
 import importlib.metadata
@@ -17,7 +17,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli.main import available, run_verb
 from mm_ros.cli.output import STDOUT, add_json, table, write_json
 
-# What each is given with --quick; those of `NEEDS` have to be given something in any case.
+# Arguments of each bench with --quick, and (`NEEDS`) without it.
 QUICK = {
     "search": ["--sizes", "small", "--rounds", "1", "--no-growth"],
     "graph": ["--seconds", "3", "--rounds", "1", "--rates", "90", "--avatars", "1"],
@@ -28,14 +28,20 @@ QUICK = {
 }
 NEEDS = {"engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"]}
 
-HELP = "all benches, one after the other, each as it is by default"
+HELP = "run all benches one after the other with their default options"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros bench all --json bench.json"
-    parser.add_argument("--benches", default="", metavar="NAMES", help="only these, with commas: search,graph")
-    parser.add_argument("--quick", action="store_true", help="each as short as it can be: does it run? (some minutes)")
-    parser.add_argument("--compare", type=Path, metavar="OLD", help="JSON of an earlier run: the ratio of each figure")
+    parser.add_argument(
+        "--benches", default="", metavar="NAMES", help="only these benches, separated by commas: search,graph"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="short runs that only show that each bench works (some minutes)"
+    )
+    parser.add_argument(
+        "--compare", type=Path, metavar="OLD", help="JSON file of an earlier run; prints the ratio of each figure"
+    )
     add_json(parser)
 
 
@@ -54,18 +60,22 @@ def run(args: argparse.Namespace) -> int:
         verdict, results[name] = _run_one(name, args.quick)
         rows.append((name, verdict, time.monotonic() - start))
         if args.json != STDOUT:
-            write_json(args.json, results)  # who stops it keeps what was measured
+            write_json(args.json, results)  # Ctrl-C keeps the finished benches
     print("\n" + table(("bench", "result", "seconds"), rows))
     if earlier:
         changed = ratios(earlier, results)
-        print(f"\ncompared with {args.compare}, new over old, the largest changes first")
-        print(table(("figure", "old", "new", "ratio"), changed[:40]) if changed else "no figure is in both")
+        print(f"\ncompared with {args.compare} (new / old, largest changes first)")
+        print(
+            table(("figure", "old", "new", "ratio"), changed[:40])
+            if changed
+            else "the two files have no figure in common"
+        )
     write_json(args.json, results)
     return 0 if all(verdict == "done" for _, verdict, _ in rows) else 1
 
 
 def machine() -> dict[str, Any]:
-    """Where and with what it was measured."""
+    """The machine and the versions of the libraries."""
     names = ("numpy", "numba", "onnxruntime", "ros-jazzy-rclpy")
     return {
         "python": platform.python_version(),
@@ -101,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def figures(value: Any, name: str = "") -> dict[str, float]:
-    """All numbers of a report by their path, as `search.medium.ours.median_us`."""
+    """All numbers of a report by their path, for example `search.medium.ours.median_us`."""
     if isinstance(value, bool) or value is None:
         return {}
     if isinstance(value, int | float):
@@ -111,7 +121,7 @@ def figures(value: Any, name: str = "") -> dict[str, float]:
 
 
 def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Of every figure that both have, farthest from 1 first."""
+    """Rows (figure, old, new, new / old) of the common positive figures, farthest ratio from 1 first."""
     before, after = ({k: v for k, v in figures(r).items() if not k.startswith("machine")} for r in (old, new))
     both = [(k, before[k], after[k]) for k in before if k in after and before[k] > 0 and after[k] > 0]
     both.sort(key=lambda row: -abs(math.log(row[2] / row[1])))
@@ -119,7 +129,7 @@ def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str
 
 
 def _run_one(name: str, quick: bool) -> tuple[str, Any]:
-    """One that fails does not keep the others from running, nor leaves them pinned to one core."""
+    """Run one bench; a failure neither stops the other benches nor leaves them pinned to one core."""
     cores, environment = os.sched_getaffinity(0), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / f"{name}.json"

@@ -1,4 +1,4 @@
-"""`mm_ros bench engines`."""
+"""`mm_ros bench engines`: compare search, learned engine and state machine."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli.arguments import add_database, add_learned_model, add_number
 from mm_ros.cli.output import add_json, table, write_json
 
-HELP = "measure search, learned engine and a plain state machine on the same users"
+HELP = "compare search, learned engine and a plain state machine on the same users"
 GROWTH_EFFORT = 0.1
 COLUMNS = (  # metric, heading, factor, digits, statistic
     ("frame_ms", "frame ms", 1, 3, "median"),
@@ -33,18 +33,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  mm_ros bench engines --growth --database my.mmdb"
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("paths", nargs="*", type=Path, help="BVH files, folders, archives; sessions: the users")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, help="motion of the users: BVH files, folders or archives; sessions"
+    )
     add_database(parser)
     add_learned_model(parser)
-    add_number(parser, "--position-accuracy", default=0.1, help="α (default: %(default)s)")
-    parser.add_argument("--effects", action="store_true", help="also vary search interval and inertialization")
-    add_number(parser, "--minutes", default=0.0, help="also wander for so long, clean and with noise")
+    add_number(
+        parser,
+        "--position-accuracy",
+        default=0.1,
+        help="maximum distance of the root from the desired position, α (default: %(default)s)",
+    )
+    parser.add_argument("--effects", action="store_true", help="also vary the search interval and the inertialization")
+    add_number(
+        parser,
+        "--minutes",
+        default=0.0,
+        help="also run synthetic desired trajectories of this length, with and without noise",
+    )
     add_number(
         parser, "--growth", nargs="?", default=0.0, const=GROWTH_EFFORT,
-        help="train small and large networks on a quarter and on all of the clips, each with so much of the usual "
-        f"effort (default {GROWTH_EFFORT:g}); says first how long that takes here",
+        help="train small and large networks on a quarter and on all of the clips, each with this factor of the usual "
+        f"training steps (default {GROWTH_EFFORT:g}); first prints the estimated duration",
     )  # fmt: skip
-    add_number(parser, "--seed", default=0, help="of the simulated trackers (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="seed of the simulated trackers (default: %(default)s)")
     add_json(parser)
 
 
@@ -63,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         out |= _compared(args, path, tell)
     if args.minutes > 0:
         out["endured"] = {f"noise {n:g}": bench.endurance(path, args.model, args.minutes, n) for n in (0.0, 0.3)}
-        print(f"\n{args.minutes:g} minutes of wandering, first and last minute\n{_endured(out['endured'])}")
+        print(f"\n{args.minutes:g} minutes of synthetic input, first … last minute\n{_endured(out['endured'])}")
     if args.growth > 0:
         out["growth"] = _grown(path, args.growth)
     print(f"\n{len(args.paths)} paths; {out['machine']}, {out['cores']} cores, load {out['load_1_min']:.1f}")
@@ -87,7 +99,7 @@ def _compared(args: argparse.Namespace, path: Path, tell: Any) -> dict[str, Any]
     print(table(("engine", *(c[1] for c in COLUMNS)), rows))
     print()
     print(table(
-        ("engine", "MB counted", "MB file", "MB process", "of search's", "paper's", "its ms", "its MB"),
+        ("engine", "MB counted", "MB file", "MB process", "of search", "paper's engine", "paper ms", "paper MB"),
         [[n, *(round(m[k], 2) for k in ("counted_mb", "file_mb", "process_grew_mb")),
           f"1/{memory['search']['counted_mb'] / m['counted_mb']:.1f}", *bench.PAPER[n]] for n, m in memory.items()],
     ))  # fmt: skip
@@ -102,7 +114,7 @@ def _endured(results: dict[str, Any]) -> str:
         for noise, by_engine in results.items()
         for name, r in by_engine.items()
     ]
-    return table(("engine", "finite", "joints from their mean, m", "toes m/s", "root to wish m"), rows)
+    return table(("engine", "finite", "joint spread m", "toes m/s", "root to target m"), rows)
 
 
 def _grown(path: Path, effort: float) -> list[dict[str, Any]]:
@@ -116,9 +128,9 @@ def _grown(path: Path, effort: float) -> list[dict[str, Any]]:
          *(round(r["answers"][k], 2) for k in ("cost_median", "exact_cost_median", "cost_of_exact_answer_to_found"))]
         for r in rows
     ]  # fmt: skip
-    header = ("clips", "frames", "width", "MB", "minutes", "rebuilt cm", "after 1 s cm", "answer costs", "exact",
-              "between")  # fmt: skip
-    print(f"\nmore motion, the same and larger networks\n{table(header, lines)}")
+    header = ("clips", "frames", "width", "MB", "minutes", "rebuilt cm", "after 1 s cm", "result cost", "exact cost",
+              "exact to result")  # fmt: skip
+    print(f"\nmore motion, with networks of the same size and larger ones\n{table(header, lines)}")
     return rows
 
 

@@ -1,11 +1,11 @@
-"""`mm_ros bench graph`."""
+"""`mm_ros bench graph`: measure latency, losses, CPU and memory of the graph."""
 
 import argparse
 
 from mm_ros.cli.arguments import add_number, picture_file
 from mm_ros.cli.output import add_json, write_json
 
-HELP = "measure the graph: latency from a tracker's stamp to /tf, losses, CPU, memory; beside bare transport"
+HELP = "measure latency (tracker stamp to /tf), losses, CPU and memory of the graph"
 EPILOG = "example: mm_ros bench graph --seconds 10 --rounds 1 --json graph.json --plot graph.png"
 MODES = ("processes", "composed")
 
@@ -13,14 +13,14 @@ MODES = ("processes", "composed")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_number(parser, "--seconds", default=30.0, help="length of each round (default 30)")
-    add_number(parser, "--rounds", default=5, help="medians of so many (default 5)")
-    add_number(parser, "--rates", nargs="*", default=[72, 90, 120], help="of the trackers (default 72 90 120)")
-    parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="a process a node, or one")
-    add_number(parser, "--avatars", nargs="*", default=[1, 2, 4], help="so many side by side, each a process")
-    parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw latencies and what avatars cost")
+    add_number(parser, "--rounds", default=5, help="number of rounds; results are medians (default 5)")
+    add_number(parser, "--rates", nargs="*", default=[72, 90, 120], help="tracker rates (default 72 90 120)")
+    parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="one process per node, or one")
+    add_number(parser, "--avatars", nargs="*", default=[1, 2, 4], help="numbers of avatars to measure (default 1 2 4)")
+    parser.add_argument("--plot", metavar="FILE", type=picture_file, help="plot latencies and the cost of avatars")
     add_number(
         parser, "--hour", default=0.0,
-        help="instead: an hour of a session on simulated time, so many times faster than life; memory and latency",
+        help="instead, measure memory and latency for one hour of simulated time, at this speed factor",
     )
     add_json(parser)
 

@@ -1,4 +1,4 @@
-"""The papers' tables, made again."""
+"""`mm_ros bench paper`: reproduce tables of two papers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from mm_ros.cli.arguments import add_motion, add_number
 from mm_ros.cli.output import add_json, write_json
 
-HELP = "the tables of Ponton 2022 and Karst 2023 on the motion that is there"
+HELP = "reproduce tables of Ponton 2022 and Karst 2023 on the available motion"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros bench paper --data cmu/69 --test cmu/16 cmu/35 --json paper.json"
-    add_motion(parser, "--data", "BVH that becomes the database (default: CMU subject 69)")
-    add_motion(parser, "--test", "BVH of other people (default: CMU 16 and 136, some)")
-    add_number(parser, "--jobs", default=2, help="processes (default: %(default)s)")
+    add_motion(parser, "--data", "BVH files for the database (default: CMU subject 69)")
+    add_motion(parser, "--test", "BVH files of other people (default: some of CMU subjects 16 and 136)")
+    add_number(parser, "--jobs", default=2, help="number of processes (default: %(default)s)")
     add_json(parser)
 
 

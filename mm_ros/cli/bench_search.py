@@ -1,4 +1,4 @@
-"""`mm_ros bench search`."""
+"""`mm_ros bench search`: compare the exact search with other libraries."""
 
 import argparse
 import os
@@ -9,7 +9,7 @@ from mm_ros.cli.arguments import add_number, picture_file
 from mm_ros.cli.output import add_json, table, write_json
 from mm_ros.cli.progress import Progress
 
-HELP = "measure the exact search against the classic boxes and every library that is installed"
+HELP = "compare the exact search with the classic bounding boxes and all installed libraries"
 EPILOG = "example: mm_ros bench search --sizes small medium --json search.json --plot search.png"
 
 
@@ -19,18 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sizes", nargs="+", choices=("small", "medium", "large"), default=["small", "medium", "large"]
     )
     parser.add_argument(
-        "--stream", choices=("stick10", "clip10", "stick1"), default="stick10", help="the recorded queries"
+        "--stream", choices=("stick10", "clip10", "stick1"), default="stick10",
+        help="set of recorded queries (default: %(default)s)",
     )
-    add_number(parser, "--rounds", default=5, help="turns that all contenders take (default 5)")
-    parser.add_argument("--only-ours", action="store_true", help="leave the libraries out")
-    parser.add_argument("--no-growth", action="store_true", help="leave out 16 thousand to a million rows")
-    parser.add_argument("--plot", metavar="FILE", type=picture_file, help="draw recall over time, and growth")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_number(parser, "--rounds", default=5, help="rounds; each contender runs once per round (default 5)")
+    parser.add_argument("--only-ours", action="store_true", help="skip the other libraries")
+    parser.add_argument("--no-growth", action="store_true", help="skip the growth test (16 thousand to 1 million rows)")
+    parser.add_argument("--plot", metavar="FILE", type=picture_file, help="plot recall over time, and growth")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before numpy: one pinned thread for all
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before the import of numpy
     from mm_ros.evaluation.benchmarks.search import plot, run_bench
     from mm_ros.motion.shared_data import PROCEDURAL_NOTE, has_data
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\n{size}: {result[size]['_data']['made_of']}")
         print(_table(result[size]))
     if "growth" in result:
-        print(f"\ngrowth, exponent: {result['growth']['exponent']}")
+        print(f"\ngrowth exponent: {result['growth']['exponent']}")
     print(f"\n{result['cpu']}, load {result['load_1_min']:.1f}")
     write_json(args.json, result)
     if args.plot is not None:

@@ -1,4 +1,4 @@
-"""`mm_ros bench thesis`."""
+"""`mm_ros bench thesis`: reproduce figures of a thesis."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from mm_ros.cli.output import add_json, write_json
 if TYPE_CHECKING:
     from mm_ros.body.clip import Clip
 
-HELP = "the thesis' figures: root error by the size of the database, poses used by the position accuracy"
-USERS = ("09", "35", "82", "83", "91", "127", "143")  # not in the database; the facing network knows them
+HELP = "reproduce the thesis figures: root error by database size, poses used by position accuracy"
+USERS = (
+    "09",
+    "35",
+    "82",
+    "83",
+    "91",
+    "127",
+    "143",
+)  # not in the database, but in the training data of the facing network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros bench thesis --data cmu/69 cmu/16 --test cmu/35 --json thesis.json"
-    add_motion(parser, "--data", "BVH that becomes the database (default: CMU locomotion)")
-    add_motion(parser, "--test", "BVH of other people (default: five minutes of seven)")
+    add_motion(parser, "--data", "BVH files for the database (default: CMU locomotion)")
+    add_motion(parser, "--test", "BVH files of other people (default: five minutes of seven people)")
     add_json(parser)
 
 
@@ -52,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _procedural_people() -> list[Clip]:
-    """Two procedural people: the database's, and one of another seed in the place of each user."""
+    """Clips of two procedural people: one for the database, one of another seed split among the users."""
     from mm_ros.motion.procedural import make_clips
 
     users = [replace(c, subject=USERS[i % len(USERS)]) for i, c in enumerate(make_clips(1))]

@@ -1,4 +1,4 @@
-"""`mm_ros bench trackers`: gate, bridge and replay, measured."""
+"""`mm_ros bench trackers`: measure tracker gate, tracker bridge and replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.cli.arguments import add_number
 from mm_ros.cli.output import add_json, table, write_json
 
-HELP = "what gate, bridge and replay cost, and how well they keep time"
+HELP = "measure cost and timing of tracker gate, tracker bridge and replay"
 
 EXAMPLE = """examples:
   mm_ros bench trackers
@@ -28,8 +28,8 @@ EXAMPLE = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_number(parser, "--seconds", default=20.0, help="length of bridge and replay (default: %(default)s)")
-    parser.add_argument("--recordings", type=Path, help="folder of tables (.csv) to send through the gate")
+    add_number(parser, "--seconds", default=20.0, help="duration of the bridge and replay runs (default: %(default)s)")
+    parser.add_argument("--recordings", type=Path, help="folder of pose tables (.csv) to run through the gate")
     add_json(parser)
 
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure_gate() -> dict[str, float]:
-    """Clean data of the synthetic user: what a step costs, and whether anything comes later or otherwise."""
+    """Cost of a gate step on clean synthetic data, with the number of delayed samples and the largest change."""
     from mm_ros.tracking.gate import TrackerGate, warm_up
     from mm_ros.tracking.simulation import simulate_clip
     from mm_ros.tracking.sources.synthetic import NOISE, user_clip
@@ -81,7 +81,7 @@ def measure_gate() -> dict[str, float]:
 
 
 def measure_occlusion() -> dict[str, float]:
-    """NVIDIA/IsaacTeleop#731: a controller out of sight drifts off, flagged as tracked, and jumps back 73 cm."""
+    """NVIDIA/IsaacTeleop#731: an occluded controller drifts while flagged as tracked, then jumps back 73 cm."""
     from mm_ros.body.types import LEFT_HAND_ROLE, TRACKED, TrackerFrame
     from mm_ros.tracking.gate import TrackerGate
 
@@ -134,7 +134,7 @@ def _environment() -> dict[str, str]:
 
 
 def measure_replay(folder: Path, seconds: float) -> dict[str, float]:
-    """Publishing times at rate 1 against the recorded ones."""
+    """Timing errors of replay at speed 1 against the recorded times."""
     from mm_ros.sessions.session import write_session
     from mm_ros.tracking.session_making import session_of_clips
     from mm_ros.tracking.sources.synthetic import user_clip
@@ -146,7 +146,7 @@ def measure_replay(folder: Path, seconds: float) -> dict[str, float]:
 
 
 def measure_bridge(seconds: float) -> dict[str, float]:
-    """The node in a process of its own with one listener in ours: CPU from /proc, rate and age of what comes."""
+    """CPU, rate and message age of the bridge in its own process, measured by one subscriber in this process."""
     os.environ.update(_environment())
     import rclpy
     from rclpy.executors import SingleThreadedExecutor
@@ -160,12 +160,12 @@ def measure_bridge(seconds: float) -> dict[str, float]:
     node = rclpy.create_node("bench_trackers", namespace="bench")
     arrived: list[tuple[float, float]] = []
 
-    def heard(msg: Any) -> None:
+    def received(msg: Any) -> None:
         now = time.time()
         arrived.append((now, now - msg.header.stamp.sec - msg.header.stamp.nanosec * 1e-9))
 
     t = graph.TOPICS["trackers"]
-    node.create_subscription(message_class(t.type), t.name, heard, subscription_qos(t.qos))
+    node.create_subscription(message_class(t.type), t.name, received, subscription_qos(t.qos))
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     try:

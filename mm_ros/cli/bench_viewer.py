@@ -1,11 +1,11 @@
-"""`mm_ros bench viewer`."""
+"""`mm_ros bench viewer`: measure the cost of the viewer."""
 
 import argparse
 
 from mm_ros.cli.arguments import add_number
 from mm_ros.cli.output import add_json, write_json
 
-HELP = "measure what the viewer costs the graph: latency with and without it, a browser connected"
+HELP = "measure the latency of the graph with and without the viewer (one browser connected)"
 EPILOG = "example: mm_ros bench viewer --seconds 15 --rounds 3 --json viewer.json"
 MODES = ("processes", "composed")
 
@@ -13,9 +13,11 @@ MODES = ("processes", "composed")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_number(parser, "--seconds", default=20.0, help="length of each round (default 20)")
-    add_number(parser, "--rounds", default=5, help="medians of so many pairs (default 5)")
-    add_number(parser, "--rate", default=90.0, help="of the trackers (default 90)")
-    parser.add_argument("--mode", choices=MODES, default="processes", help="a process a node (default), or one")
+    add_number(parser, "--rounds", default=5, help="number of round pairs; results are medians (default 5)")
+    add_number(parser, "--rate", default=90.0, help="tracker rate (default 90)")
+    parser.add_argument(
+        "--mode", choices=MODES, default="processes", help="one process per node (default), or one process"
+    )
     add_json(parser)
 
 
@@ -27,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
         m = result[name]
         late = "  ".join(f"{k} {v:6.2f}" for k, v in m["latency_ms"].items())
         print(f"{name:8s} {late} ms   lost {m['lost']} of {m['samples']}   CPU {m['cpu_percent']:5.1f} %")
-    print(f"p99 with the viewer is {result['p99_ratio']:.2f} times that without ({result['cpus']} CPUs)")
+    print(f"p99 latency with the viewer is {result['p99_ratio']:.2f} times that without it ({result['cpus']} CPUs)")
     write_json(args.json, result)
     return 0

@@ -1,4 +1,4 @@
-"""`mm_ros calibrate`: the countdown, and the bridge's service."""
+"""`mm_ros calibrate`: count down, then call the calibration service of the tracker bridge."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mm_ros.cli.arguments import add_number, avatar
 HELP = "measure the user who wears the headset: stand straight for three seconds"
 
 EXAMPLE = """example:
-  mm_ros calibrate                    measures, and keeps it in the user's file
+  mm_ros calibrate                    measure the user and store the result in the user's file
   mm_ros calibrate --avatar anna --in 5
 
-The name of the user is the bridge's parameter `user`. Without ROS's command line this is the same as
+The tracker bridge's parameter `user` sets the name of the user. With the ROS command line, use instead:
   ros2 service call /avatar/calibrate std_srvs/srv/Trigger
 """
 
@@ -23,9 +23,19 @@ The name of the user is the bridge's parameter `user`. Without ROS's command lin
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the bridge (%(default)s)")
-    add_number(parser, "--in", dest="delay", default=3.0, help="count down so long first")
-    add_number(parser, "--timeout", default=10.0, help="how long to look for the bridge")
+    parser.add_argument(
+        "--avatar", type=avatar, default="avatar", help="namespace of the tracker bridge (default: %(default)s)"
+    )
+    add_number(
+        parser,
+        "--in",
+        dest="delay",
+        default=3.0,
+        help="length of the countdown before the measurement (default: %(default)s)",
+    )
+    add_number(
+        parser, "--timeout", default=10.0, help="maximum wait for the bridge and for its answer (default: %(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
         client = node.create_client(Trigger, "calibrate")
         if not client.wait_for_service(args.timeout):
             raise MmRosError(
-                f"nobody offers {client.srv_name}: is the graph running (mm_ros up), and in this namespace (--avatar)?"
+                f"no node offers {client.srv_name}: is the graph running (mm_ros up), and in this namespace (--avatar)?"
             )
         _count_down(args.delay)
         answer, until = None, time.monotonic() + args.timeout
         while answer is None and (left := until - time.monotonic()) > 0:
-            # Again after a while: DDS drops an answer whose asker the service has not met yet.
+            # Repeat the call: DDS drops an answer when the service has not yet discovered this client.
             future = client.call_async(Trigger.Request())
             rclpy.spin_until_future_complete(node, future, timeout_sec=min(left, 3.0))
             answer = future.result() if future.done() else None
@@ -55,15 +65,15 @@ def run(args: argparse.Namespace) -> int:
     finally:
         rclpy.try_shutdown()
     print(
-        answer.message if answer.success else f"not measured: {answer.message}",
+        answer.message if answer.success else f"calibration failed: {answer.message}",
         file=None if answer.success else sys.stderr,
     )
     return 0 if answer.success else 1
 
 
 def _count_down(seconds: float) -> None:
-    """The bridge looks back over its last seconds, so standing still begins now."""
-    print("stand straight and still, look ahead …", flush=True)
+    """Count down `seconds` plus the 3 s that the bridge measures: it uses the samples before the call."""
+    print("Stand straight and still, and look ahead …", flush=True)
     end = time.monotonic() + seconds + 3.0
     while (left := end - time.monotonic()) > 0:
         print(f"\r{left:3.0f} ", end="", flush=True)

@@ -1,4 +1,4 @@
-"""`mm_ros clean`: remove what mm_ros can make again; list what else stays on the disk."""
+"""`mm_ros clean`: remove the cache and list the files that stay on the disk."""
 
 import argparse
 import os
@@ -12,18 +12,18 @@ HELP = "remove the cache (compiled kernels, default database, networks of the po
 
 EPILOG = """example: mm_ros clean --dry-run
 
-Kept, because it is yours or because other programs use the folder too; `mm_ros clean` lists what there is of it:
-  ~/.config/mm_ros       measures of users (mm_ros calibrate)
-  ~/.ros/log             a log file of each ROS process
+The command keeps these folders, which hold your data or belong to other programs too, and lists those that exist:
+  ~/.config/mm_ros       body measures of users (mm_ros calibrate)
+  ~/.ros/log             log files of ROS processes
   ~/.cache/Microsoft/DeveloperTools/.onnxruntime
-                         identifier of this device, written by onnxruntime for earlier versions of mm_ros
-Recordings, databases, networks and films are only where you had them written to."""
+                         device identifier, written by onnxruntime under earlier versions of mm_ros
+Recordings, databases, networks and films exist only at the paths that you gave."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,30 +40,30 @@ def _remove_cache(dry_run: bool) -> None:
         return
     if not is_ours(root):
         raise MmRosError(
-            f"{root} (MM_ROS_CACHE) was there before mm_ros and holds no {TAG} of mm_ros: not removed. "
-            "Remove by hand what is no longer wanted in it"
+            f"{root} (MM_ROS_CACHE) is not removed: mm_ros did not create it, and it contains no {TAG} of mm_ros. "
+            "Remove files in it by hand"
         )
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     if not dry_run:
-        # A process that still has a database mapped keeps its pages: removing a name takes nothing from it.
+        # A process that has a database mapped keeps its pages after the file is removed.
         shutil.rmtree(root)
     print(f"{'would remove' if dry_run else 'removed'} {root} ({size / 1e6:.1f} MB)")
 
 
 def kept() -> list[tuple[Path, str]]:
-    """Folders outside of the cache that this user's mm_ros may have written to, those that are there."""
+    """Existing folders outside the cache to which mm_ros may have written, with a description of each."""
     from mm_ros.tracking.files import users_folder
 
     home = Path(os.environ.get("HOME", "/nonexistent"))
     ros_logs = Path(os.environ.get("ROS_LOG_DIR") or Path(os.environ.get("ROS_HOME") or home / ".ros") / "log")
     caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     try:
-        users = [(users_folder(), "measures of users")]
+        users = [(users_folder(), "body measures of users")]
     except MmRosError:
         users = []
     places = [
         *users,
-        (ros_logs, "log files of ROS, also of other packages"),
-        (caches / "Microsoft" / "DeveloperTools" / ".onnxruntime", "identifier of this device, written by onnxruntime"),
+        (ros_logs, "log files of ROS, including other packages"),
+        (caches / "Microsoft" / "DeveloperTools" / ".onnxruntime", "device identifier, written by onnxruntime"),
     ]
     return [(path, what) for path, what in places if path.is_dir()]

@@ -1,4 +1,4 @@
-"""An invented user through the whole graph, seen in the browser, or written as a film."""
+"""`mm_ros demo`: run the whole graph with a synthetic user and show it in the browser or write a film."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mm_ros.cli.arguments import add_database, add_number, add_output, port
 from mm_ros.cli.output import add_json, write_json
 from mm_ros.web.access import TOKEN_VARIABLE, address, session_token
 
-HELP = "a synthetic user walks; the avatar follows, in the browser"
+HELP = "show an avatar that follows a synthetic user, in the browser"
 
 EXAMPLE = """examples:
-  mm_ros demo                          until Ctrl-C; the address of the page is printed
-  mm_ros demo --seconds 20 --headless  no browser: writes demo.gif and demo.png, prints the summary
-  mm_ros demo --session recording/     a recorded session instead of the synthetic user"""
+  mm_ros demo                          run until Ctrl-C; open the printed address in a browser
+  mm_ros demo --seconds 20 --headless  no browser: write demo.gif and demo.png, print the summary
+  mm_ros demo --session recording/     use a recorded session instead of the synthetic user"""
 
 FILM_RATE, FILM_SECONDS = 12.5, 8.0
 FIRST_POSE_S = 60.0
@@ -36,13 +36,19 @@ FIRST_POSE_S = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: at Ctrl-C)")
-    parser.add_argument("--headless", action="store_true", help="no page: a film and a picture instead")
-    parser.add_argument("--session", type=Path, help="a recorded session instead of the synthetic user")
+    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: stop at Ctrl-C)")
+    parser.add_argument(
+        "--headless", action="store_true", help="write a film and a picture instead of serving the page"
+    )
+    parser.add_argument("--session", type=Path, help="use a recorded session instead of the synthetic user")
     add_database(parser)
-    parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
-    add_number(parser, "--seed", default=0, help="of the synthetic user (default: %(default)s)")
-    add_output(parser, "film and picture: PATH.gif, PATH.png", default=Path("demo"))
+    parser.add_argument(
+        "--port", type=port, default=8080, metavar="PORT", help="port of the page (default: %(default)s)"
+    )
+    add_number(parser, "--seed", default=0, help="seed of the synthetic user (default: %(default)s)")
+    add_output(
+        parser, "film and picture of --headless: PATH.gif, PATH.png (default: %(default)s)", default=Path("demo")
+    )
     add_json(parser)
 
 
@@ -53,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     settle_reach("LOCALHOST")
     if args.session and not args.session.exists():
         raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
-    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # apart from whatever else runs here
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # separates the demo from other graphs
     _prepare(args)
     from mm_ros.ros.demo import Demo
 
@@ -62,12 +68,12 @@ def run(args: argparse.Namespace) -> int:
         demo = Demo("avatar", FILM_RATE if args.headless else 0.0, FILM_SECONDS)
         with demo:
             if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
-                print("mm_ros: no pose came; what the graph said stands above", file=sys.stderr)
+                print("mm_ros: no pose received; see the messages of the graph above", file=sys.stderr)
                 return 1
             print(f"first pose {time.monotonic() - started:.1f} s after the start")
             demo.watch(args.seconds, processes.check)
         summary = demo.summary()
-    _tell(summary)
+    _print_summary(summary)
     if args.headless:
         summary |= demo.write_film(args.output)
     write_json(args.json, summary)
@@ -75,10 +81,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    """What takes long the first time, with a word of what it is."""
+    """Build the database and compile the kernels, which is slow at the first start."""
     from mm_ros.cli import warm
 
-    print("1/3 database and kernels (the first start makes them; the next finds them) …", flush=True)
+    print("1/3 database and kernels (created at the first start, then cached) …", flush=True)
     warm.run(argparse.Namespace(quiet=False, database=args.database))
 
 
@@ -91,7 +97,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
     if not args.headless:
         wanted, args.port = args.port, free_port(args.port)
         if args.port != wanted:
-            print(f"    port {wanted} is taken by somebody else; the page is at the next free one", flush=True)
+            print(f"    port {wanted} is in use; the page uses the next free port", flush=True)
         os.environ[TOKEN_VARIABLE] = token = session_token()
         print(f"3/3 viewer at {address('127.0.0.1', args.port, token)}", flush=True)
         processes.start("view", "--port", str(args.port))
@@ -100,7 +106,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
 
 
 def free_port(wanted: int) -> int:
-    """The wanted port, or the next one that nobody listens on."""
+    """The wanted port, or the next free one."""
     for candidate in range(wanted, min(wanted + 50, 65536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -109,11 +115,11 @@ def free_port(wanted: int) -> int:
             except OSError:
                 continue
             return candidate
-    raise MmRosError(f"ports from {wanted} on are all taken; give another one with --port")
+    raise MmRosError(f"no free port from {wanted} on; choose another one with --port")
 
 
 class Processes:
-    """The verbs that the demo starts. They end with it, also when its terminal is closed or it is killed."""
+    """Child processes of the demo. They end with it, also when its terminal is closed or it is killed."""
 
     def __init__(self) -> None:
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
@@ -122,9 +128,9 @@ class Processes:
         from mm_ros.base.process import end_with_parent
 
         environment = {**os.environ, ending.PARENT: str(os.getpid())}
-        # Between fork and exec, because a process that still imports must end with us too.
+        # Runs between fork and exec, so that a child that is still importing ends with its parent too.
         ends = partial(end_with_parent, os.getpid())
-        with deaf_to_ctrl_c():  # until they can end quietly
+        with deaf_to_ctrl_c():  # the demo stops its children itself, in order
             started = subprocess.Popen(
                 module_command("mm_ros", *words),
                 start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)
@@ -132,11 +138,11 @@ class Processes:
         self._running.append((words[0], started))
 
     def check(self) -> str:
-        """Name of a process that has ended, or nothing."""
+        """Name of a process that has ended, or ''."""
         return next((name for name, p in self._running if p.poll() is not None), "")
 
     def __enter__(self) -> Processes:
-        # Ctrl-C and SIGTERM end the watching; the children are told by us, in order.
+        # Ctrl-C and SIGTERM only end `watch`; `__exit__` then stops the children in order.
         if threading.current_thread() is threading.main_thread():
             ending.remember(signal.SIGTERM)
         return self
@@ -154,7 +160,7 @@ class Processes:
                 p.wait()
 
 
-def _tell(summary: dict[str, Any]) -> None:
+def _print_summary(summary: dict[str, Any]) -> None:
     print("\nsummary")
     for name, value in summary.items():
         text = "–" if value is None else f"{value:.2f}" if isinstance(value, float) else value

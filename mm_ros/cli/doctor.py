@@ -1,4 +1,4 @@
-"""`mm_ros doctor`: what this machine has, what it lacks, and what to do about it."""
+"""`mm_ros doctor`: check the installation and print what to do about missing parts."""
 
 import argparse
 import importlib
@@ -16,14 +16,14 @@ from pathlib import Path
 from mm_ros.base.extras import setup_command
 from mm_ros.cli.output import add_json, write_json
 
-HELP = "is this machine ready? What is there, what is missing, what to do"
+HELP = "check the installation: show what is present, what is missing and how to add it"
 
 OK, LACKS, BROKEN = "ok", "lacks", "broken"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`broken` keeps the demo from running; `lacks` is something that one can do without."""
+    """Result of one check. `broken` prevents the demo from running; `lacks` marks a missing optional part."""
 
     topic: str
     state: str
@@ -50,19 +50,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _safely(topic: str, check: Callable[[], tuple[str, str, str]]) -> Finding:
-    """A check that fails is a finding too: people call the doctor when something is wrong."""
+    """Run one check; an exception becomes a finding, so that the other checks still run."""
     try:
         return Finding(topic, *check())
     except Exception as error:
         return Finding(
-            topic, BROKEN, f"{type(error).__name__}: {error}", "this is a mistake of mm_ros; please report it"
+            topic, BROKEN, f"{type(error).__name__}: {error}", "this is a bug in mm_ros; please report it"
         )
 
 
 def check_python() -> tuple[str, str, str]:
     version = f"Python {platform.python_version()} on {platform.platform(terse=True)}"
     if not (3, 10) <= sys.version_info[:2] <= (3, 13):
-        return BROKEN, version, "mm_ros is made for Python 3.10 to 3.13"
+        return BROKEN, version, "mm_ros supports Python 3.10 to 3.13"
     missing = [
         name for name in ("numpy", "numba", "onnxruntime", "rosbags", "yaml", "rich") if not _has(name)
     ]
@@ -83,31 +83,31 @@ def check_ros() -> tuple[str, str, str]:
         return (
             BROKEN,
             "no rclpy in this Python",
-            "source /opt/ros/jazzy/setup.bash, or `pip install .`, which brings the real rclpy along",
+            "source /opt/ros/jazzy/setup.bash, or run `pip install .`, which installs rclpy too",
         )
-    # The extension module is what fails when its libraries are not found.
+    # Only the extension module fails to load when its libraries are missing.
     try:
         importlib.import_module("rclpy.impl.implementation_singleton")
     except ImportError as error:
         return (
             BROKEN,
             f"rclpy does not load: {error}",
-            "the sourced ROS is made for another Python: use that one",
+            "the sourced ROS needs another version of Python: use that version",
         )
     distribution = os.environ.get("ROS_DISTRO")
     if distribution:
         advice = (
             ""
             if distribution in ("jazzy", "kilted", "rolling")
-            else "mm_ros is made for Jazzy; others may work"
+            else "mm_ros is made for Jazzy; other distributions may work"
         )
         return OK, f"ROS 2 {distribution} is sourced", advice
-    return OK, "rclpy of Jazzy from wheels, no ROS installation sourced", ""
+    return OK, "rclpy of Jazzy is installed from wheels; no ROS installation is sourced", ""
 
 
 def check_middleware() -> tuple[str, str, str]:
     if not _has("rclpy"):
-        return BROKEN, "no rclpy, no middleware", ""
+        return BROKEN, "no middleware without rclpy", ""
     import rclpy
     from rclpy.context import Context
 
@@ -116,8 +116,8 @@ def check_middleware() -> tuple[str, str, str]:
         rclpy.init(context=context)
         name = rclpy.get_rmw_implementation_identifier()
     except Exception as error:
-        wish = os.environ.get("RMW_IMPLEMENTATION", "")
-        advice = f"RMW_IMPLEMENTATION is {wish}: is it installed? Unset it for the default" if wish else ""
+        chosen = os.environ.get("RMW_IMPLEMENTATION", "")
+        advice = f"RMW_IMPLEMENTATION is {chosen}: install it, or unset the variable for the default" if chosen else ""
         return BROKEN, f"the middleware does not start: {error}", advice
     finally:
         context.try_shutdown()
@@ -125,14 +125,14 @@ def check_middleware() -> tuple[str, str, str]:
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     where = {
         "LOCALHOST": "this machine only",
-        "": "as mm_ros says: this machine only",
+        "": "this machine only (default of mm_ros)",
         "SUBNET": "the local network",
     }
     return OK, f"{name}, domain {domain}, discovery: {where.get(reach, reach)}", ""
 
 
 def check_messages() -> tuple[str, str, str]:
-    advice = "make messages (checkout), colcon build (workspace) or pip install . (anywhere else)"
+    advice = "run `make messages` (checkout), `colcon build` (workspace) or `pip install .` (elsewhere)"
     if importlib.util.find_spec("mm_ros.msg") is None:
         return BROKEN, "mm_ros.msg is not built", advice
     missing = []
@@ -150,29 +150,29 @@ def check_messages() -> tuple[str, str, str]:
     except Exception as error:
         return BROKEN, f"the libraries of mm_ros.msg do not load: {error}", advice
     own = importlib.import_module("tf2_msgs").__path__[0]
-    return OK, f"mm_ros.msg is there; TFMessage from {own}", ""
+    return OK, f"mm_ros.msg is built; TFMessage comes from {own}", ""
 
 
 def check_rviz() -> tuple[str, str, str]:
     if shutil.which("rviz2"):
-        return OK, "rviz2 is there: ros2 launch mm_ros avatar.launch.py rviz:=true", ""
+        return OK, "rviz2 is installed: ros2 launch mm_ros avatar.launch.py rviz:=true", ""
     return (
         LACKS,
-        "rviz2 is not there",
-        "the viewer in the browser does without; or: sudo apt install ros-jazzy-rviz2",
+        "rviz2 is not installed",
+        "optional: the browser viewer does not need it; to install: sudo apt install ros-jazzy-rviz2",
     )
 
 
 def check_launch() -> tuple[str, str, str]:
     if shutil.which("ros2") and _has("launch_ros"):
-        return OK, "ros2 launch is there", ""
-    return LACKS, "ros2 launch is not there", "`mm_ros up` starts the same graph without it"
+        return OK, "ros2 launch is installed", ""
+    return LACKS, "ros2 launch is not installed", "`mm_ros up` starts the same graph without it"
 
 
 def check_viewer() -> tuple[str, str, str]:
     if _has("viser"):
         return OK, f"viser {importlib.metadata.version('viser')}", ""
-    return LACKS, "viser is not installed: no page in the browser", setup_command("viewer")
+    return LACKS, "viser is not installed: no viewer in the browser", setup_command("viewer")
 
 
 def check_openxr() -> tuple[str, str, str]:
@@ -192,18 +192,18 @@ def check_openxr() -> tuple[str, str, str]:
     if not manifest.is_file():
         return (
             LACKS,
-            f"the OpenXR runtime is named by {manifest}, which does not exist",
+            f"XR_RUNTIME_JSON names {manifest}, which does not exist",
             "unset XR_RUNTIME_JSON",
         )
     try:
         runtime = json.loads(manifest.read_text())["runtime"]
     except (OSError, ValueError, KeyError) as error:
-        return LACKS, f"{manifest} cannot be read: {error}", "reinstall the runtime that it belongs to"
+        return LACKS, f"{manifest} cannot be read: {error}", "reinstall this OpenXR runtime"
     return OK, f"OpenXR runtime: {runtime.get('name') or runtime.get('library_path')} ({manifest})", ""
 
 
 def active_openxr_runtime() -> Path | None:
-    """Where the OpenXR loader looks, in its order."""
+    """Manifest of the active OpenXR runtime, searched in the order of the OpenXR loader."""
     named = os.environ.get("XR_RUNTIME_JSON")
     if named:
         return Path(named)
@@ -219,7 +219,7 @@ def active_openxr_runtime() -> Path | None:
 
 def check_steamvr() -> tuple[str, str, str]:
     if not _has("openvr"):
-        return LACKS, "openvr is not installed", f"only for SteamVR's trackers: {setup_command('steamvr')}"
+        return LACKS, "openvr is not installed", f"only for SteamVR trackers: {setup_command('steamvr')}"
     paths = (
         Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "openvr" / "openvrpaths.vrpath"
     )
@@ -227,7 +227,7 @@ def check_steamvr() -> tuple[str, str, str]:
         return (
             LACKS,
             "SteamVR is not installed",
-            "only for SteamVR's trackers: install SteamVR and start it once",
+            "only for SteamVR trackers: install SteamVR and start it once",
         )
     return OK, "SteamVR is installed", ""
 
@@ -239,7 +239,7 @@ def check_database() -> tuple[str, str, str]:
     found = sorted((root / "database").glob("*"))
     if found:
         return OK, f"default database: {found[-1]} ({found[-1].stat().st_size / 1e6:.0f} MB)", ""
-    return OK, "default database: not made yet", "`mm_ros warm` makes it now; else the first start does"
+    return OK, "default database: not built yet", "the first start builds it; `mm_ros warm` builds it now"
 
 
 def check_cache() -> tuple[str, str, str]:
@@ -249,12 +249,14 @@ def check_cache() -> tuple[str, str, str]:
     if not is_writable(root):
         return (
             LACKS,
-            f"{root} is not writable: every start compiles anew",
-            "set MM_ROS_CACHE to a folder of yours",
+            f"{root} is not writable: every start compiles the kernels again",
+            "set MM_ROS_CACHE to a writable folder",
         )
     kernels = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
     warm = kernels.is_dir() and any(kernels.rglob("*.nbi"))
-    return OK, f"{root}, kernels {'compiled' if warm else 'not compiled yet'}", "" if warm else "mm_ros warm"
+    if warm:
+        return OK, f"{root}, kernels compiled", ""
+    return OK, f"{root}, kernels not compiled yet", "the first start compiles them; `mm_ros warm` compiles them now"
 
 
 def check_model() -> tuple[str, str, str]:
@@ -262,7 +264,7 @@ def check_model() -> tuple[str, str, str]:
     models = sorted(path.name for path in folder.glob("*.onnx"))
     if models:
         return OK, f"networks: {', '.join(models)}", ""
-    return LACKS, f"no network in {folder}", "the headset's heading stands in; or: mm_ros train orientation"
+    return LACKS, f"no network in {folder}", "the headset heading replaces it; to train one: mm_ros train orientation"
 
 
 def check_training() -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""How good is it, on your motion."""
+"""`mm_ros evaluate`: measure the avatar on motion capture or sessions."""
 
 from __future__ import annotations
 
@@ -19,31 +19,50 @@ from mm_ros.cli.arguments import (
 from mm_ros.cli.output import add_json, write_json
 from mm_ros.cli.session_options import add_faults, faults
 
-HELP = "the chain offline over clips or sessions, against truth and baselines"
+HELP = "run the avatar offline on clips or sessions and compare it with the truth and with baselines"
 
 EXAMPLE = """examples:
   mm_ros evaluate take1.bvh take2.bvh --database my.mmdb
   mm_ros evaluate clips/ --jobs 2 --json table.json --html report.html
-  mm_ros evaluate recording/           a session: what can be measured without a truth"""
+  mm_ros evaluate recording/           a session without truth: only the metrics that need no truth"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders, archives; sessions")
+    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders or archives; sessions")
     add_database(parser)
-    add_number(parser, "--position-accuracy", default=0.1, help="α (default: %(default)s)")
-    parser.add_argument("--predictor", default="network", choices=("network", "paper", "hmd_forward"))
-    parser.add_argument(
-        "--facing", type=Path, metavar="FILE", help="ONNX file of the network of --predictor (default: ours)"
+    add_number(
+        parser,
+        "--position-accuracy",
+        default=0.1,
+        help="maximum distance of the root from the desired position, α (default: %(default)s)",
     )
-    parser.add_argument("--rows", default="", help="only these, with commas (ours is always there)")
+    parser.add_argument(
+        "--predictor",
+        default="network",
+        choices=("network", "paper", "hmd_forward"),
+        help="facing predictor (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--facing", type=Path, metavar="FILE", help="ONNX file for --predictor (default: the included one)"
+    )
+    parser.add_argument(
+        "--rows", default="", help="only these rows, separated by commas; the row 'ours' is always included"
+    )
     add_learned_model(parser)
     add_faults(parser)
-    add_simulated_camera(parser, "the camera of row fused", default="")
-    add_number(parser, "--jobs", default=1, help="processes (default: %(default)s)")
-    parser.add_argument("--html", type=output_file, metavar="FILE", help="a report with plots, in one file")
-    parser.add_argument("--video", type=output_file, metavar="FILE", help="a GIF of the first clip, truth beside ours")
+    add_simulated_camera(parser, "camera of the row 'fused'", default="")
+    add_number(parser, "--jobs", default=1, help="number of processes (default: %(default)s)")
+    parser.add_argument(
+        "--html", type=output_file, metavar="FILE", help="also write a report with plots as one HTML file"
+    )
+    parser.add_argument(
+        "--video",
+        type=output_file,
+        metavar="FILE",
+        help="also write a GIF of the first clip: avatar and truth side by side",
+    )
     add_json(parser)
 
 
@@ -56,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
     rows = chosen(args.rows)
     if args.model and not any(row.name == "learned" for row in rows):
-        raise MmRosError("--model is the learned engine's file: it needs --rows learned")
-    for path in args.paths:  # before a database is made
+        raise MmRosError("--model applies only to the learned engine: it needs --rows learned")
+    for path in args.paths:  # checked here because building the default database is slow
         if not path.exists():
             raise MmRosError(f"{path}: there is no such file or folder")
     tell = Progress()
@@ -68,14 +87,14 @@ def run(args: argparse.Namespace) -> int:
     tell.end()
     print(table.text(table.lines(result.table["summary"])))
     if result.table["beside_fletcher"]:
-        print("\nfacing with a camera, beside the paper's")
+        print("\nfacing error with a camera, compared with Fletcher 2023")
         print(table.text(result.table["beside_fletcher"]))
     if result.table["kinds"].get("ours"):
-        print("\nours, by kind of motion")
+        print("\nrow 'ours' by kind of motion")
         print(table.text(table.kind_lines(result.table["kinds"]["ours"])))
-    print(f"\n{result.table['seconds']:.0f} s of motion; hash of all poses of ours: {result.table['hash']}")
+    print(f"\n{result.table['seconds']:.0f} s of motion; hash of all poses of row 'ours': {result.table['hash']}")
     if result.table["brute_equals_ours"] is False:
-        print("!!! brute force gave other poses than ours: the search is not exact")
+        print("!!! rows 'brute' and 'ours' have different poses: the search is not exact")
     _warn_of_known(result.table)
     write_json(args.json, result.table)
     _write_pictures(args, result)
@@ -88,8 +107,8 @@ def _warn_of_known(result: dict[str, Any]) -> None:
         names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
         count = f"{len(known)} of {len(result['clips'])}"
         print(
-            f"warning: clips that are part of the database, {count}: {names}. Their figures say how well it plays its "
-            "own motion, not how well it does on motion that is new to it.",
+            f"warning: {count} clips are part of the database: {names}. Their figures show how well the database "
+            "reproduces its own motion, not how well it generalises to new motion.",
             file=sys.stderr,
         )
 

@@ -1,4 +1,4 @@
-"""Why this pose, at a moment of a session or a clip."""
+"""`mm_ros explain`: the candidates of one search in a session or a clip."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from mm_ros.cli.arguments import add_database, add_number, output_file
 from mm_ros.cli.output import add_json, write_json
 
-HELP = "why the matcher chose the pose at a moment"
+HELP = "show why the matcher chose a pose: query, winner and runners-up with their costs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros explain recording/ --at 12.3 --picture why.png"
-    parser.add_argument("path", type=Path, help="session, or BVH file (its first clip)")
-    add_number(parser, "--at", required=True, help="time from the start")
+    parser.add_argument("path", type=Path, help="session or BVH file (only its first clip)")
+    add_number(parser, "--at", required=True, help="explain the last search up to this time from the start")
     add_database(parser)
-    add_number(parser, "-k", default=5, help="runners-up (default: %(default)s)")
-    parser.add_argument("--picture", type=output_file, help="PNG: query pose's winner and runners-up side by side")
+    add_number(parser, "-k", default=5, help="number of runners-up (default: %(default)s)")
+    parser.add_argument("--picture", type=output_file, help="also write a PNG: winner and runners-up side by side")
     add_json(parser)
 
 
@@ -43,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
     database = read_database(args.database or default_database_path(tell))
     avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, calibration)
     e = explain.explain(track, avatar, args.at, args.k)
-    print(f"search at {e.at:.2f} s, because: {e.match.reason}; height band {e.match.band or '–'}")
-    print("asked for, in root space (m, m/s):")
+    print(f"search at {e.at:.2f} s, reason: {e.match.reason}; height band {e.match.band or '–'}")
+    print("query, in root space (m, m/s):")
     for name, values in e.query.items():
         print(f"  {name:<22} " + "  ".join(f"{v:6.2f}" for v in values))
-    print("cost by feature (weighted squared distance):")
+    print("cost of each feature (weighted squared distance):")
     print(table.text(explain.lines(e)))
     if args.picture:
         write_picture(args.picture, database, e)

@@ -1,4 +1,4 @@
-"""`mm_ros import`: motion files of any maker → a database, and a report of what was assumed."""
+"""`mm_ros import`: convert BVH files of any software into a database, with a report of the assumptions."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ from mm_ros.cli.arguments import add_number, add_output, output_file
 from mm_ros.cli.output import add_json, printable, table, write_json
 from mm_ros.cli.progress import Progress
 
-HELP = "turn BVH files, folders or archives into a database, and say what was assumed"
+HELP = "convert BVH files into a database and report the assumptions made about them"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  mm_ros import walks/ more.zip -o mine.mmdb\n"
-        "  mm_ros import odd.bvh --draft-map odd.yaml      # then fill it in\n"
+        "  mm_ros import odd.bvh --draft-map odd.yaml      # then complete it by hand\n"
         "  mm_ros import odd.bvh --map odd.yaml -o odd.mmdb"
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="BVH files, folders, .zip or .tar archives")
-    add_output(parser, "the database (.mmdb); without it, only a report", type=output_file)
+    add_output(parser, "database to write (.mmdb); without it, only print the report", type=output_file)
     parser.add_argument(
-        "--options", type=Path, metavar="YAML", help="overrides of what is found out, for all or single files"
+        "--options", type=Path, metavar="YAML", help="overrides of detected properties, for all or single files"
     )
     parser.add_argument(
-        "--map", type=Path, metavar="YAML", help="which joint is which: canonical joint → joint of the file"
+        "--map", type=Path, metavar="YAML", help="joint map: canonical joint → joint of the file"
     )
     parser.add_argument(
-        "--draft-map", type=output_file, metavar="YAML", help="write a draft of such a map for the first file, and stop"
+        "--draft-map", type=output_file, metavar="YAML", help="write a draft joint map for the first file, and stop"
     )
-    parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout instead of the usual 27 numbers")
+    parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout (default: built-in, 27 numbers)")
     parser.add_argument(
-        "--leading-foot", action="store_true", help="a camera may tell which foot leads: two more numbers"
+        "--leading-foot", action="store_true", help="add two features for a camera's hint about the leading foot"
     )
-    parser.add_argument("--up", metavar="AXIS", help="X+, X-, Y+, Y-, Z+ or Z- (else found out)")
-    add_number(parser, "--unit", help="metres in one unit of the files (else found out)")
-    add_number(parser, "--true-rate", help="frames a second of the files (else the header's, checked)")
-    add_number(parser, "--rate", default=60.0, help="of the database (default: %(default)s)")
-    parser.add_argument("--mirror", action="store_true", help="take every clip a second time, mirrored")
-    parser.add_argument("--raw-root", action="store_true", help="leave the virtual root unsmoothed")
-    parser.add_argument("--keep-feet", action="store_true", help="do not pin standing feet to the floor")
+    parser.add_argument("--up", metavar="AXIS", help="up axis: X+, X-, Y+, Y-, Z+ or Z- (default: detected)")
+    add_number(parser, "--unit", help="length of one unit of the files (default: detected)")
+    add_number(parser, "--true-rate", help="frame rate of the files (default: from the header, checked)")
+    add_number(parser, "--rate", default=60.0, help="frame rate of the database (default: %(default)s)")
+    parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
+    parser.add_argument("--raw-root", action="store_true", help="do not smooth the virtual root")
+    parser.add_argument("--keep-feet", action="store_true", help="do not lock stance feet to the floor")
     add_number(
         parser, "--stooped", default=0.25,
-        help="bent copies of upright motion where few bend, at most this share of it; 0: none (%(default)s)",
+        help="maximum share of bent copies of upright motion, added where bent motion is rare; 0: none "
+        "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="stop at the first file that cannot be read")
     parser.add_argument(
-        "--licence", default="", metavar="TEXT", help="a line that goes into the database, and stays with it"
+        "--licence", default="", metavar="TEXT", help="licence line to store in the database"
     )
     parser.add_argument(
-        "--report", type=output_file, metavar="MD", help="where to write the report (else beside the database)"
+        "--report", type=output_file, metavar="MD", help="path of the report (default: beside the database)"
     )
-    add_number(parser, "--jobs", default=min(2, os.cpu_count() or 1), help="processes (default: %(default)s)")
-    parser.add_argument("--force", action="store_true", help="replace a database, report or map that is there already")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_number(parser, "--jobs", default=min(2, os.cpu_count() or 1), help="number of processes (default: %(default)s)")
+    parser.add_argument("--force", action="store_true", help="replace an existing database, report or map")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_json(parser)
 
 
@@ -96,14 +97,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _keep_what_is_there(args: argparse.Namespace, report: Path | None) -> None:
-    """Before the work. The report that lies beside a database goes with it; a map may have been filled in by hand."""
+    """Refuse to overwrite inputs and existing files, before any work starts; a map may have been edited by hand.
+
+    The default report belongs to its database and is replaced with it.
+    """
     inputs = [p.resolve() for p in args.paths]
     for path in (args.output, args.draft_map, report):
         if path is not None and path.resolve() in inputs:
-            raise MmRosError(f"{path} is one of the files to import; choose another name for what is written")
+            raise MmRosError(f"{path} is one of the files to import; choose another name for the output")
     for path in (args.output, args.draft_map, args.report):
         if path is not None and path.is_file() and not args.force:
-            raise MmRosError(f"{path} exists already; choose another name, or --force to replace it")
+            raise MmRosError(f"{path} exists already; choose another name, or replace it with --force")
 
 
 def _options(args: argparse.Namespace) -> Any:
@@ -138,7 +142,7 @@ def _draft(file: str, path: Path) -> int:
     bvh = read_bvh(file)
     guessed = guess_joints(bvh)
     write_whole(path, map_draft(bvh, guessed).encode(errors="backslashreplace"))
-    then = f"look at it, then: mm_ros import {file} --map {path} -o DB"
+    then = f"check the map, then run: mm_ros import {file} --map {path} -o DB"
     print(printable(f"{path}: {len(guessed)} of 22 joints guessed; {then}"))
     return 0
 
@@ -173,7 +177,7 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """With the angle between facing and way: a sign of what went wrong, for files that should walk ahead."""
+    """JSON entry of a clip. `facing_to_way_deg` is near 0 for forward walking; a large angle shows a wrong facing."""
     import numpy as np
 
     from mm_ros.motion.kinds import root_motion
@@ -205,7 +209,7 @@ def _build(args: argparse.Namespace, found: Any, layout: Any, functions: Any) ->
     feet = database.provenance["feet"]
     rows = [
         ("frames", len(database)), ("minutes", len(database) / database.rate / 60), ("clips", len(database.clip_names)),
-        ("of them bent copies", database.provenance["copies"]["clips"]),
+        ("bent copies among them", database.provenance["copies"]["clips"]),
         ("megabytes", args.output.stat().st_size / 1e6),
         ("stance drift, median, mm", feet["stance_drift_median_m"] * 1000),
         ("stance drift, p95, mm", feet["stance_drift_p95_m"] * 1000), ("skating frames, %", feet["skate_ratio"] * 100),

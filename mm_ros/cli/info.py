@@ -1,4 +1,4 @@
-"""`mm_ros info`: what is in a BVH, an archive of them, a database, a session or a model."""
+"""`mm_ros info`: contents of BVH files, a database, a session or a model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mm_ros.sessions.paths import is_session
 if TYPE_CHECKING:
     from mm_ros.motion.features import FeatureLayout
 
-HELP = "show what is in a BVH, database, session or model"
+HELP = "show the contents of a BVH file, database, session or model"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "examples:\n  mm_ros info walks/\n  mm_ros info mine.mmdb --plot mine.png"
-    parser.add_argument("path", type=Path, help="BVH file, folder or archive of them, .mmdb, session folder or .onnx")
-    parser.add_argument("--plot", type=picture_file, metavar="FILE", help="also draw the velocities that are covered")
+    parser.add_argument("path", type=Path, help="BVH file, folder or archive; .mmdb, session or .onnx")
+    parser.add_argument("--plot", type=picture_file, metavar="FILE", help="also draw the velocities of the motion")
     add_json(parser)
 
 
@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
     except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
         if isinstance(error, MmRosError) or kind == "motion":
             raise
-        # What provenance and metadata hold is for people, and only looked at here.
-        raise MmRosError(f"{args.path}: is broken: what it says of itself cannot be shown ({error})") from error
+        # Only this command reads provenance and metadata, so no reader has validated them.
+        raise MmRosError(f"{args.path} is broken: its metadata cannot be shown ({error})") from error
     write_json(args.json, {"kind": kind, **result})
     return 0
 
@@ -100,7 +100,7 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:
-    """Weights that a user has to know of, because docs and measurements are about the built-in ones."""
+    """Feature weights that differ from the built-in ones, for which docs and benchmarks are valid."""
     from mm_ros.motion.features import default_layout
 
     usual = {f.name: f.weight for f in default_layout().features}
@@ -118,7 +118,7 @@ def _summary(args: argparse.Namespace, summary: Any, rows: list[tuple[str, Any]]
     from mm_ros.motion.summary import rows as summary_rows
 
     result = _show(str(args.path), [*summary_rows(summary), *rows])
-    print("\nVelocities covered, ahead upwards:")
+    print("\nTime spent at each velocity (forward is up):")
     print(heat_text(summary))
     if args.plot is not None:
         from mm_ros.evaluation.coverage_plot import plot_coverage
@@ -144,12 +144,12 @@ def _session(args: argparse.Namespace) -> dict[str, Any]:
     for r, role in enumerate(ROLES):
         share = sum(int(f.state[r]) != LOST for f in frames) / max(len(frames), 1)
         if share:
-            rows.append((f"{role} there", f"{share:.1%}"))
+            rows.append((f"{role} present", f"{share:.1%}"))
     if session.calibration is not None:
         rows.append(("calibrated head height, m", round(session.calibration.head_height, 3)))
     rows.append(("truth", f"{len(session.truth)} poses" if session.truth else "none"))
-    newer = "" if session.version == VERSION else f" (today's is {VERSION}; it is converted while it is read)"
-    rows.append(("version of its messages", f"{session.version}{newer}"))
+    newer = "" if session.version == VERSION else f" (current: {VERSION}; converted while it is read)"
+    rows.append(("message version", f"{session.version}{newer}"))
     rows.append(("landmarks", f"{len(session.sightings)} pictures" if session.sightings else "none"))
     if session.damage:
         rows.append(("damage", session.damage))

@@ -1,7 +1,7 @@
 """The command `mm_ros <verb>`.
 
 A verb is a module of this package with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the
-verb that was asked for is imported, so `mm_ros --help` needs neither ROS nor numba.
+requested verb is imported, so `mm_ros --help` needs neither ROS nor numba.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from mm_ros.cli.output import printable, stdout_kept_for
 
 _COMMANDS = Path(__file__).parent
 
-# One row a verb, in the order of the help text; a row of several names is a verb with sub-verbs, each of
-# them a file of its own: `bench search` is cli/bench_search.py, `session from-bvh` session_from_bvh.py.
+# One row per verb, in the order of the help text. Each sub-verb has its own file: `bench search` is
+# cli/bench_search.py, `session from-bvh` is cli/session_from_bvh.py.
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
     "doctor": (),
@@ -46,10 +46,10 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 
 GROUP_HELP = {
-    "synth": "make procedural motion capture or a synthetic user's session",
-    "session": "turn motion capture or a table of poses into a session (rosbag2)",
-    "train": "train a network and write it as ONNX",
-    "bench": "measure against named peers",
+    "synth": "generate procedural motion capture or a session of a synthetic user",
+    "session": "convert motion capture or a table of poses into a session (rosbag2)",
+    "train": "train a network and write it as an ONNX file",
+    "bench": "run benchmarks",
 }
 
 
@@ -64,7 +64,7 @@ RENAMED = {
 
 
 def module_name(*words: str) -> str:
-    """`bench search` → `bench_search`; a word that Python keeps for itself gets an underscore: `import_`."""
+    """Module of a verb: `bench search` → `bench_search`; the keyword `import` becomes `import_`."""
     name = "_".join(words).replace("-", "_")
     return f"{name}_" if name == "import" else name
 
@@ -74,7 +74,7 @@ def exists(*words: str) -> bool:
 
 
 def one_line_help(*words: str) -> str:
-    """The module's HELP, read from its source: importing it may cost a second (numba, rclpy, torch)."""
+    """First line of a verb's HELP, parsed from its source because an import may take a second (numba, rclpy, torch)."""
     tree = ast.parse((_COMMANDS / f"{module_name(*words)}.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(
@@ -85,7 +85,7 @@ def one_line_help(*words: str) -> str:
 
 
 def available() -> dict[str, tuple[str, ...]]:
-    """The rows of VERBS whose modules are there."""
+    """The rows of VERBS whose modules exist."""
     rows = {}
     for verb, subs in VERBS.items():
         here = tuple(sub for sub in subs if exists(verb, sub))
@@ -109,11 +109,11 @@ def _top_parser() -> argparse.ArgumentParser:
         prog="mm_ros",
         usage="mm_ros <verb> [options]",
         description="A full-body avatar from a headset and two controllers, by motion matching, on ROS 2.",
-        epilog=_overview("verbs:", rows) + "\n\n`mm_ros <verb> --help` explains one, with an example.",
+        epilog=_overview("verbs:", rows) + "\n\nRun `mm_ros <verb> --help` for the options of a verb and an example.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"mm_ros {__version__}")
-    parser.add_argument("verb", choices=list(verbs), metavar="verb", help="what to do; see below")
+    parser.add_argument("verb", choices=list(verbs), metavar="verb", help="command to run; see the list below")
     return parser
 
 
@@ -125,7 +125,7 @@ def _group_parser(verb: str, subs: Sequence[str]) -> argparse.ArgumentParser:
         epilog=_overview("what:", {sub: one_line_help(verb, sub) for sub in subs}),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=list(subs), metavar="what", help="see below")
+    parser.add_argument("what", choices=list(subs), metavar="what", help="command to run; see the list below")
     return parser
 
 
@@ -135,7 +135,7 @@ def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
         prog=" ".join(["mm_ros", *words]),
         description=module.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # `--only` must not mean `--only-ours` in one verb and a word in another
+        allow_abbrev=False,  # otherwise `--only` would mean `--only-ours` in one verb only
     )
     module.add_arguments(parser)
     return parser, module
@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ending.say_once()
         return 130
     except Exception as error:
-        if ending.asked():  # whatever Ctrl-C has become on its way through others' code
+        if ending.asked():  # a library may have replaced the KeyboardInterrupt by another exception
             ending.say_once()
             return 130
         code = _failed(error)
@@ -180,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_end() -> None:
-    """Ctrl-C, and the end of a parent that asked for it, end this process from now on."""
+    """End this process on Ctrl-C and, if the parent process requested it, at the end of the parent."""
     ending.forget()
     if ending.PARENT in os.environ:
         from mm_ros.base.process import end_with_parent
@@ -191,12 +191,12 @@ def _prepare_end() -> None:
 
 
 def _failed(error: Exception) -> int | None:
-    """The exit code of what is no mistake of ours, after one sentence."""
+    """Print one sentence and return the exit code; None for an unexpected error, which keeps its traceback."""
     if isinstance(error, MmRosError):
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     if isinstance(error, BrokenPipeError):
-        # `mm_ros info … | head`: the reader has gone. Python would complain once more while closing stdout.
+        # `mm_ros info … | head` closed the pipe; without this, Python prints a second error when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, OSError) and error.filename is not None:
@@ -206,7 +206,7 @@ def _failed(error: Exception) -> int | None:
 
 
 def _flushed(arguments: Sequence[str]) -> int:
-    """Also after `--help`, which ends by SystemExit: whether the reader has gone shows here."""
+    """Flush stdout also after `--help` (SystemExit), so that a closed pipe raises here and not at exit."""
     try:
         return _dispatch(arguments)
     finally:

@@ -1,4 +1,4 @@
-"""What verbs share: the table for people and `--json FILE` for programs."""
+"""Output shared by all verbs: a text table and `--json FILE`."""
 
 import argparse
 import json
@@ -19,13 +19,14 @@ _stdout_for_json: TextIO | None = None
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--json", metavar="FILE", type=output_file, help="also write the result as JSON to FILE; -: to stdout, alone"
-    )
+        "--json", metavar="FILE", type=output_file,
+        help="also write the result as JSON to FILE; '-' writes only the JSON to stdout",
+    )  # fmt: skip
 
 
 @contextmanager
 def stdout_kept_for(json_file: Path | None) -> Iterator[None]:
-    """With `--json -`, what people read goes to stderr, so that a program can read the rest."""
+    """With `--json -`, send all other output to stderr, so that stdout holds only JSON."""
     global _stdout_for_json
     if json_file != STDOUT:
         yield
@@ -36,7 +37,7 @@ def stdout_kept_for(json_file: Path | None) -> Iterator[None]:
 
 
 def write_json(path: Path | None, value: Any) -> None:
-    """Nothing when `path` is None. What could not be measured (NaN) is null."""
+    """Write `value` as JSON unless `path` is None; NaN and infinity become null."""
     if path is None:
         return
     text = json.dumps(finite(value), indent=2, default=_plain, allow_nan=False) + "\n"
@@ -47,7 +48,7 @@ def write_json(path: Path | None, value: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """JSON has neither NaN nor infinity."""
+    """Copy of `value` with NaN and infinity replaced by None, because JSON has neither."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if hasattr(value, "tolist"):
@@ -58,19 +59,18 @@ def finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Paths, as JSON knows them."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form: {value!r}")
 
 
-# All control characters but the ends of lines, marks that turn the direction of text, and bytes of file names that are
-# not UTF-8: on a terminal they may hide text or run commands.
+# All control characters except newlines, marks that change the text direction, and bytes of file names that are not
+# UTF-8: a terminal may hide text or run commands because of them.
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """For text that came from a file or its name."""
+    """Escape unsafe characters of text from a file or a file name."""
     return _UNSAFE.sub(_escaped, text)
 
 
@@ -82,7 +82,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as their widest cell; columns of numbers to the right."""
+    """Format rows as text; columns of numbers are right-aligned."""
     header = [printable(h) for h in header]
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]

@@ -1,21 +1,21 @@
-"""The pose estimator's networks, once, into the cache."""
+"""`mm_ros pose-setup`: download the networks of the pose estimator into the cache."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = "fetch the networks of the pose estimator (webcam) into the cache"
+HELP = "download the networks of the pose estimator (webcam) into the cache"
 
 EXAMPLE = """examples:
-  mm_ros pose-setup                     by pip, out of MediaPipe's wheel (35 MB; 9 MB stay)
-  mm_ros pose-setup --wheel FILE.whl    from a wheel that is here already"""
+  mm_ros pose-setup                     download MediaPipe's wheel with pip (35 MB) and keep the networks (9 MB)
+  mm_ros pose-setup --wheel FILE.whl    use a downloaded wheel"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--wheel", type=Path, help="MediaPipe's wheel, where pip cannot download")
+    parser.add_argument("--wheel", type=Path, help="downloaded wheel of MediaPipe, for machines without a connection")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,5 +25,5 @@ def run(args: argparse.Namespace) -> int:
     folder = fetch_models(args.wheel)
     print(f"networks of the pose estimator: {folder} (from MediaPipe, Apache-2.0)")
     warm_up(BlazePose(load_networks()))
-    print("they run. Start the node with `mm_ros up --camera 0`, or `pose_estimator:=true` in the launch file.")
+    print("The networks run. Start the node with `mm_ros up --camera 0`, or `pose_estimator:=true` in the launch file.")
     return 0

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for work longer than two seconds."""
+"""A progress bar on stderr for work that takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Progress:
-    """Call it with (what, done, of). Draws on a terminal; elsewhere one line a stage and every ten seconds."""
+    """Progress callback (what, done, of): a bar on a terminal, otherwise one line every ten seconds and per stage."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet

@@ -1,4 +1,4 @@
-"""`mm_ros record`: an avatar's inputs into a rosbag2."""
+"""`mm_ros record`: record the inputs of an avatar as a rosbag2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HELP = "record trackers, calibration and truth as a session (rosbag2)"
 
 EXAMPLE = """examples:
   mm_ros record -o walk                        until Ctrl-C
-  mm_ros record -o walk --seconds 60 --outputs what the graph made of it too, under recorded/
+  mm_ros record -o walk --seconds 60 --outputs also record the graph's outputs
   ros2 bag info walk; ros2 bag play walk       a session is an ordinary bag
 """
 
@@ -27,14 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_output(parser, "new folder (default: session_DATE_TIME)")
     parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace to record (default: %(default)s)")
-    parser.add_argument("--outputs", action="store_true", help="also trajectory, poses, match, under recorded/")
-    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: at Ctrl-C)")
-    parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
+    parser.add_argument(
+        "--outputs", action="store_true", help="also record trajectory, poses and match, under recorded/"
+    )
+    add_number(parser, "--seconds", default=0.0, help="stop after this time (default: stop at Ctrl-C)")
+    parser.add_argument(
+        "--storage", choices=("mcap", "sqlite3"), default="mcap", help="bag format (default: %(default)s)"
+    )
     parser.add_argument(
         "--compression",
         choices=("none", "message", "file", "storage"),
         default="none",
-        help="zstd (default: %(default)s)",
+        help="what zstd compresses (default: %(default)s)",
     )
     parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
     add_json(parser)
@@ -61,18 +65,18 @@ def run(args: argparse.Namespace) -> int:
         node = Recorder(
             output, args.avatar, args.outputs, args.storage, args.compression, parameter_overrides=overrides
         )
-        print(f"recording /{args.avatar} into {output}; Ctrl-C ends it", flush=True)
+        print(f"recording /{args.avatar} into {output}; stop with Ctrl-C", flush=True)
         try:
             _spin(node, args.seconds, stopped)
         finally:
             node.close()
     finally:
         rclpy.try_shutdown()
-    return _tell(node, output, args.json)
+    return _report(node, output, args.json)
 
 
 def _spin(node: Any, seconds: float, stopped: list[int]) -> None:
-    """Until the time is over or a signal came, which `stopped` then holds."""
+    """Spin until the time is over or a signal handler has added to `stopped`."""
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
     executor = SingleThreadedExecutor()
@@ -85,12 +89,15 @@ def _spin(node: Any, seconds: float, stopped: list[int]) -> None:
             return
 
 
-def _tell(node: Any, output: Path, json: Path | None) -> int:
+def _report(node: Any, output: Path, json: Path | None) -> int:
     counts = {topic: n for topic, n in node.bag.counts.items() if n}
     print(table(("topic", "messages"), list(counts.items())))
     print(f"{node.seconds:.1f} s in {output}")
     write_json(json, {"path": output, "seconds": node.seconds, "messages": counts})
     if not any(topic.endswith("/trackers") for topic in counts):
-        print("mm_ros: no trackers came. Is the graph running, and in this namespace?", file=sys.stderr)
+        print(
+            "mm_ros: no tracker messages received. Is the graph running, and in this namespace (--avatar)?",
+            file=sys.stderr,
+        )
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""`mm_ros replay`: a session onto topics, in its own time or in the present."""
+"""`mm_ros replay`: publish a session with its recorded stamps or with current stamps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from mm_ros.cli.arguments import add_number, avatar
 from mm_ros.cli.output import add_json, write_json
 
-HELP = "play a session onto the topics that it was recorded from"
+HELP = "publish a recorded session on the topics that it was recorded from"
 
 EXAMPLE = """examples:
-  mm_ros replay walk                       with stamps of now: for a graph that runs in the present
-  mm_ros replay walk --clock --speed 0.5   with its own stamps and /clock, half as fast: for use_sim_time
-  mm_ros replay walk --loop --start 12     again and again, first from second 12
+  mm_ros replay walk                       with current stamps, for a graph on wall-clock time
+  mm_ros replay walk --clock --speed 0.5   with recorded stamps and /clock, at half speed, for use_sim_time
+  mm_ros replay walk --loop --start 12     in a loop; the first pass starts at 12 s
 
-while it plays:
+Pause or seek during playback:
   ros2 service call /avatar/replay/pause std_srvs/srv/SetBool "{data: true}"
   ros2 param set /avatar/replay position 30.0
 """
@@ -29,15 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("session", type=Path, help="rosbag2 folder, or its .mcap or .db3 file")
-    add_number(parser, "--speed", default=1.0, help="how many times faster than recorded (default: %(default)s)")
-    parser.add_argument("--loop", action="store_true", help="again and again; each time is a new epoch")
-    add_number(parser, "--start", default=0.0, help="begin so far in")
+    add_number(parser, "--speed", default=1.0, help="playback speed relative to the recording (default: %(default)s)")
+    parser.add_argument("--loop", action="store_true", help="repeat the session; each repetition is a new epoch")
+    add_number(parser, "--start", default=0.0, help="start at this time of the session (default: %(default)s)")
     parser.add_argument("--clock", action="store_true", help="keep the recorded stamps and publish /clock")
-    parser.add_argument("--avatar", type=avatar, default="", help="namespace to play into (default: as recorded)")
-    parser.add_argument("--from-avatar", default="", help="whose trackers, when the session holds several")
-    add_number(parser, "--wait-for", default=0, help="begin when N listen to the trackers")
+    parser.add_argument("--avatar", type=avatar, default="", help="namespace to publish in (default: as recorded)")
+    parser.add_argument("--from-avatar", default="", help="recorded avatar to play when the session holds several")
+    add_number(
+        parser, "--wait-for", default=0, help="wait until N nodes subscribe to the trackers (default: %(default)s)"
+    )
     parser.add_argument(
-        "--world-frame", default="", help="name of the world frame in the headers (default: as recorded); only the name"
+        "--world-frame",
+        default="",
+        help="world frame to write into the headers (default: as recorded); poses stay the same",
     )
     add_json(parser)
 
@@ -65,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
         executor, thread = spin_in_background(node)
         if args.wait_for:
             node.wait_for(args.wait_for, 120.0)
-        print(f"{args.session}: {node.player.seconds:.1f} s into {node.get_namespace()}", flush=True)
+        print(f"{args.session}: {node.player.seconds:.1f} s, published in {node.get_namespace()}", flush=True)
         node.play()
         executor.shutdown()
         thread.join(2.0)
     finally:
         rclpy.try_shutdown()
     summary = timing(node.errors_s)
-    print(f"{summary['messages']} messages; on average {summary['mean_error_ms']:.2f} ms late")
+    print(f"{summary['messages']} messages; mean timing error {summary['mean_error_ms']:.2f} ms")
     write_json(args.json, summary)
     return 0
 

@@ -1,4 +1,4 @@
-"""`mm_ros session from-bvh`: motion capture as a session with its truth."""
+"""`mm_ros session from-bvh`: convert motion capture to a session with truth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from mm_ros.base.errors import MmRosError
 from mm_ros.cli import session_options
 
-HELP = "motion capture → a session: simulated trackers and the true body"
+HELP = "convert motion capture to a session with simulated trackers and the true body"
 
 EXAMPLE = """examples:
   mm_ros session from-bvh 69_01.bvh -o walk
@@ -18,8 +18,8 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
-    parser.add_argument("motion", type=Path, nargs="+", help="BVH files, folders or archives, of one person")
-    parser.add_argument("--only", metavar="WORD", default="", help="only clips with this word in their name")
+    parser.add_argument("motion", type=Path, nargs="+", help="BVH files, folders or archives of one person")
+    parser.add_argument("--only", metavar="WORD", default="", help="use only clips with this word in their name")
     session_options.add_output(parser)
     session_options.add_devices(parser)
 

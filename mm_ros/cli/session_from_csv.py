@@ -1,4 +1,4 @@
-"""`mm_ros session from-csv`: a table of poses as a session."""
+"""`mm_ros session from-csv`: convert a table of poses to a session."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 from mm_ros.cli import session_options
 from mm_ros.cli.arguments import add_number
 
-HELP = "a table of poses (t, role, x, y, z, qx, qy, qz, qw) → a session"
+HELP = "convert a table of poses (t, role, x, y, z, qx, qy, qz, qw) to a session"
 
 EXAMPLE = """example:
   mm_ros session from-csv recording.csv -o recording
 
-Rows of a device have their own times (s). Roles: head, left_hand, right_hand, waist, left_foot, right_foot. Axes as
-in ROS: x forward, y left, z up, metres. Goes through the same gate as live trackers.
+Each row has its own time t [s]. Roles: head, left_hand, right_hand, waist, left_foot, right_foot. Axes as in ROS:
+x forward, y left, z up, in metres. The samples pass the same gate as live trackers.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("table", type=Path, help="CSV file")
-    add_number(parser, "--head-height", default=0.0, help="of the headset, standing (default: measured)")
+    add_number(parser, "--head-height", default=0.0, help="height of the headset when standing (default: measured)")
     session_options.add_output(parser)
 
 

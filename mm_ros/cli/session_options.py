@@ -1,4 +1,4 @@
-"""What the verbs that make sessions share."""
+"""Options and output shared by the verbs that create sessions."""
 
 from __future__ import annotations
 
@@ -18,37 +18,47 @@ from mm_ros.tracking.simulation import Simulation
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     arguments.add_output(parser, "new folder (rosbag2)", required=True)
-    parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="(default: %(default)s)")
+    parser.add_argument(
+        "--storage", choices=("mcap", "sqlite3"), default="mcap", help="bag format (default: %(default)s)"
+    )
     parser.add_argument(
         "--compression",
         choices=("none", "message", "file", "storage"),
         default="none",
-        help="zstd (default: %(default)s)",
+        help="what zstd compresses (default: %(default)s)",
     )
     add_json(parser)
 
 
 def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
-    """How the simulated devices are worn, and how badly they work."""
+    """Add the options for the mounting and the faults of the simulated devices."""
     group = parser.add_argument_group("devices")
     add_faults(group, noise_m)
-    add_number(group, "--headset", nargs=3, metavar=("X", "Y", "Z"), help="headset in head axes [m]")
-    group.add_argument("--waist", action="store_true", help="a tracker on the waist too")
-    group.add_argument("--feet", action="store_true", help="trackers on the feet too")
-    add_simulated_camera(group, "landmarks of a simulated camera too", nargs="?", const="")
+    add_number(group, "--headset", nargs=3, metavar=("X", "Y", "Z"), help="headset position in head axes [m]")
+    group.add_argument("--waist", action="store_true", help="add a waist tracker")
+    group.add_argument("--feet", action="store_true", help="add foot trackers")
+    add_simulated_camera(group, "add landmarks of a simulated camera", nargs="?", const="")
 
 
 def add_faults(parser: Any, noise_m: float = 0.0) -> None:
-    """How badly the simulated devices work; see `faults`."""
-    add_number(parser, "--rate", default=90.0, help="of simulated trackers (default: %(default)s)")
-    add_number(parser, "--seed", default=0, help="of all that is random (default: %(default)s)")
+    """Add the options that `faults` reads."""
+    add_number(parser, "--rate", default=90.0, help="sample rate of the simulated trackers (default: %(default)s)")
+    add_number(parser, "--seed", default=0, help="seed of the random numbers (default: %(default)s)")
     add_number(
         parser, "--noise", default=noise_m,
-        help="of positions; of rotations three times as many radians (default: %(default)s)",
+        help="standard deviation of position noise; rotation noise is three times as many radians "
+        "(default: %(default)s)",
     )  # fmt: skip
-    add_number(parser, "--dropouts", default=0.0, help="of each controller, in a minute")
-    add_number(parser, "--look-around", default=0.0, help="amplitude of turns of the head alone")
-    add_number(parser, "--grips", default=0.0, help="controllers are held turned; standard deviation about an axis")
+    add_number(
+        parser, "--dropouts", default=0.0, help="tracking losses of each controller per minute (default: %(default)s)"
+    )
+    add_number(
+        parser, "--look-around", default=0.0, help="amplitude of head turns without the body (default: %(default)s)"
+    )
+    add_number(
+        parser, "--grips", default=0.0,
+        help="standard deviation of the controllers' rotation in the hands, about each axis (default: %(default)s)",
+    )  # fmt: skip
 
 
 def faults(args: argparse.Namespace) -> Simulation:
@@ -69,12 +79,12 @@ def simulation(args: argparse.Namespace) -> Simulation:
 
 
 def camera(args: argparse.Namespace) -> Any:
-    """A LandmarkSimulation, or None."""
+    """LandmarkSimulation of `--simulated-camera`, or None without the option."""
     return None if args.simulated_camera is None else camera_of(args.simulated_camera)
 
 
 def check_output(args: argparse.Namespace) -> None:
-    """Before the work."""
+    """Refuse an output that exists, before any work starts."""
     refuse_existing(args.output)
     new_folder(args.output)
 

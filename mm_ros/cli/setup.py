@@ -1,4 +1,4 @@
-"""`mm_ros setup openxr`: install the optional requirements of this mm_ros, whichever way it was installed."""
+"""`mm_ros setup`: install the optional requirements of mm_ros, however mm_ros was installed."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from mm_ros.base.own_python import module_command
 from mm_ros.cli import pose_setup
 from mm_ros.cli.output import table
 
-HELP = "install what a headset, the page, a camera or training needs; without a name: list it"
+HELP = "install optional requirements (headset, viewer, camera, training); without a name: list them"
 
 EPILOG = """examples:
-  mm_ros setup                   what there is, what each is for, and whether it is installed
+  mm_ros setup                   list all extras, their purpose and whether they are installed
   mm_ros setup openxr viewer     install both into the Python that runs mm_ros
-  mm_ros setup pose --dry-run    only show pip's command"""
+  mm_ros setup pose --dry-run    only print the pip command"""
 
 PURPOSES = {
-    "viewer": "the page in the browser, pictures and films",
-    "openxr": "a headset by OpenXR (SteamVR, Monado, WiVRn)",
-    "steamvr": "SteamVR's devices by OpenVR",
-    "pose": "a person's pose from pictures (node pose_estimator), with its networks",
-    "webcam": "the same from a webcam or a video file",
-    "plot": "the pictures of --plot",
+    "viewer": "viewer in the browser, pictures and films",
+    "openxr": "headsets with OpenXR (SteamVR, Monado, WiVRn)",
+    "steamvr": "SteamVR devices with OpenVR",
+    "pose": "pose estimation from images (node pose_estimator), with its networks",
+    "webcam": "pose estimation from a webcam or a video file",
+    "plot": "plots (option --plot)",
     "train": "mm_ros train",
     "tune": "mm_ros train orientation --tune",
-    "bench": "the libraries that mm_ros bench compares with",
-    "test": "work on mm_ros: tests",
-    "test_pose": "work on mm_ros: tests of the pose estimator",
-    "lint": "work on mm_ros: ruff, mypy, import contracts",
-    "colcon": "work on mm_ros: colcon",
-    "dev": "work on mm_ros: all of it",
+    "bench": "libraries that mm_ros bench compares mm_ros with",
+    "test": "development: tests",
+    "test_pose": "development: tests of the pose estimator",
+    "lint": "development: ruff, mypy, import contracts",
+    "colcon": "development: colcon",
+    "dev": "development: viewer, openxr, steamvr, test, lint, colcon",
 }
 ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the estimator's networks
 
@@ -44,15 +44,15 @@ ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the es
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("extra", nargs="*", help=f"any of {', '.join(PURPOSES)}")
-    parser.add_argument("--dry-run", action="store_true", help="only show pip's command")
+    parser.add_argument("extra", nargs="*", help=f"extras to install: {', '.join(PURPOSES)}")
+    parser.add_argument("--dry-run", action="store_true", help="only print the pip command")
 
 
 def run(args: argparse.Namespace) -> int:
     known = extras()
     if not args.extra:
         rows = [(name, _state(resolved(known, [name])), purpose) for name, purpose in PURPOSES.items()]
-        print(table(("extra", "", "for"), rows))
+        print(table(("extra", "", "purpose"), rows))
         return 0
     lines = resolved(known, args.extra)
     words = ("pip", "install", "--disable-pip-version-check", *lines)
@@ -96,17 +96,17 @@ def _install(command: Sequence[str], lines: Sequence[str]) -> None:
 
 
 def _advice(stderr: str, lines: Sequence[str]) -> str:
-    """What to do about pip's failure."""
+    """Error message with advice for a failure of pip."""
     wanted = shlex.join(lines)
     if "externally-managed-environment" in stderr:
         return (
-            f"{sys.executable} belongs to the system, so that pip refuses to install into it. Either make a virtual "
-            "environment that sees the system's packages and run `mm_ros setup` there (docs/install.md, 'On a ROS 2 "
+            f"{sys.executable} belongs to the system, so pip refuses to install into it. Either create a virtual "
+            "environment with access to the system packages and run `mm_ros setup` there (docs/install.md, 'On a ROS 2 "
             "machine'), or install into your home folder:\n"
             f"  {sys.executable} -m pip install --user --break-system-packages {wanted}"
         )
     if "No module named pip" in stderr:
-        return f"{sys.executable} has no pip. On Debian and Ubuntu: sudo apt install python3-pip; then the same again"
+        return f"{sys.executable} has no pip. On Debian and Ubuntu: sudo apt install python3-pip; then run this again"
     reason = [line for line in stderr.strip().splitlines() if line.startswith("ERROR")] or ["it printed no error"]
     return f"pip could not install {wanted}: {reason[-1].removeprefix('ERROR: ')}"
 

@@ -1,4 +1,4 @@
-"""`mm_ros synth motion`: walking made from footsteps, as BVH files or as a database."""
+"""`mm_ros synth motion`: generate walking from footsteps, as BVH files or as a database."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mm_ros.cli.output import add_json, table, write_json
 if TYPE_CHECKING:
     from mm_ros.body.clip import Clip
 
-HELP = "make procedural motion capture: BVH files, or a database"
+HELP = "generate procedural motion capture as BVH files or as a database"
 
 EXAMPLE = """examples:
   mm_ros synth motion -o walks                 a folder of BVH files
-  mm_ros synth motion -o walks.mmdb --seed 3   a database of other people's walks
-  mm_ros synth motion -o seen.mmdb --leading-foot      … that a camera tells which foot leads
+  mm_ros synth motion -o walks.mmdb --seed 3   a database of another person's walks
+  mm_ros synth motion -o foot.mmdb --leading-foot  a database with features for the leading foot
   mm_ros synth motion -o user --user 120       two minutes of the synthetic user
 """
 
@@ -25,21 +25,25 @@ EXAMPLE = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     add_output(parser, "folder for BVH files, or a file NAME.mmdb", required=True)
-    add_number(parser, "--seed", default=0, help="same seed, same bytes (default: %(default)s)")
-    parser.add_argument("--only", metavar="WORD", default="", help="only clips with this word in their name")
-    add_number(parser, "--user", default=0.0, help="so long of the synthetic user instead of walks")
-    parser.add_argument("--no-mirror", action="store_true", help="left turns and left steps only")
-    parser.add_argument(
-        "--leading-foot", action="store_true", help="a database whom a camera may tell which foot leads"
+    add_number(
+        parser, "--seed", default=0, help="random seed; the same seed gives identical files (default: %(default)s)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--only", metavar="WORD", default="", help="use only clips with this word in their name")
+    add_number(parser, "--user", default=0.0, help="generate the synthetic user for this time instead of walks")
+    parser.add_argument(
+        "--no-mirror", action="store_true", help="do not add mirrored clips: only left turns and left steps"
+    )
+    parser.add_argument(
+        "--leading-foot", action="store_true", help="add features for a camera's hint about the leading foot"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     new_folder(args.output)
     if args.leading_foot and args.output.suffix != ".mmdb":
-        raise MmRosError(f"--leading-foot is a matter of databases; expected an output NAME.mmdb, came {args.output}")
+        raise MmRosError(f"--leading-foot applies only to databases; expected an output NAME.mmdb, came {args.output}")
     if args.seed < 0:
         raise MmRosError(f"--seed: expected 0 or more, came {args.seed}")
     clips = _clips(args)

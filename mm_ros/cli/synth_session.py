@@ -1,4 +1,4 @@
-"""`mm_ros synth session`: the synthetic user as a session with its truth."""
+"""`mm_ros synth session`: write a session of the synthetic user with truth."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli import session_options
 from mm_ros.cli.arguments import add_number
 
-HELP = "a synthetic user's session: trackers, calibration and the true body"
+HELP = "generate a session of a synthetic user: trackers, calibration and the true body"
 
 EXAMPLE = """examples:
   mm_ros synth session -o user --seconds 120
   mm_ros synth session -o tall --seed 7 --scale 1.1 --noise 0.001 --dropouts 3
-  mm_ros synth session -o seen --simulated-camera pitch=10 and what a webcam would have told
+  mm_ros synth session -o seen --simulated-camera pitch=10    also landmarks of a simulated webcam
 """
 
 LONGEST_S = 36000.0
@@ -21,8 +21,8 @@ LONGEST_S = 36000.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
-    add_number(parser, "--seconds", default=60.0, help="how long (default: %(default)s)")
-    add_number(parser, "--scale", default=1.0, help="1.1: a person of 1.93 m (default: %(default)s)")
+    add_number(parser, "--seconds", default=60.0, help="length of the session (default: %(default)s)")
+    add_number(parser, "--scale", default=1.0, help="body scale; 1.1 is a person of 1.93 m (default: %(default)s)")
     session_options.add_output(parser)
     session_options.add_devices(parser, noise_m=0.0003)
 

@@ -1,4 +1,4 @@
-"""`mm_ros train learned`: a database in, its learned engine as one ONNX file out."""
+"""`mm_ros train learned`: train the learned engine of a database as one ONNX file."""
 
 import argparse
 import time
@@ -10,31 +10,31 @@ from mm_ros.base.extras import setup_command
 from mm_ros.cli.arguments import add_database, add_number, add_output
 from mm_ros.cli.output import add_json, table, write_json
 
-HELP = "train the networks that replace a database (Learned Motion Matching), and say how well they do"
+HELP = "train the networks that replace a database (Learned Motion Matching) and print their errors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
-        "examples:\n"
+        "example:\n"
         "  mm_ros train learned --database my.mmdb -o my.onnx\n"
         "\n"
-        "Use it: ros2 param set /avatar/motion_matcher model my.onnx, then engine learned.\n"
-        "Ctrl-C stops; the same command goes on from FILE.checkpoint. Losses are told as what they mean: how\n"
-        "far joints are off in character space (cm), and rotations (degrees)."
+        "To use the file, set the parameters of motion_matcher: model to my.onnx, then engine to learned.\n"
+        "Ctrl-C stops the training; the same command continues from FILE.checkpoint. Printed losses are\n"
+        "position errors of the joints in character space [cm] and rotation errors [degrees]."
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_database(parser, "what to learn (default: the procedural one)")
-    add_output(parser, "the ONNX file to write", required=True)
-    add_number(parser, "--seed", default=0, help="same seed, same networks (default 0)")
-    add_number(parser, "--effort", default=1.0, help="times the usual number of steps (default 1)")
-    add_number(parser, "--latent", default=32, help="numbers beside the features (default 32)")
-    add_number(parser, "--width", default=512, help="units of a layer (default 512)")
-    add_number(parser, "--threads", default=1, help="of torch (default 1)")
+    add_database(parser, "database to learn (default: the built-in procedural database)")
+    add_output(parser, "ONNX file to write", required=True)
+    add_number(parser, "--seed", default=0, help="random seed; the same seed gives the same networks (default 0)")
+    add_number(parser, "--effort", default=1.0, help="factor on the usual number of training steps (default 1)")
+    add_number(parser, "--latent", default=32, help="size of the latent vector (default 32)")
+    add_number(parser, "--width", default=512, help="units per layer (default 512)")
+    add_number(parser, "--threads", default=1, help="threads of torch (default 1)")
     parser.add_argument(
-        "--credit", default="", metavar="TEXT", help="whom the data asks to be named; else the database's own line"
+        "--credit", default="", metavar="TEXT", help="credit line for the data (default: the line in the database)"
     )
-    parser.add_argument("--fresh", action="store_true", help="begin again, whatever the checkpoint says")
-    parser.add_argument("--force", action="store_true", help="write over a file that exists")
+    parser.add_argument("--fresh", action="store_true", help="ignore the checkpoint and start again")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     add_json(parser)
 
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         trained = Training(database, options, checkpoint, lambda line: print(line, flush=True)).run()
     except KeyboardInterrupt:
-        print(f"\nstopped; the same command goes on from {checkpoint}")
+        print(f"\nstopped; the same command continues from {checkpoint}")
         raise
     figures = finish(trained, args.output, args.credit)
     checkpoint.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def _check(args: argparse.Namespace) -> None:
     if not args.output.parent.is_dir():
         raise MmRosError(f"cannot write {args.output}: its folder does not exist")
     if args.output.exists() and not args.force:
-        raise MmRosError(f"{args.output} exists. Choose another name, or write over it with --force.")
+        raise MmRosError(f"{args.output} exists. Choose another name, or overwrite it with --force.")
     for name in ("latent", "width", "threads"):
         if getattr(args, name) < 1:
             raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
@@ -92,12 +92,12 @@ def report(figures: dict[str, Any]) -> str:
         [title, *(round(figures[key][k], 2) for k in
                   ("joints_cm_mean", "joints_cm_p95", "rotations_deg_mean", "rotations_deg_p95")),
          round(100 * figures[key]["contacts_right"], 1)]
-        for key, title in (("rebuilt", "rebuilt from features and latents"), ("after_1_s", "after stepping for 1 s"))
+        for key, title in (("rebuilt", "decoded from features and latents"), ("after_1_s", "after stepping for 1 s"))
     ]  # fmt: skip
-    header = ["through the file itself", "joints cm", "p95", "rotations °", "p95", "contacts right %"]
+    header = ["errors of the ONNX file", "joints cm", "p95", "rotations °", "p95", "correct contacts %"]
     answers = figures["answers"]
     return (
         f"{table(header, rows)}\n"
-        f"answers to wishes: cost {answers['cost_median']:.2f} in the median, the exact search's "
+        f"median cost of the results: {answers['cost_median']:.2f}; of the exact search: "
         f"{answers['exact_cost_median']:.2f}"
     )

@@ -1,4 +1,4 @@
-"""`mm_ros train orientation`: motion capture in, the facing network as one ONNX file out."""
+"""`mm_ros train orientation`: train the facing network on motion capture as one ONNX file."""
 
 import argparse
 import sys
@@ -13,29 +13,33 @@ from mm_ros.cli.arguments import add_motion, add_number, add_output
 from mm_ros.cli.output import add_json, table, write_json
 
 FIGURES = ("mean", "median", "p95", "root_mean", "rate_mean")
-HELP = "train the network that tells where the body faces, and say how well it does on people it never saw"
+HELP = "train the network that predicts the facing and validate it on people outside its training data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example: mm_ros train orientation --data cmu_locomotion.tar.xz -o facing.onnx --seed 1\n\n"
         "Writes FILE.onnx and, for comparison, FILE_paper_r1.onnx and FILE_paper_r50.onnx.\n"
-        "Use it: mm_ros up --config FILE, with `model: facing.onnx` under /**/orientation_predictor"
+        "To use it: mm_ros up -p orientation_predictor.model=facing.onnx"
     )
-    add_motion(parser, "--data", "BVH files, folders, archives", required=True)
-    add_output(parser, "the ONNX file to write", required=True)
-    parser.add_argument("--options", type=Path, metavar="YAML", help="what to assume of the files (see mm_ros import)")
-    parser.add_argument("--credit", default="", metavar="TEXT", help="whom the data asks to be named; known for CMU")
-    add_number(parser, "--seed", default=0, help="same seed, same network (default 0)")
-    add_number(parser, "--folds", default=2, help="groups of subjects left out in turn; 0: no validation")
-    add_number(parser, "--variants", default=8, help="times all motion is drawn anew an epoch (default 8)")
-    add_number(parser, "--epochs", default=6, help="rounds, each of new variants (default 6)")
+    add_motion(parser, "--data", "BVH files, folders or archives", required=True)
+    add_output(parser, "ONNX file to write", required=True)
+    parser.add_argument("--options", type=Path, metavar="YAML", help="assumptions about the files (see mm_ros import)")
+    parser.add_argument(
+        "--credit", default="", metavar="TEXT", help="credit line for the data (default for CMU data: built-in)"
+    )
+    add_number(parser, "--seed", default=0, help="random seed; the same seed gives the same network (default 0)")
+    add_number(
+        parser, "--folds", default=2, help="groups of subjects for cross-validation; 0: no validation (default 2)"
+    )
+    add_number(parser, "--variants", default=8, help="random variants of all motion per epoch (default 8)")
+    add_number(parser, "--epochs", default=6, help="training epochs, each with new variants (default 6)")
     add_number(parser, "--width", default=128, help="units in each of the two layers (default 128)")
-    add_number(parser, "--members", default=4, help="networks of a kind averaged in one file (default 4)")
-    add_number(parser, "--memory", default=48, help="numbers the second kind remembers (default 48)")
-    parser.add_argument("--no-paper", action="store_true", help="leave the paper's network out")
-    parser.add_argument("--force", action="store_true", help="write over files that exist")
-    add_number(parser, "--tune", default=0, help="so many trials that search hyper-parameters first (Ray)")
+    add_number(parser, "--members", default=4, help="networks of each kind that one file averages (default 4)")
+    add_number(parser, "--memory", default=48, help="size of the memory of the second kind; 0: none (default 48)")
+    parser.add_argument("--no-paper", action="store_true", help="do not train the network of the paper")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    add_number(parser, "--tune", default=0, help="first search hyper-parameters with N trials (Ray)")
     add_json(parser)
 
 
@@ -58,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         options = tuned(clips, options, args.tune, tell)
     credit = args.credit or licence
 
-    def early(outcome: Outcome) -> None:  # validation takes longer than training: who stops it keeps the network
+    def early(outcome: Outcome) -> None:  # validation is slower than training, so Ctrl-C during it keeps the network
         save(outcome, args.output, options, clips, credit)
 
     outcome = train(clips, options, tell, early)
@@ -76,7 +80,7 @@ def _check_output(args: argparse.Namespace) -> None:
     if not args.output.parent.is_dir():
         raise MmRosError(f"cannot write {args.output}: its folder does not exist")
     if args.output.exists() and not args.force:
-        raise MmRosError(f"{args.output} exists. Choose another name, or write over it with --force.")
+        raise MmRosError(f"{args.output} exists. Choose another name, or overwrite it with --force.")
     for name in ("variants", "epochs", "width", "members"):
         if getattr(args, name) < 1:
             raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
@@ -104,7 +108,7 @@ def _clips(args: argparse.Namespace) -> tuple[list[Any], str]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Tables of degrees, one a treatment of the head's marker bias."""
+    """Tables of facing errors in degrees, one for each treatment of the head marker bias."""
     parts = []
     for title, results in figures.items():
         rows = [
@@ -116,16 +120,16 @@ def report(figures: dict[str, Any]) -> str:
         kinds = list(results["network"]["as is"]["kinds"])
         by_kind = [[p, *(round(c["as is"]["kinds"][k], 2) for k in kinds)] for p, c in results.items()]
         parts.append(
-            f"Subjects left out, head {title}; degrees against hips and shoulders\n{table(header, rows)}\n\n"
-            f"By kind of motion, as is, mean degrees\n{table(['predictor', *kinds], by_kind)}\n"
+            f"Cross-validation, head {title}; error against hips and shoulders, degrees\n{table(header, rows)}\n\n"
+            f"By kind of motion, unmodified trackers, mean error in degrees\n{table(['predictor', *kinds], by_kind)}\n"
         )
     return "\n".join(parts)
 
 
 def doubts(figures: dict[str, Any]) -> list[str]:
-    """Sentences for a network that should not be used, or that nothing is known of; none for a good one."""
+    """Warnings about a network that is unvalidated or not better than headset-forward; empty for a good one."""
     if not figures:
-        return ["warning: nothing was validated (--folds 0): the network may be worse than headset-forward"]
+        return ["warning: the network was not validated (--folds 0) and may be worse than headset-forward"]
     worse = [
         f"head {title}, {condition}: {s['mean']:.1f}° against {results['hmd_forward'][condition]['mean']:.1f}°"
         for title, results in figures.items()
@@ -135,27 +139,27 @@ def doubts(figures: dict[str, Any]) -> list[str]:
     if not worse:
         return []
     return [
-        "!!! THE NETWORK IS NO BETTER THAN HEADSET-FORWARD on people whom it was not trained on:",
+        "!!! THE NETWORK IS NO BETTER THAN HEADSET-FORWARD on people outside its training data:",
         *(f"!!!   {line}" for line in worse),
-        "!!! Do not use it: take `predictor: hmd_forward`, or train with more motion and more subjects.",
+        "!!! Do not use it: set `predictor: hmd_forward`, or train with more motion and more subjects.",
     ]
 
 
 class Progress:
-    """One line on stderr, at most once a second (every ten seconds where nobody watches)."""
+    """One progress line on stderr, updated every second on a terminal and every ten seconds elsewhere."""
 
     def __init__(self) -> None:
-        self._watched = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self._last = time.monotonic()
         self._what = ""
 
     def __call__(self, what: str, done: int, of: int) -> None:
         now = time.monotonic()
-        if now - self._last < (1.0 if self._watched else 10.0):
+        if now - self._last < (1.0 if self._terminal else 10.0):
             return
         self._last = now
-        print(f"\r{what} {done}/{of}".ljust(60), end="" if self._watched else "\n", file=sys.stderr, flush=True)
+        print(f"\r{what} {done}/{of}".ljust(60), end="" if self._terminal else "\n", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        if self._watched:
+        if self._terminal:
             print("\r".ljust(61), end="\r", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The whole graph in one process, without ROS's launch."""
+"""`mm_ros up`: run the whole graph in one process, without ros2 launch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mm_ros.cli.arguments import Number, add_database, add_number, avatar
 BITS = 63  # of a whole number that is a parameter of ROS
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
-HELP = "start the graph: trackers → pose → TF, in one process"
+HELP = "start the graph (trackers → pose → TF) in one process"
 
-EXAMPLE = """example:
-  mm_ros up --trackers synthetic            an invented user walks about
+EXAMPLE = """examples:
+  mm_ros up --trackers synthetic            a synthetic user walks around
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
-  mm_ros up --avatars 4                     four invented users side by side, a process each
+  mm_ros up --avatars 4                     four synthetic users side by side, one process each
 """
 
 
@@ -30,49 +30,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--trackers", default="", help="source of trackers (default: synthetic); none: they come over the topic"
+        "--trackers", default="", help="tracker source (default: synthetic); none: subscribe to the topic"
     )
-    parser.add_argument("--path", default="", help="file of the source: BVH or session")
+    parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)
-    parser.add_argument("--avatar", type=avatar, default="avatar", help="namespace of the avatar (%(default)s)")
+    parser.add_argument("--avatar", type=avatar, default="avatar", help="avatar namespace (default: %(default)s)")
     add_number(
         parser,
         "--avatars",
-        help="so many invented users, named avatar1, avatar2, …: each in its own process, which shares what it can",
+        help="start N synthetic users named avatar1, avatar2, …, each in its own process; the processes share memory",
     )
     parser.add_argument(
-        "--control", default="vr", choices=("vr", "joystick", "path"), help="who says where to go"
+        "--control", default="vr", choices=("vr", "joystick", "path"), help="source of the desired trajectory"
     )
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
     parser.add_argument(
         "--camera",
         default="",
         metavar="SOURCE",
-        help="a camera corrects the facing: number of a webcam, video file, folder of pictures, or 'topic' (image)",
+        help="camera that corrects the facing: webcam number, video file, image folder, or 'topic' for an image topic",
     )
-    parser.add_argument("--place", default="", help="x,y of the user's room in the world [m] (default: 0,0)")
-    parser.add_argument("--urdf", default="", help="a humanoid robot that follows on joint_states")
+    parser.add_argument("--place", default="", help="position x,y of the user's room in the world [m] (default: 0,0)")
+    parser.add_argument("--urdf", default="", help="URDF of a humanoid robot; its pose is published on joint_states")
     parser.add_argument(
-        "--urdf-t-pose", default="", metavar="JOINT=DEG,…", help="its angles in T-pose: 'left_arm=90, right_arm=-90'"
-    )
-    add_number(parser, "--seed", help="of the synthetic user (default: 0)")
+        "--urdf-t-pose", default="", metavar="JOINT=DEG,…",
+        help="joint angles of the robot in T-pose: 'left_arm=90, right_arm=-90'",
+    )  # fmt: skip
+    add_number(parser, "--seed", help="seed of the synthetic user (default: 0)")
     parser.add_argument(
         "--world-frame",
         default="",
-        help="the room's frame: parent of <avatar>/root on TF, and in every header (default: map)",
+        help="world frame: parent of <avatar>/root on TF and frame of all headers (default: map)",
     )
     parser.add_argument(
         "--discovery",
         default="LOCALHOST",
         choices=("LOCALHOST", "SUBNET", "OFF", "SYSTEM_DEFAULT"),
-        help="how far DDS looks for others (default: %(default)s, this machine; SUBNET: several machines); "
-        "ROS_AUTOMATIC_DISCOVERY_RANGE, where set, wins",
+        help="DDS discovery range (default: %(default)s, this machine only; SUBNET: several machines); "
+        "the environment variable ROS_AUTOMATIC_DISCOVERY_RANGE takes precedence",
     )
     parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
-    parser.add_argument("--config", default="", help="YAML with parameters of the nodes; options win over it")
+    parser.add_argument("--config", default="", help="YAML file with node parameters; other options override it")
     parser.add_argument(
         "-p", "--parameter", action="append", default=[], metavar="NODE.NAME=VALUE",
-        help="one parameter of a node: motion_matcher.engine=learned; as often as needed",
+        help="set a node parameter, for example motion_matcher.engine=learned; may be repeated",
     )  # fmt: skip
 
 
@@ -103,17 +104,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """The arguments of each avatar."""
+    """The arguments of each avatar of `--avatars`."""
     from mm_ros.ros.several import side_by_side
 
     if args.trackers not in ("", "synthetic") or args.place or args.camera:
-        raise MmRosError("--avatars starts invented users side by side; it takes no --trackers, --place or --camera")
+        raise MmRosError("--avatars starts synthetic users; it cannot be combined with --trackers, --place or --camera")
     users = side_by_side(args.avatar, args.avatars, args.seed or 0)
     return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
 
 
 def _load_once(database: Path | None) -> None:
-    """Before the avatars part: kernels, libraries and the invented user's motion come into memory once."""
+    """Load kernels, libraries and the synthetic user's motion before the fork, so that the processes share memory."""
     from mm_ros.cli.warm import load_kernels
     from mm_ros.tracking.sources.synthetic import first_segment
 
@@ -127,9 +128,9 @@ def ros_arguments(args: argparse.Namespace) -> list[str]:
 
 
 def overrides(node: str, args: argparse.Namespace) -> list[Any]:
-    """What the command line says of this node's parameters; what it does not say is left to --config.
+    """Parameters of one node from the command line; all others come from --config or the defaults.
 
-    Not by `-p node:name:=value`: that does not find a node in a namespace, and says nothing.
+    The ROS argument `-p node:name:=value` is not used because it silently ignores nodes in a namespace.
     """
     from rclpy.parameter import Parameter
 
@@ -145,37 +146,37 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
         },
     }.get(node, {})  # fmt: skip
     given = {**given, "world_frame": world_frame(args.world_frame, args.config)}
-    said = {name: value for name, value in given.items() if value not in (None, "", [])}
+    chosen = {name: value for name, value in given.items() if value not in (None, "", [])}
     if args.use_sim_time:
-        said["use_sim_time"] = True
-    said |= parameters(node, args.parameter)
-    return [Parameter(name, value=value) for name, value in said.items()]
+        chosen["use_sim_time"] = True
+    chosen |= parameters(node, args.parameter)
+    return [Parameter(name, value=value) for name, value in chosen.items()]
 
 
 def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Of `NODE.NAME=VALUE`, those of this node; what is no parameter of any is a sentence."""
+    """Parameters of `node` among all `NODE.NAME=VALUE` pairs; raise MmRosError for an unknown node or parameter."""
     from mm_ros.base.renamed import refuse_renamed
     from mm_ros.ros import graph
 
     out = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")
-        who, dot, name = path.partition(".")
+        owner, dot, name = path.partition(".")
         if not equals or not dot:
             raise MmRosError(f"-p: expected NODE.NAME=VALUE, came '{pair}'")
-        defaults = {k: v for kind in graph.node(who).settings_types() for k, v in kind.defaults().items()}
-        refuse_renamed(who, name, text)
+        defaults = {k: v for kind in graph.node(owner).settings_types() for k, v in kind.defaults().items()}
+        refuse_renamed(owner, name, text)
         if name in graph.FrameSettings.specs():
             raise MmRosError(f"-p: '{name}' is the same for all nodes: use --{name.replace('_', '-')}")
         if name not in defaults:
-            raise MmRosError(f"{who} has no parameter '{name}'. Parameters: {', '.join(defaults)}")
-        if who == node:
+            raise MmRosError(f"{owner} has no parameter '{name}'. Parameters: {', '.join(defaults)}")
+        if owner == node:
             out[name] = _as(defaults[name], text)
     return out
 
 
 def _as(default: Any, text: str) -> Any:
-    """A value as the setting has it; what does not fit goes on as it is, and the node says what it expected."""
+    """Parse a value to the type of its default; the node itself refuses a value of another type."""
     if isinstance(default, str):
         return text
     try:
@@ -192,7 +193,7 @@ def _as(default: Any, text: str) -> Any:
 
 
 def _in_radians(text: str) -> str:
-    """The node's parameter has radians, as all of ROS; the command line has degrees."""
+    """Convert `JOINT=DEG,…` to radians for the node's parameter."""
     out = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""The viewer alone, for a graph that runs elsewhere."""
+"""`mm_ros view`: run the viewer for a graph in another process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ HELP = "show the avatars of a running graph in the browser"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "example: mm_ros view --port 8081; open the address that it prints"
+    parser.epilog = "example: mm_ros view --port 8081, then open the printed address in a browser"
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to serve on (default: this machine only); 0.0.0.0: others too"
+        "--host",
+        default="127.0.0.1",
+        help="address to serve on (default: %(default)s, this machine only); 0.0.0.0: all networks",
     )
-    parser.add_argument("--port", type=port, default=8080, metavar="PORT", help="of the page (default: %(default)s)")
-    parser.add_argument("--show", default="", metavar="NAMES", help="avatars to show, by commas (default: all)")
+    parser.add_argument(
+        "--port", type=port, default=8080, metavar="PORT", help="port of the page (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--show", default="", metavar="NAMES", help="avatars to show, separated by commas (default: all)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`mm_ros warm`: whatever takes long the first time, done now and once."""
+"""`mm_ros warm`: build the database and compile the kernels in advance."""
 
 import argparse
 import time
@@ -7,19 +7,19 @@ from pathlib import Path
 from mm_ros.base.cache import forget_old_kernels, kernels_key, locked
 from mm_ros.cli.arguments import add_database
 
-HELP = "compile the kernels, so that no frame waits for it"
+HELP = "build the default database and compile the kernels, so that later starts are fast"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros warm"
     add_database(parser)
-    parser.add_argument("--quiet", action="store_true", help="say nothing when all goes well")
+    parser.add_argument("--quiet", action="store_true", help="print nothing on success")
 
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     # Five nodes that start at once wait here for the first one instead of compiling five times.
-    with locked(f"warm-{kernels_key()}"):  # another checkout has kernels of its own to compile
+    with locked(f"warm-{kernels_key()}"):  # by key, because another checkout compiles its own kernels
         frames = _make_database(args.database, args.quiet)
         if not args.quiet:
             print("compiling kernels …", flush=True)
@@ -38,7 +38,7 @@ def _make_database(path: Path | None, quiet: bool) -> int:
 
 
 def load_kernels(path: Path | None = None) -> None:
-    """One avatar takes some steps: all that a frame needs is compiled, or found in the cache."""
+    """Run one avatar for some steps, so that all kernels of a frame are compiled or loaded from the cache."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.shape import room_joints
     from mm_ros.body.types import rest_pose
@@ -51,11 +51,11 @@ def load_kernels(path: Path | None = None) -> None:
     database = read_database(path or default_database_path())
     Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
     tracker_gate.warm_up()
-    room_joints(rest_pose(database.skeleton))  # for whoever draws
+    room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
 
 
 class _Progress:
-    """One line that grows in tenths; nothing when quiet."""
+    """Progress callback that prints a line at every 10 %."""
 
     def __init__(self) -> None:
         self._last = ("", -1)

@@ -1,1 +1,1 @@
-"""`mm_ros evaluate`: the graph's own chain over clips and sessions, against truth and baselines."""
+"""Run the avatar on clips and sessions and compare it with the truth and with baselines."""

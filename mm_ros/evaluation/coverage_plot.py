@@ -1,4 +1,4 @@
-"""The velocities that motion covers, as a picture."""
+"""Plot the velocities, turning rates and head heights of motion."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def plot_coverage(summary: Summary, path: Path, title: str) -> None:
     picture = velocities.pcolormesh(
         left, ahead, shown, norm=LogNorm(0.05, max(float(seconds.max()), 0.1)), cmap="viridis"
     )
-    velocities.invert_xaxis()  # left is left
+    velocities.invert_xaxis()  # positive is left
     velocities.set(
-        xlabel="left, m/s", ylabel="ahead, m/s", title=f"{title}: {summary.seconds / 60:.1f} min", aspect="equal"
+        xlabel="left, m/s", ylabel="forward, m/s", title=f"{title}: {summary.seconds / 60:.1f} min", aspect="equal"
     )
     figure.colorbar(picture, ax=velocities, label="seconds")
     turning.hist2d(summary.speeds, np.degrees(summary.yaw_rates), bins=60, range=((0, 4), (-180, 180)), norm=LogNorm())
     turning.set(xlabel="speed, m/s", ylabel="turning, deg/s")
     heights.hist(summary.head_ratios, bins=80, range=(0.4, 1.15))
-    heights.set(xlabel="head height over standing", ylabel="frames", yscale="log")
+    heights.set(xlabel="head height relative to standing", ylabel="frames", yscale="log")
     try:
         figure.savefig(path, dpi=100)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Ten minutes of wandering: does an engine drift to a mean pose, or break when it is fed noise?"""
+"""Endurance test: detect drift to a mean pose and failures under noise on minutes of synthetic input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ SETTLED_S = 0.25
 
 
 def wandering(times: tuple[float, ...], seconds: float, seed: int = 0, noise: float = 0.0) -> Iterator[Trajectory]:
-    """Wishes of somebody who changes speed and direction every few seconds; `noise`: metres and radians, each frame."""
+    """Desired trajectories of a user who changes speed and direction every few seconds.
+
+    `noise`: standard deviation of the noise in each frame, in metres and radians.
+    """
     rng = np.random.default_rng(seed)
     position, velocity, yaw = np.zeros(2), np.zeros(2), 0.0
     goal, facing, height, left = np.zeros(2), 0.0, 1.0, 0.0
@@ -44,12 +47,12 @@ def wandering(times: tuple[float, ...], seconds: float, seed: int = 0, noise: fl
 
 
 def endure(stage: Any, times: tuple[float, ...], minutes: float, seed: int = 0, noise: float = 0.0) -> dict[str, Any]:
-    """Of each minute: how far joints are from that minute's mean pose, how fast the toes go, how far the wish is."""
+    """For each minute: distance of the joints from their mean pose, speed of the toes, distance from the target."""
     poses, far = [], []
-    for wish in wandering(times, 60 * minutes, seed, noise):
-        pose = stage.step(wish)[0]
+    for desired in wandering(times, 60 * minutes, seed, noise):
+        pose = stage.step(desired)[0]
         poses.append((pose.positions, pose.rotations))
-        far.append(np.linalg.norm(pose.root[:2] - wish.position))
+        far.append(np.linalg.norm(pose.root[:2] - desired.position))
     positions, rotations = (np.stack(a).astype(np.float64) for a in zip(*poses, strict=True))
     joints, _ = rot.forward_kinematics(PARENTS, positions, rotations)
     each = round(60 / DT)

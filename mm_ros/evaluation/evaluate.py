@@ -1,4 +1,4 @@
-"""From paths to the table: what `mm_ros evaluate` does, without the command line."""
+"""Evaluation of paths without the command line; `mm_ros evaluate` calls it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mm_ros.sessions.session import read_session
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
-# A clip of another take is 1° off and more in the median, the same clip 0.001°.
+# The median difference is about 0.001° for the same clip and at least 1° for another take.
 COMPARED = [HEAD, NECK, LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM]
 SAME_RAD = 0.003
 
@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`table` is what --json writes; `outcomes` hold the frames for reports."""
+    """`table`: the content of --json; `outcomes`: per-clip results, with the frames for reports."""
 
     table: dict[str, Any]
     outcomes: list[run.Outcome] = field(default_factory=list)
@@ -68,17 +68,16 @@ def evaluate(
 
 
 def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
-    """Names of the clips, or parts of clips, that the database was built of.
+    """Names of the clips that the database contains, whole or in part.
 
-    They are found by how arms and head turn, which the building of a database leaves as it is: a file under another
-    name is found, and another motion under the same name is not.
+    The comparison uses arm and head rotations, which building a database does not change, and ignores file names.
     """
     known = np.asarray(database.rotations)[:, COMPARED]
     return [c.name for c in clips if _is_in(known, resample(c, database.rate).rotations[:, COMPARED])]
 
 
 def _is_in(known: F32, own: F32) -> bool:
-    """Rotations (N, K, 4) and (F, K, 4): some frames of `own` are looked up, and all compared from there."""
+    """Find three probe frames of `own` (F, K, 4) in `known` (N, K, 4) and compare all frames from each match."""
     for probe in (len(own) // 4, len(own) // 2, 3 * len(own) // 4):
         row = int(np.abs(np.einsum("nkc,kc->nk", known, own[probe])).sum(axis=1).argmax())
         rows = np.clip(row - probe + np.arange(len(own)), 0, len(known) - 1)
@@ -89,7 +88,7 @@ def _is_in(known: F32, own: F32) -> bool:
 
 
 def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any]]:
-    """Sessions are rosbag2 folders or files; all else goes through the importer."""
+    """Read sessions (rosbag2 folders or files); import all other paths as motion clips."""
     sessions = [p for p in paths if is_session(p)]
     others = [p for p in paths if p not in sessions]
     for p in paths:
@@ -104,7 +103,7 @@ def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any]]:
         if not isinstance(given, Clip) and given.damage:
             print(f"mm_ros: {name}: {given.damage}", file=sys.stderr)
         if not isinstance(given, Clip) and len(given.frames) < 10:
-            raise MmRosError(f"session {name} has {len(given.frames)} samples of trackers; at least 10 are needed")
+            raise MmRosError(f"session {name} has {len(given.frames)} tracker samples; at least 10 are needed")
     return out
 
 

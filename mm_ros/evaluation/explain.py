@@ -1,4 +1,4 @@
-"""Why this pose: what the matcher asked for, what it found, and what it passed over."""
+"""Explain a search: its query, its winner and its runners-up."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    at: float  # s since the start, of the search
+    at: float  # time of the search since the start, s
     match: Match
     winner: Candidate
     runners_up: tuple[Candidate, ...]
-    current: Candidate | None  # what played before, and would have played on
+    current: Candidate | None  # the frame that continuing without the search would play
     query: dict[str, list[float]]  # physical units
 
 
 def explain(track: TrackerTrack, avatar: Avatar, at: float, k: int = 5) -> Explanation:
-    """The last search at or before `at` seconds."""
+    """Explain the last search at or before `at` seconds."""
     last = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
     if not 0 <= at <= last:
         raise MmRosError(f"--at: expected 0 to {last:.2f} s, came {at:g}")
@@ -60,7 +60,7 @@ def explain(track: TrackerTrack, avatar: Avatar, at: float, k: int = 5) -> Expla
 def _explained(avatar: Avatar, match: Match, t: float, before: int, k: int) -> Explanation:
     database = avatar.matcher.database
     layout, others = database.layout, [int(f) for f in match.runner_up_frames if f >= 0][:k]
-    # Between two frames the nearer one was compared, and `frame` is rounded down.
+    # Between two frames the search compares the nearer one, but `frame` is rounded down.
     shown = match.frame + int(not np.array_equal(database.features[match.frame], match.winner))
     physical = match.query * database.feature_std + database.feature_mean
     return Explanation(
@@ -81,11 +81,11 @@ def _candidate(database: MotionDatabase, match: Match, frame: int) -> Candidate:
 
 
 def lines(e: Explanation) -> list[list[str]]:
-    """A candidate a line, a feature a column."""
+    """Table with one row per candidate and one column per feature; the first row holds the headings."""
     names = list(e.winner.by_feature)
     out = [["", "clip", "at s", "frame", "cost", *names]]
     rows: list[tuple[str, Candidate]] = [("winner", e.winner)]
-    rows += [("played on", e.current)] if e.current else []
+    rows += [("continue", e.current)] if e.current else []
     rows += [(f"{i + 2}.", c) for i, c in enumerate(e.runners_up)]
     for label, c in rows:
         costs = [f"{c.by_feature[n]:.2f}" for n in names]

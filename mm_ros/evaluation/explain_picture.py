@@ -1,4 +1,4 @@
-"""The winner of a search and its runners-up, side by side from one camera, each facing forward."""
+"""Picture of the winner of a search and its runners-up, side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mm_ros.show.render import ACCENT, BODY, GHOST, contact_sheet, follow, rende
 
 
 def write_picture(path: Path, database: MotionDatabase, e: Explanation) -> None:
-    """Blue: the winner; orange: what played on; sand: the runners-up."""
+    """Write the picture. Blue: winner; orange: continued frame; sand: runners-up."""
     shown = [(e.winner.frame, BODY)]
     shown += [(e.current.frame, ACCENT)] if e.current else []
     shown += [(c.frame, GHOST) for c in e.runners_up]

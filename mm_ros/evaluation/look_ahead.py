@@ -1,4 +1,4 @@
-"""Where the body will be, as the trajectory foretold it, beside "constant velocity from the raw headset"."""
+"""Errors of the predicted trajectory, compared with constant velocity of the raw headset."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mm_ros.evaluation.replay_chain import ChainResult
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.tracking.simulation import TrackerTrack
 
-STANDING_M, STANDING_S = 0.05, 1.0  # hips that stay as near to where they are for as long, before and after, stand
+STANDING_M, STANDING_S = 0.05, 1.0  # standing: hips within this distance for this time before and after
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # of the raw headset's mean error
-STANDING = "standing_ahead_m"  # the way that is foretold to the last horizon for one who stands
+SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # relative to the mean error of the raw headset
+STANDING = "standing_ahead_m"  # predicted displacement at the last horizon while standing
 
 
 def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: float) -> dict[str, F64]:
-    """`hips` (F, 2): the true ones on the floor, every `dt`; `times`: of the samples, s from the first of `hips`."""
+    """Errors by metric. `hips` (F, 2): true positions on the floor, every `dt`; `times`: sample times [s]."""
     own: F64 = np.arange(len(hips), dtype=np.float64) * dt
     out: dict[str, F64] = {}
     for seconds, error, raw in zip(HORIZON_S, ERRORS, RAW_ERRORS, strict=True):
@@ -35,7 +35,7 @@ def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: fl
 
 
 def foretold(r: ChainResult, seconds: float) -> F64:
-    """(F, 2) in the room; between the layout's times on a line."""
+    """Predicted positions (F, 2) in the room after `seconds`, interpolated linearly between the layout's times."""
     known = np.concatenate([[0.0], r.wish_times.astype(np.float64)])
     places = np.concatenate([r.wish_position[:, None], r.wish_ahead], axis=1)
     k = int(np.clip(np.searchsorted(known, seconds - 1e-6), 1, len(known) - 1))
@@ -44,7 +44,7 @@ def foretold(r: ChainResult, seconds: float) -> F64:
 
 
 def standing(hips: F64, dt: float) -> NDArray[np.bool_]:
-    """(F,): the hips stay put from a second before until a second after; the ends of the clip do not count."""
+    """Frames (F,) in which the hips stand, by STANDING_M and STANDING_S; False at the ends of the clip."""
     reach = round(STANDING_S / dt)
     out = np.zeros(len(hips), bool)
     inner = slice(reach, len(hips) - reach)

@@ -1,4 +1,4 @@
-"""One clip through one row: every metric as raw values, so that clips and kinds can be pooled afterwards."""
+"""Metrics of one clip in one row, kept as raw values so that clips and kinds can be pooled later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.motion.cleaning import cubic, spherical
 RATE = 60.0
 DT = 1 / RATE
 
-# Raw values a frame, a stance or an event; summarised as mean, median, p95, p99.
+# Raw values per frame, stance or event; summarised as mean, median, p95 and p99.
 VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -28,7 +28,7 @@ VALUES = (
     "start_lag_s", "stop_lag_s", "step_ms",
     *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
 )  # fmt: skip
-# One number a clip, pooled by its seconds.
+# One number per clip, pooled with its duration as weight.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
@@ -39,7 +39,7 @@ FRAME_VALUES = (
 
 @dataclass
 class Measured:
-    """`values`: metric → raw numbers; `numbers`: metric → (value, seconds)."""
+    """`values`: metric → raw values; `numbers`: metric → one number for `seconds` of motion."""
 
     seconds: float
     values: dict[str, F64] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Truth:
-    """The clip's own body at 60 Hz, in the room."""
+    """True body of the clip at 60 Hz, in the room."""
 
     positions: F64  # (F, J, 3)
     rotations: F64  # (F, J, 4)
-    root_yaw: F64  # (F,) the virtual root's
+    root_yaw: F64  # (F,) of the virtual root
     contacts: NDArray[np.bool_]  # (F, 2)
 
     @property
@@ -67,7 +67,7 @@ def room(track: PoseTrack) -> tuple[F64, F64]:
 
 
 def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[Any], NDArray[Any]]:
-    """Joints in the room, contacts and locks at other times (s); cubic and spherical, as motion is resampled."""
+    """Joints in the room, contacts and locks at the times `wanted` [s], with the interpolation of `resample`."""
     positions, rotations = track.local()
     place = np.interp(wanted, times, np.arange(len(times), dtype=np.float64))
     p, q = rot.forward_kinematics(PARENTS, cubic(positions, place), spherical(rotations, place))
@@ -76,7 +76,7 @@ def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[
 
 
 def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> Measured:
-    """What needs no truth: feet and roughness."""
+    """Metrics that need no truth: feet and smoothness."""
     out = Measured(seconds)
     out.values["stance_drift_m"] = m.stance_drift_m(positions, contacts, DT)
     out.values["stance_twist_deg"] = m.stance_twist_deg(positions, contacts, DT)
@@ -96,7 +96,7 @@ def of_chain(
     truth: Truth | None,
     pop_limit: float,
 ) -> Measured:
-    """`trackers`: the TrackerTrack rows that the chain took, in its order."""
+    """All metrics of one run. `trackers`: the TrackerTrack rows that the chain used, in order."""
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
@@ -126,7 +126,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
-    pelvis = m.facing_of_pelvis(true)  # what Fletcher 2023 measures: hips alone
+    pelvis = m.facing_of_pelvis(true)  # as in Fletcher 2023: hips only
     out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
     out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
@@ -137,7 +137,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
 
 
 def _against_trackers(out: Measured, r: ChainResult, trackers: Any, c: Calibration, skeleton: Skeleton) -> None:
-    """The devices where the published joints carry them, against where they were; lost ones do not count."""
+    """Errors of the devices as attached to the published joints; NaN for lost devices."""
     p, q = room(r.pose)
     seen = trackers.state != LOST
     at, turned = _carried(p[:, HEAD], q[:, HEAD], c.headset_in_head)
@@ -168,14 +168,14 @@ def _wrist(p: F64, q: F64, offset: F64) -> F64:
 
 
 def of_truth(truth: Truth, pop_limit: float) -> Measured:
-    """Ground truth's own foot slide and roughness."""
+    """Metrics of the ground truth itself: feet and smoothness."""
     out = of_body(truth.positions, truth.contacts, len(truth.positions) * DT, pop_limit)
     out.values.update({k: v for k, v in out.by_frame.items() if k in VALUES})
     return out
 
 
 def pooled(parts: list[Measured]) -> dict[str, Any]:
-    """All clips as one: values together, numbers weighted by seconds."""
+    """Summary of all clips: values are concatenated, numbers weighted by their seconds."""
     out: dict[str, Any] = {}
     for name in VALUES:
         have = [p.values[name] for p in parts if name in p.values]
@@ -194,7 +194,7 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def by_kind(parts: list[Measured], kinds: list[NDArray[np.int8]], names: tuple[str, ...]) -> dict[str, Any]:
-    """The frame-wise metrics of each kind of motion."""
+    """Frame-wise metrics for each kind of motion."""
     out: dict[str, Any] = {}
     for k, name in enumerate(names):
         row: dict[str, Any] = {}

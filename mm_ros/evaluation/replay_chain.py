@@ -1,4 +1,4 @@
-"""Runs the whole chain over a track of trackers and keeps what each stage said, frame by frame."""
+"""Run the whole chain on a tracker track and keep the output of each stage for every frame."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PoseTrack:
     segment: NDArray[np.int64]  # (F,)
 
     def local(self) -> tuple[F64, F64]:
-        """Joint transforms with the root's pose in row 0: what forward kinematics takes."""
+        """Local joint positions and rotations with the root pose in row 0, as input of forward kinematics."""
         positions, rotations = self.positions.astype(np.float64), self.rotations.astype(np.float64)
         positions[:, 0], rotations[:, 0] = self.root[:, :3], self.root[:, 3:]
         return positions, rotations
@@ -43,20 +43,20 @@ class ChainResult:
     stamps_ns: NDArray[np.int64]  # (F,)
     facing_yaw: F64  # (F,) predicted, rad
     facing_sigma: F64  # (F,)
-    wish_position: F64  # (F, 2) where the body should be
+    wish_position: F64  # (F, 2) desired position
     wish_velocity: F64  # (F, 2)
     wish_yaw: F64  # (F,)
-    wish_ahead: F64  # (F, T, 2) where it will be
+    wish_ahead: F64  # (F, T, 2) desired positions at `wish_times`
     wish_times: F32  # (T,)
     height_ratio: F64  # (F,)
     matched: PoseTrack
     pose: PoseTrack
-    frame: NDArray[np.int64]  # (F,) row of the database that plays
-    reason: list[str]  # (F,) why a search ran; "" where none did
+    frame: NDArray[np.int64]  # (F,) database frame of the pose
+    reason: list[str]  # (F,) reason of the search; "" without a search
     band: list[str]  # (F,)
-    cost: F64  # (F,) NaN where nothing was searched
+    cost: F64  # (F,) NaN without a search
     continue_cost: F64  # (F,)
-    added_lean_deg: F64  # (F,) of the torso, by IK, for the head's sake
+    added_lean_deg: F64  # (F,) torso lean that IK adds to reach the head
     step_s: F64  # (F,) wall time of a step
 
     def __len__(self) -> int:
@@ -64,16 +64,17 @@ class ChainResult:
 
     @property
     def target_error_m(self) -> F64:
-        """Root to the wished body position (F,)."""
+        """Distance of the root from the desired position (F,)."""
         return np.asarray(np.linalg.norm(self.pose.root[:, :2] - self.wish_position, axis=1))
 
 
 def run_chain(
     track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = ()
 ) -> ChainResult:
-    """`facing` (F,): yaws that stand in for the predicted ones. Samples that the chain drops are not in the result.
+    """Run the chain on all samples; the result omits samples that the chain drops.
 
-    `sightings`: landmarks, each given to the avatar before the first sample that comes after its arrival.
+    `facing` (F,): yaws that replace the predicted ones [rad]. `sightings`: camera landmarks, each given to the avatar
+    before the first sample after its arrival.
     """
     if warm:
         avatar.warm_up()
@@ -83,18 +84,18 @@ def run_chain(
         trackers = track.frame(i)
         while coming and coming[0].arrives_ns <= trackers.stamp_ns:
             avatar.watch(coming.popleft().landmarks)
-        told = None
+        given = None
         if facing is not None:
-            told = BodyOrientation(trackers.stamp_ns, trackers.epoch, float(facing[i]), 0.0, 0.0, "truth")
+            given = BodyOrientation(trackers.stamp_ns, trackers.epoch, float(facing[i]), 0.0, 0.0, "truth")
         began = time.perf_counter()
-        pose = avatar.step(trackers, told)
+        pose = avatar.step(trackers, given)
         took = time.perf_counter() - began
         if pose is not None and avatar.last is not None:
             s = avatar.last
             lean = avatar.post.added_lean_deg
             rows.append((trackers.stamp_ns, s.facing, s.wish, s.match, s.matched, pose, lean, took))
     if not rows:
-        raise MmRosError("no sample has a headset that is tracked: the chain gives no pose")
+        raise MmRosError("the headset is not tracked in any sample, so there is no pose")
     stamps, facings, wishes, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
     return ChainResult(
         stamps_ns=np.array(stamps),

@@ -1,4 +1,4 @@
-"""The report: one HTML file with tables, plots as inline SVG, and pictures; nothing is loaded from elsewhere."""
+"""The HTML report: one self-contained file with tables, SVG plots and pictures."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ figcaption{font-size:13px;color:#555}svg{background:#fafbfc;border:1px solid #e3
 
 def write_report(path: Path, evaluation: Evaluation) -> None:
     t, outcomes = evaluation.table, evaluation.outcomes
-    what = f"{t['seconds']:.0f} s of motion in {len(t['clips'])} clips; hash of our poses <code>{t['hash']}</code>"
+    what = f"{t['seconds']:.0f} s of motion in {len(t['clips'])} clips; hash of all poses <code>{t['hash']}</code>"
     parts = [f"<h1>mm_ros evaluate</h1><p>{what}</p>", _table(table.lines(t["summary"]))]
     if t["kinds"].get("ours"):
-        parts += ["<h2>Ours, by kind of motion</h2>", _table(table.kind_lines(t["kinds"]["ours"]))]
-    parts += ["<h2>Poses used</h2>", _heat(outcomes), "<h2>The worst moments</h2>", _worst(outcomes)]
+        parts += ["<h2>Row 'ours' by kind of motion</h2>", _table(table.kind_lines(t["kinds"]["ours"]))]
+    parts += ["<h2>Database frames used</h2>", _heat(outcomes), "<h2>Largest errors</h2>", _worst(outcomes)]
     parts += [f"<h2>{html.escape(o.name)}</h2>{_plots(o)}" for o in outcomes[:40]]
     head = f"<!doctype html><meta charset=utf-8><title>mm_ros evaluate</title><style>{_STYLE}</style>"
     page = head + "\n".join(parts)
@@ -59,7 +59,7 @@ def _plots(o: Outcome) -> str:
         line_plot("facing error, degrees", [ours.by_frame.get(k) for k in (
             "predicted_facing_error_deg", "facing_error_deg")], ("predicted", "avatar"), 1.0),
         line_plot("root error, cm", [ours.by_frame.get(k) for k in ("root_error_m", "target_error_m")],
-                  ("to the truth", "to the wish"), 100.0),
+                  ("to the truth", "to the desired position"), 100.0),
     ]  # fmt: skip
     result = o.kept.get("result")
     if result is not None:
@@ -72,7 +72,7 @@ _COLORS = ("#3b82f6", "#e0743a")
 
 
 def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: float, height: int = 150) -> str:
-    """An SVG of a few lines over the frames; a longer one is thinned to its highest values, so no peak is lost."""
+    """SVG plot of lines over frames; long series keep the maximum of each interval, so that no peak is lost."""
     shown = [(np.asarray(s, np.float64) * factor, n) for s, n in zip(series, names, strict=True) if s is not None]
     if not shown:
         return ""
@@ -85,12 +85,12 @@ def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: f
         points = " ".join(f"{x:.1f},{height - 4 - (height - 22) * v / top:.1f}" for x, v in zip(xs, thin, strict=True))
         lines.append(f'<polyline fill="none" stroke="{_COLORS[k]}" stroke-width="1.3" points="{points}"/>')
         legend.append(f'<tspan fill="{_COLORS[k]}">{name} </tspan>')
-    label = f'<text x="6" y="14" font-size="12">{html.escape(title)}, top {top:.1f}: {"".join(legend)}</text>'
+    label = f'<text x="6" y="14" font-size="12">{html.escape(title)}, maximum {top:.1f}: {"".join(legend)}</text>'
     return f'<figure><svg width="{width}" height="{height}">{"".join(lines)}{label}</svg></figure>'
 
 
 def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
-    """Which places of the database were played, and how often: a row of cells from its first frame to its last."""
+    """SVG row of cells that shows how often each part of the database was played."""
     frames = [o.kept["result"].frame for o in outcomes if "result" in o.kept]
     if not frames:
         return ""
@@ -103,12 +103,12 @@ def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
     )
     return (
         f'<svg width="{cells * 8}" height="26">{boxes}</svg><p>{len(np.unique(played))} different frames in '
-        f"{len(played)} samples, from the database's first frame (left) to its last</p>"
+        f"{len(played)} samples; left: first frame of the database, right: last frame used</p>"
     )
 
 
 def _worst(outcomes: list[Outcome]) -> str:
-    """Where facing and root are farthest off, at least a second apart; truth (sand) beside ours (blue)."""
+    """Pictures of the largest facing and root errors, at least 1 s apart: truth (sand) beside the avatar (blue)."""
     moments = []
     for k, o in enumerate(outcomes):
         if not o.kept or o.kept.get("truth") is None:
@@ -124,11 +124,11 @@ def _worst(outcomes: list[Outcome]) -> str:
         off = f"facing {facing_deg:.0f}°, root {root_m * 100:.0f} cm"
         text = f"{html.escape(o.name)} at {i / measure.RATE:.2f} s: {off}"
         figures.append(f'<figure><img src="data:image/png;base64,{picture}"><figcaption>{text}</figcaption></figure>')
-    return "".join(figures) or "<p>No truth: nothing to compare with.</p>"
+    return "".join(figures) or "<p>The inputs have no truth to compare with.</p>"
 
 
 def peaks(values: F64, apart: int, most: int) -> list[int]:
-    """Indices of the largest values, no two nearer than `apart`."""
+    """Indices of the `most` largest values that are at least `apart` frames from each other."""
     out: list[int] = []
     for i in np.argsort(-values, kind="stable"):
         if all(abs(int(i) - j) >= apart for j in out):
@@ -139,7 +139,7 @@ def peaks(values: F64, apart: int, most: int) -> list[int]:
 
 
 def pair(o: Outcome, t: float, width: int = 340, height: int = 300) -> Any:
-    """Ours and the truth a metre beside it, t seconds into the clip."""
+    """Picture of the avatar and the truth, 1 m beside it, at `t` seconds of the clip."""
     result, truth = o.kept["result"], o.kept["truth"]
     i = int(np.clip(np.searchsorted(result.stamps_ns, result.stamps_ns[0] + t * 1e9), 0, len(result) - 1))
     local = [a[i].astype(np.float64) for a in (result.pose.positions, result.pose.rotations)]
@@ -165,6 +165,6 @@ def _png(picture: Any) -> str:
 
 
 def write_video(path: Path, o: Outcome) -> None:
-    """A GIF of truth beside ours; of a long clip its first seconds."""
+    """Write a GIF of avatar and truth side by side, at most FILM_SECONDS long."""
     seconds = min(o.seconds, FILM_SECONDS)
     write_gif(path, [pair(o, t) for t in np.arange(0, seconds, 1 / FILM_RATE)], FILM_RATE)

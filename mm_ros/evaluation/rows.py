@@ -1,4 +1,4 @@
-"""The rows of the table: ours, and what it is measured against, each a setting that anybody can select."""
+"""Rows of the evaluation table: the avatar (`ours`) and its baselines, each defined by its settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Row:
     change: tuple[tuple[str, str, object], ...] = ()  # stage, setting, value
     drag: bool = False
     asked_only: bool = False
-    camera: bool = False  # landmarks of a simulated camera are fused in
-    true_facing: bool = False  # the truth's facing stands in for the predicted one
+    camera: bool = False  # fuses the landmarks of a camera
+    true_facing: bool = False  # uses the true facing
 
     def settings(self, base: AvatarSettings) -> AvatarSettings:
         out = base
@@ -26,13 +26,22 @@ class Row:
 
 
 CHAIN_ROWS: tuple[Row, ...] = (
-    Row("ours", "the chain as it is"),
-    Row("fused", "a camera's landmarks correct the facing: simulated before clips, a session's own", camera=True),
-    Row("true_facing", "the true facing of the pelvis fed in: what remains is the matching's own", true_facing=True),
-    Row("hmd_forward", "facing = headset forward", (("orientation", "predictor", "hmd_forward"),)),
-    Row("drag", "no matching: a standing pose dragged along with IK", (("post", "foot_lock", False),), drag=True),
+    Row("ours", "the chain with the given settings"),
+    Row("fused", "camera landmarks correct the facing: simulated for clips, recorded for sessions", camera=True),
+    Row(
+        "true_facing",
+        "the true pelvis facing replaces the predicted one, which leaves the errors of matching",
+        true_facing=True,
+    ),
+    Row("hmd_forward", "the facing is the headset's forward direction", (("orientation", "predictor", "hmd_forward"),)),
+    Row(
+        "drag",
+        "no matching: a standing pose that follows the target, with IK",
+        (("post", "foot_lock", False),),
+        drag=True,
+    ),
     Row("no_foot_lock", "matching without foot lock", (("post", "foot_lock", False),)),
-    Row("brute", "search by brute force; must equal ours", (("matcher", "search_structure", "brute"),)),
+    Row("brute", "brute-force search; its poses must equal ours", (("matcher", "search_structure", "brute"),)),
     Row("learned", "networks instead of the database", (("matcher", "engine", "learned"),), asked_only=True),
 )
 GROUND_TRUTH, DATABASE = "ground_truth", "database"
@@ -40,7 +49,7 @@ ROW_NAMES = (*(r.name for r in CHAIN_ROWS[:1]), GROUND_TRUTH, DATABASE, *(r.name
 
 
 def chosen(names: str) -> tuple[Row, ...]:
-    """Rows of the chain by names with commas; ours always."""
+    """Rows named in a comma-separated list (default: all but `asked_only`); `ours` is always included."""
     wanted = [n.strip() for n in names.split(",") if n.strip()]
     for name in wanted:
         if name not in ROW_NAMES:

@@ -1,4 +1,4 @@
-"""Clips and sessions through all rows, in a fixed order whatever the number of jobs."""
+"""Run clips and sessions through all rows; the order does not depend on the number of jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 @dataclass(frozen=True)
 class Task:
-    """One clip or session, and all that a process needs to run it."""
+    """One clip or session with everything that a worker process needs to run it."""
 
     name: str
     database: Path
@@ -48,7 +48,7 @@ class Task:
     pop_limit: float
     clip: Clip | None = None
     session: Session | None = None
-    keep: bool = False  # poses, for a report
+    keep: bool = False  # keep the poses for a report
     camera: LandmarkSimulation = COMMON
 
 
@@ -88,10 +88,10 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.true_facing and truth is None):
-            continue  # a user recorded without a camera has no body for one to see
+            continue  # the session has no camera landmarks or no truth
         avatar = make_avatar(row, task.settings, database, calibration)
-        told = true_facing(truth, track) if row.true_facing and truth is not None else None
-        result = run_chain(track, avatar, told, sightings=seen)
+        facing = true_facing(truth, track) if row.true_facing and truth is not None else None
+        result = run_chain(track, avatar, facing, sightings=seen)
         taken = taken_of(track, result)
         rows[row.name] = measure.of_chain(result, taken, calibration, avatar.skeleton, truth, limit)
         hashes[row.name] = pose_hash(result)
@@ -116,7 +116,7 @@ def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibr
     settings = row.settings(base)
     learned = load_learned(settings.matcher)
     if learned is not None:
-        database = learned.digest  # needs no other
+        database = learned.digest  # the learned engine carries its own database
     avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned)
     if row.drag:
         avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
@@ -134,7 +134,7 @@ def input_of(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArr
 
 
 def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
-    """Of a simulated camera before a clip; of the one that a session was recorded with, if any."""
+    """Landmarks of a simulated camera for a clip, or the recorded ones of a session."""
     if task.clip is None:
         return task.session.sightings if task.session is not None else []
     camera = replace(task.camera, seed=task.camera.seed + task.simulation.seed)
@@ -142,7 +142,7 @@ def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
 
 
 def true_facing(truth: Truth, track: TrackerTrack) -> Any:
-    """(F,) of the pelvis, at the trackers' samples: a waist tracker without an error."""
+    """True facing of the pelvis at the tracker samples (F,), rad: equals a waist tracker without error."""
     seconds = (track.stamps_ns - track.stamps_ns[0]) * 1e-9
     yaw = np.unwrap(m.facing_of_pelvis(truth.positions))
     return np.interp(seconds, np.arange(len(yaw)) * measure.DT, yaw)
@@ -159,7 +159,7 @@ def truth_of(clip: Clip) -> Truth:
 
 
 def truth_of_session(session: Session) -> Truth | None:
-    """A session with a truth for (nearly) every sample, at 60 Hz; recorded users have none."""
+    """Truth of a session at 60 Hz; None if fewer than 90 % of the samples have a true pose."""
     if len(session.truth) < 0.9 * len(session.frames) or session.truth_skeleton is None:
         return None
     from mm_ros.evaluation.replay_chain import stack_poses
@@ -174,7 +174,7 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_session(session: Session) -> TrackerTrack:
-    """As arrays; epochs are taken from the frames themselves, so a looped session resets as it does live."""
+    """Session as arrays. Each frame keeps its own epoch, so that a looped session resets as it does live."""
     f = session.frames
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
@@ -197,7 +197,7 @@ class SessionTrack(TrackerTrack):
 
 
 def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
-    """The rows of the track whose samples became poses."""
+    """The rows of the track for which the result has a pose."""
     rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
     return TrackerTrack(
         track.stamps_ns[rows], track.positions[rows], track.rotations[rows], track.velocities[rows],
@@ -220,14 +220,14 @@ def combined_hash(outcomes: list[Outcome], row: str = "ours") -> str:
 
 
 def database_clips(database: MotionDatabase) -> Iterator[tuple[Any, Any]]:
-    """Room joints (F, J, 3) and contacts (F, 2) of each clip, as the database plays it."""
+    """Joint positions in the room (F, J, 3) and contacts (F, 2) of each clip of the database."""
     for a, b in zip(database.range_starts, database.range_stops, strict=True):
         p, _ = rot.forward_kinematics(PARENTS, np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
         yield p.astype(np.float64), np.asarray(database.contacts[a:b])
 
 
 def measure_database(database: MotionDatabase) -> tuple[Measured, float]:
-    """The database's own clips, played; and the acceleration beyond which a joint of theirs pops."""
+    """Metrics of the clips of the database, and their acceleration limit for pops."""
     limit = m.acceleration_limit([p for p, _ in database_clips(database)], measure.DT)
     parts = [
         measure.of_body(p, c, len(p) * measure.DT, limit) for p, c in database_clips(database) if len(p) >= 30
@@ -248,7 +248,7 @@ def measure_database(database: MotionDatabase) -> tuple[Measured, float]:
 
 
 def pop_limit(database_limit: float, truth: Truth | None) -> float:
-    """The larger of truth's and database's own."""
+    """The larger of the acceleration limits of truth and database."""
     own = m.acceleration_limit([truth.positions], measure.DT) if truth is not None else 0.0
     return max(database_limit, own)
 

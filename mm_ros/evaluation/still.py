@@ -1,4 +1,4 @@
-"""No matching at all: one standing pose dragged along with the wish. The baseline that many applications are."""
+"""Baseline without matching, common in applications: one standing pose that follows the desired position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mm_ros.motion.database import MotionDatabase
 
 
 class StillStage:
-    """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
+    """Replacement for MatcherStage with the same `step(Trajectory) → (AvatarPose, Match)`."""
 
     def __init__(self, database: MotionDatabase, scale: float = 1.0) -> None:
         self.database, self.scale = database, scale
@@ -46,7 +46,7 @@ class StillStage:
 
 
 def stillest_row(database: MotionDatabase) -> int:
-    """The frame that stands: both feet down, nothing moves, the head highest."""
+    """Slowest frame with both feet in contact and an upright head; the slowest of all if there is none."""
     speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
         (1, 2)
     )

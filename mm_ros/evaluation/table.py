@@ -1,4 +1,4 @@
-"""The table for people."""
+"""Text tables of the evaluation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from mm_ros.evaluation.look_ahead import SUFFIXES
 from mm_ros.evaluation.rows import ROW_NAMES
 
-# Metric, heading, factor, digits, which statistic.
+# Metric, heading, factor, digits, statistic.
 COLUMNS = (
     ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
     ("facing_error_deg", "facing °", 1, 1, "mean"),
@@ -30,9 +30,9 @@ COLUMNS = (
     ("pops_per_min", "pops/min", 1, 1, ""),
     ("start_lag_s", "start lag s", 1, 2, "median"),
     ("stop_lag_s", "stop lag s", 1, 2, "median"),
-    *((f"ahead_{k}_error_m", f"in {k} cm", 100, 1, "mean") for k in SUFFIXES),
-    *((f"ahead_{k}_share", f"in {k}, of raw's", 1, 2, "") for k in SUFFIXES),
-    ("standing_ahead_m", "standing, ahead p95 cm", 100, 1, "p95"),
+    *((f"ahead_{k}_error_m", f"{k} ahead cm", 100, 1, "mean") for k in SUFFIXES),
+    *((f"ahead_{k}_share", f"{k} ahead / raw", 1, 2, "") for k in SUFFIXES),
+    ("standing_ahead_m", "standing ahead p95 cm", 100, 1, "p95"),
     ("step_ms", "step ms", 1, 2, "median"),
 )
 KIND_COLUMNS = tuple(c for c in COLUMNS if c[0] in (
@@ -48,7 +48,7 @@ def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
 
 
 def lines(summary: dict[str, Any]) -> list[list[str]]:
-    """First the headings; a metric a line, a row of the summary a column: twenty metrics do not fit side by side."""
+    """Headings, then one line per metric and one column per row of the summary; empty metrics are omitted."""
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
@@ -59,14 +59,14 @@ def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:
     return [head, *([k, f"{v['seconds']:.0f}", *(cell(v, c) for c in KIND_COLUMNS)] for k, v in kinds.items())]
 
 
-# Fletcher et al. 2023, real users: avatar's hips against the true ones, driven by the published network (Ponton 2022),
-# by the camera's landmarks, by a waist tracker.
+# Fletcher et al. 2023, real users: facing error of the avatar's hips with the published network (Ponton 2022), with
+# camera landmarks and with a waist tracker, degrees.
 FLETCHER = (28.9, 16.7, 13.3)
 FED_IN = ("ours", "fused", "true_facing")
 
 
 def fletcher_lines(summary: dict[str, Any]) -> list[list[str]]:
-    """Mean error of the facing beside theirs; nothing where neither camera nor truth was fed in."""
+    """Mean facing errors and those of Fletcher 2023; empty without the rows `fused` and `true_facing`."""
     if not any(n in summary for n in FED_IN[1:]):
         return []
     ours = [
@@ -74,10 +74,10 @@ def fletcher_lines(summary: dict[str, Any]) -> list[list[str]]:
         for name, metric in (
             ("ours, hips of the avatar", "facing_error_pelvis_deg"),
             ("ours, hips and shoulders of the avatar", "facing_error_deg"),
-            ("ours, what is fed in, against the hips", "predicted_facing_error_pelvis_deg"),
+            ("ours, predicted facing against the hips", "predicted_facing_error_pelvis_deg"),
         )
     ]
-    theirs = ["Fletcher 2023, hips of the avatar, other people", *(f"{v:.1f}" for v in FLETCHER)]
+    theirs = ["Fletcher 2023 (other people), hips of the avatar", *(f"{v:.1f}" for v in FLETCHER)]
     return [["facing, mean °", "network", "fused", "true pelvis"], theirs, *ours]
 
 

@@ -1,4 +1,4 @@
-"""Trackers on waist and feet: how they are turned on the body is learned, and then they tell its facing."""
+"""Facing measured by body trackers on waist and feet, of which the mounting rotation is learned."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from mm_ros.body.types import F64, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE, WAIST_ROLE
 from mm_ros.maths.rotations import wrap_angle
 
 SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}  # rad
-LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}  # of such an error
-LEARNED_FOR_S = 60.0
+LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}  # correlation time of errors
+LEARNED_FOR_S = 60.0  # longest memory of the mounting's running mean
 UNTURNED = (1.0, 0.0, 0.0, 0.0)
 
 
 class Worn:
-    """One tracker: its turn since it was first seen, plus what the body faced at zero turn (a running mean).
-
-    Both turn with the room, so a snap turn leaves what is learned alone.
-    """
+    """One body tracker. Its facing is its turn since the first sample, plus the body's mean facing at zero turn."""
 
     def __init__(self, role: int) -> None:
         self.role, self.sigma, self.lasts_s = role, SIGMA[role], LASTS_S[role]
@@ -25,22 +22,22 @@ class Worn:
 
     def reset(self) -> None:
         self._first: tuple[float, ...] | None = None
-        self._zero = self._heard_s = 0.0
+        self._zero = self._learned_s = 0.0
 
     def facing(self, rotation: F64, predicted: float, dt: float, learn: bool) -> float:
-        """`predicted`: by the network, from which the mounting is learned; else the tracker's x points forward."""
+        """Facing of the body [rad]. `learn`: learn the mounting from `predicted`; if false, the x axis is forward."""
         if self._first is None:
             self._first = tuple(rotation.tolist()) if learn else UNTURNED
         turn = turn_between(self._first, rotation)
         if learn:
-            self._heard_s = min(self._heard_s + dt, LEARNED_FOR_S)
-            share = dt / self._heard_s if self._heard_s > 0 else 1.0
+            self._learned_s = min(self._learned_s + dt, LEARNED_FOR_S)
+            share = dt / self._learned_s if self._learned_s > 0 else 1.0
             self._zero = float(wrap_angle(self._zero + share * wrap_angle(predicted - turn - self._zero)))
         return float(wrap_angle(self._zero + turn))
 
 
 def turn_between(first: tuple[float, ...] | F64, now: F64) -> float:
-    """How far now · first⁻¹ turns about the vertical, whatever else it does."""
+    """Angle [rad] of now · first⁻¹ about the vertical (the twist of its swing-twist decomposition)."""
     w, x, y, z = now
     fw, fx, fy, fz = first
     return 2 * math.atan2(z * fw - w * fz - x * fy + y * fx, w * fw + x * fx + y * fy + z * fz)

@@ -1,8 +1,8 @@
-"""How far the network is off: a small filter on the circle that measurements of the facing correct.
+"""Kalman filter of the network's facing error, on the circle.
 
-Two states, each forgetting on its own (Ornstein–Uhlenbeck): `error` of the prediction, slow, and `bias` of the camera's
-measurement, quicker. A measurement sees both together; which of the two a difference belongs to, their variances and
-durations tell. Without measurements the error decays to nothing: the network alone again, without a jump.
+It has two states, each an Ornstein–Uhlenbeck process: `error` of the prediction, which changes slowly, and `bias` of
+the camera's measurement, which changes faster. A camera measurement observes their sum; variances and correlation times
+decide how a difference is divided between them. Without measurements the error decays to zero, without a jump.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mm_ros.maths.rotations import wrap_angle
 
-OUTLIER = 1.5  # standard deviations; a difference counts as at most this much
+OUTLIER = 1.5  # standard deviations to which a difference is limited
 
 
 @dataclass
@@ -32,14 +32,14 @@ class FacingFilter:
         self.p_bb = b * b * self.p_bb + (1 - b * b) * bias_sigma**2
 
     def variance(self, sigma: float, biased: bool = True) -> float:
-        """Of the difference that a measurement of this standard deviation may show."""
+        """Expected variance [rad²] of `difference` for a measurement with standard deviation `sigma` [rad]."""
         return self.p_ee + sigma**2 + (2 * self.p_eb + self.p_bb if biased else 0.0)
 
     def difference(self, measured: float, predicted: float, biased: bool = True) -> float:
         return float(wrap_angle(measured - predicted - self.error - (self.bias if biased else 0.0)))
 
     def correct(self, measured: float, predicted: float, sigma: float, biased: bool = True) -> None:
-        """`biased`: by the camera; else by a worn tracker, which has no such bias."""
+        """Correct both states by a measurement. `biased`: true for the camera, false for a body tracker."""
         s = self.variance(sigma, biased)
         limit = OUTLIER * math.sqrt(s)
         d = min(max(self.difference(measured, predicted, biased), -limit), limit)

@@ -1,7 +1,7 @@
-"""The network's facing, corrected by what others see: a camera's landmarks, trackers on waist and feet.
+"""Correction of the predicted facing by camera landmarks and by body trackers on waist and feet.
 
-Everything enters as a measurement of how far the network is off (facing/filter.py), when it was taken. Without
-any the network's answer passes through untouched. docs/fusion.md.
+Each measurement observes the error of the network at the time of the measurement (facing/filter.py). Without
+measurements the prediction passes through unchanged. See docs/fusion.md.
 """
 
 from __future__ import annotations
@@ -38,39 +38,53 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m, from the head joint
-WAITING = 8  # pictures between two samples of the trackers
+WAITING = 8  # most pictures that are kept between two tracker samples
 WORN = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
 STRAIN_HALFLIFE_S, WORST_STRAIN = 8.0, 12.0
-BIAS_LASTS_S = 0.8  # how long an estimator sees the body turned in the same way
-SILENT_S = 0.5  # without pictures for so long: the camera is gone
+BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias
+SILENT_S = 0.5  # after this time without pictures, `source` no longer lists the landmarks
 
 
 @dataclass(frozen=True)
 class FusionSettings(Settings):
-    use_landmarks: bool = setting(True, "a camera's landmarks correct the facing")
-    use_worn: bool = setting(True, "trackers on waist and feet correct the facing")
-    learn_worn: bool = setting(True, "how these are turned on the body is learned; else their x axis points forward")
-    find_pitch: bool = setting(True, "the camera's pitch is found from the heights of head and hands")
-    camera_pitch: float = setting(0.0, "the camera looks down by this, where it is not found", "rad", -1.5, 1.5)
-    field_of_view: float = setting(1.05, "of the camera, from left to right; 0: unknown", "rad", 0.0, 2.8)
-    camera_halflife: float = setting(20.0, "what was seen of where the camera stands fades", "s", 1.0, 600.0)
-    latency: float = setting(0.0, "landmarks are older than their stamps, until it is measured", "s", -0.1, 0.5)
-    measure_latency: bool = setting(True, "latency from the motion of the hands")
-    learn_offsets: bool = setting(True, "where nose and wrists sit on the devices is learned; else as calibrated")
-    min_confidence: float = setting(0.5, "pictures less sure to show a person do not count", "", 0.0, 1.0)
-    error_lasts: float = setting(2.0, "how long the network stays wrong in the same way", "s", 0.05, 60.0)
-    network_doubt: float = setting(0.8, "the network's sigma is taken for this times as large", "", 0.1, 10.0)
-    camera_bias: float = setting(0.08, "estimator's error of the facing that no averaging removes", "rad", 0.0, 1.0)
-    correction_rate: float = setting(3.0, "the correction never changes faster", "rad/s", 0.1, 20.0)
+    use_landmarks: bool = setting(True, "Correct the facing by camera landmarks.")
+    use_worn: bool = setting(True, "Correct the facing by body trackers on waist and feet.")
+    learn_worn: bool = setting(True, "Learn how body trackers are mounted. If false, their x axis points forward.")
+    find_pitch: bool = setting(True, "Estimate the camera's pitch. If false, camera_pitch is used.")
+    camera_pitch: float = setting(0.0, "Downward pitch of the camera when find_pitch is false.", "rad", -1.5, 1.5)
+    field_of_view: float = setting(1.05, "Horizontal field of view of the camera; 0 if unknown.", "rad", 0.0, 2.8)
+    camera_halflife: float = setting(
+        20.0, "Half-life of what is learned of the camera's pose. Larger is steadier, but slower.", "s", 1.0, 600.0
+    )
+    latency: float = setting(
+        0.0, "Age of landmarks at their stamp, until measure_latency has measured it.", "s", -0.1, 0.5
+    )
+    measure_latency: bool = setting(True, "Measure the latency of landmarks from the motion of the hands.")
+    learn_offsets: bool = setting(
+        True, "Learn where nose and wrists lie relative to the devices. If false, the calibration is used."
+    )
+    min_confidence: float = setting(0.5, "Pictures with a lower confidence are ignored.", "", 0.0, 1.0)
+    error_lasts: float = setting(
+        2.0, "Correlation time of the network's error. Larger keeps a correction longer without measurements.",
+        "s", 0.05, 60.0,
+    )
+    network_doubt: float = setting(
+        0.8, "Factor on the network's sigma. Larger gives measurements more weight.", "", 0.1, 10.0
+    )
+    camera_bias: float = setting(
+        0.08, "Facing error of the pose estimator that averaging does not remove. Larger gives landmarks less weight.",
+        "rad", 0.0, 1.0,
+    )
+    correction_rate: float = setting(3.0, "Maximum rate of change of the correction.", "rad/s", 0.1, 20.0)
 
 
-SMALLEST_SIGMA = 0.09  # rad; networks are surer of themselves than they should be
-MAX_STEP = 0.06  # rad a frame, whatever the gap
-CORRELATED = 0.8  # share of a picture's error that the next pictures share
+SMALLEST_SIGMA = 0.09  # rad; networks underestimate their own error
+MAX_STEP = 0.06  # rad per frame, also after a gap
+CORRELATED = 0.8  # part of a picture's error that the next pictures repeat
 
 
 class FusionStage:
-    """`watch(landmarks)` when some arrive, `step(trackers, predicted facing)` at each sample of the trackers."""
+    """Correct the predicted facing: call `watch` for each picture and `step` for each tracker sample."""
 
     def __init__(self, settings: FusionSettings | None = None, calibration: Calibration | None = None) -> None:
         self.settings = settings or FusionSettings()
@@ -84,13 +98,13 @@ class FusionStage:
         self._timeline = Timeline()
         self._history = TrackerHistory()
         self._waiting: deque[Landmarks] = deque(maxlen=WAITING)
-        self._worn = [Worn(role) for role in WORN]
+        self._body_trackers = [Worn(role) for role in WORN]
         self._filter = FacingFilter()
         self._offset = 0.0
-        self._heard_s = self._judged_s = -math.inf
+        self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
-        self._by: list[str] = []
-        self._watched = False  # by a camera, ever: until then nothing of it is paid for
+        self._sources: list[str] = []
+        self._watched = False  # until landmarks arrive, the tracker history is not computed
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()
@@ -98,15 +112,15 @@ class FusionStage:
         self.timing = LatencyEstimator(s.latency)
 
     def change(self, settings: FusionSettings) -> None:
-        """While running; what was learned of the camera stays."""
+        """Apply new settings while running, and keep what was learned of the camera."""
         self.settings = settings
         self.camera.halflife_s, self.camera.field_of_view = settings.camera_halflife, settings.field_of_view
         self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
         self.timing.expected_s = settings.latency
 
     def told(self) -> dict[str, str]:
-        """For diagnostics."""
-        if self._heard_s < 0:
+        """Return values for diagnostics."""
+        if self._received_s < 0:
             return {}
         c = self.camera
         return {
@@ -121,7 +135,7 @@ class FusionStage:
         }
 
     def warm_up(self) -> None:
-        """Compile, or load, all that a picture needs, and forget it again."""
+        """Compile or load the functions that a picture needs, then reset."""
         la.warm_up()
         for frame in sample_trackers():
             self.watch(Landmarks(frame.stamp_ns - 10_000_000, np.eye(COUNT, 3), np.ones(COUNT, np.float32)))
@@ -129,7 +143,7 @@ class FusionStage:
         self.reset()
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Taken at the next step: before it nobody asks."""
+        """Queue landmarks for the next `step`."""
         if self.settings.use_landmarks:
             self._watched = True
             self._waiting.append(landmarks)
@@ -143,7 +157,7 @@ class FusionStage:
             self._timeline.judge(frame.stamp_ns, frame.epoch)
         if verdict != DROP:
             self._advance(frame, predicted, dt)
-        return self._answer(predicted)
+        return self._corrected(predicted)
 
     def _advance(self, frame: TrackerFrame, predicted: BodyOrientation, dt: float) -> None:
         s, t = self.settings, frame.stamp_ns * 1e-9
@@ -155,19 +169,19 @@ class FusionStage:
             carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
             tracked = (frame.state[:3] == TRACKED).astype(np.float64)
             self._history.push(t, self._points, tracked, predicted.yaw, frame.rotations[:3])
-        doubt = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
-        self._filter.predict(dt, doubt, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
+        sigma = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
+        self._filter.predict(dt, sigma, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
         while self._waiting:
-            self._take(self._waiting.popleft(), t)
+            self._use_picture(self._waiting.popleft(), t)
         if s.use_worn:
-            self._wear(frame, predicted.yaw, dt)
-        worn = [ROLES[w.role] for w in self._worn if s.use_worn and frame.state[w.role] == TRACKED]
-        self._by = ["landmarks"] * (t - self._heard_s < SILENT_S) + worn
+            self._correct_by_body_trackers(frame, predicted.yaw, dt)
+        names = [ROLES[b.role] for b in self._body_trackers if s.use_worn and frame.state[b.role] == TRACKED]
+        self._sources = ["landmarks"] * (t - self._received_s < SILENT_S) + names
         limit = min(s.correction_rate * dt, MAX_STEP)
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
     def _offsets(self) -> F64:
-        """(3, 7): nose and wrists from the devices, in the axes of head and hands; how these lie in the device's."""
+        """(3, 7) per device: offset of nose or wrist in joint axes [m], rotation of the joint in device axes."""
         c = self.calibration
         if self._offsets_of is not c:
             grips, before = (c.left_grip_in_hand, c.right_grip_in_hand), self._offset_rows.copy()
@@ -175,10 +189,10 @@ class FusionStage:
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
             if not np.allclose(self._offset_rows, before, atol=1e-3):
-                self.offsets.reset()  # they were learned beside another calibration
+                self.offsets.reset()  # they were learned relative to the previous calibration
         return self._offset_rows
 
-    def _take(self, seen: Landmarks, now: float) -> None:
+    def _use_picture(self, seen: Landmarks, now: float) -> None:
         s, stamp = self.settings, seen.stamp_ns * 1e-9
         if seen.epoch != self._camera_epoch:
             self._camera_epoch = seen.epoch
@@ -186,7 +200,7 @@ class FusionStage:
             self.timing.reset()
         if seen.confidence < s.min_confidence or not np.isfinite(seen.positions).all():
             return
-        self._heard_s = now
+        self._received_s = now
         if s.measure_latency:
             self.timing.step(stamp, self.camera.levelled(seen.positions), la.visible(seen.visibility), self._history)
         t = stamp - self.timing.latency_s
@@ -197,44 +211,46 @@ class FusionStage:
         expected = Expected(facing + self._filter.error, math.sqrt(self._filter.variance(s.camera_bias + 0.2)))
         carried, rotations = then[:SEEN].reshape(3, 3), rot.normalize(then[TURNS:].reshape(3, 4))
         points = carried + rot.rotate(rotations, self.offsets.value) if s.learn_offsets else carried
-        told = self.camera.see(t, seen, points, then[SEEN:FACING], expected)
+        measured = self.camera.see(t, seen, points, then[SEEN:FACING], expected)
         if self.camera.taken is not None and s.learn_offsets:
             found, w, dt = self.camera.taken
             self.offsets.learn(rotations, carried, found, w, self.camera.point_variance, dt)
-        if told is None:
+        if measured is None:
             return
-        sigma = told.sigma * self._doubted(told, facing, t)
+        sigma = measured.sigma * self._disagreement_factor(measured, facing, t)
         self._bias_sigma = math.hypot(math.hypot(CORRELATED * sigma, self.camera.sigma), s.camera_bias)
-        self._filter.correct(told.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
+        self._filter.correct(measured.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
 
-    def _doubted(self, told: Measurement, facing: float, t: float) -> float:
-        """Factor on the sigma of pictures that keep differing more than they should: ours is not to be misled by them,
-        so the camera is blamed, not the network."""
-        d = self._filter.difference(told.yaw, facing) ** 2 / self._filter.variance(told.sigma)
+    def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
+        """Factor ≥ 1 on a picture's sigma, larger when pictures keep differing more than their variance explains.
+
+        Such a disagreement is attributed to the camera, not to the network.
+        """
+        d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)
         self._judged_s = t
         self._strain += (1 - 0.5 ** (dt / STRAIN_HALFLIFE_S)) * (min(d, WORST_STRAIN) - self._strain)
         return math.sqrt(max(self._strain, 1.0))
 
-    def _wear(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
-        for worn in self._worn:
-            if frame.state[worn.role] == TRACKED:
-                told = worn.facing(frame.rotations[worn.role], predicted, dt, self.settings.learn_worn)
-                sigma = worn.sigma * math.sqrt(max(worn.lasts_s / max(dt, 1e-3), 1.0))
-                self._filter.correct(told, predicted, sigma, biased=False)
+    def _correct_by_body_trackers(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
+        for tracker in self._body_trackers:
+            if frame.state[tracker.role] == TRACKED:
+                facing = tracker.facing(frame.rotations[tracker.role], predicted, dt, self.settings.learn_worn)
+                sigma = tracker.sigma * math.sqrt(max(tracker.lasts_s / max(dt, 1e-3), 1.0))
+                self._filter.correct(facing, predicted, sigma, biased=False)
 
-    def _answer(self, predicted: BodyOrientation) -> BodyOrientation:
+    def _corrected(self, predicted: BodyOrientation) -> BodyOrientation:
         if self._offset == 0.0:
             return predicted
         sigma = math.sqrt(max(self._filter.p_ee, 1e-6))
-        source = "+".join([predicted.source, *self._by])
+        source = "+".join([predicted.source, *self._sources])
         yaw = float(rot.wrap_angle(predicted.yaw + self._offset))
         return replace(predicted, yaw=yaw, sigma=sigma, source=source)
 
 
 @njit
 def carried_points(positions: F64, rotations: F64, offsets: F64, out: F64) -> None:
-    """Nose and wrists as the trackers carry them."""
+    """Room positions (3, 3) of nose and wrists from head and hand trackers and `offsets` (3, 7)."""
     for i in range(3):
         joint = quat.mul(quat.get4(rotations, i), (offsets[i, 3], offsets[i, 4], offsets[i, 5], offsets[i, 6]))
         moved = quat.rotate(joint, (offsets[i, 0], offsets[i, 1], offsets[i, 2]))

@@ -1,8 +1,8 @@
-"""What the facing networks see of the trackers: compiled, exact in dt, the same for training and live.
+"""Inputs of the facing networks: compiled, exact in dt, and the same for training and live use.
 
-Everything is turned into the headset's heading frame, so that the room's axes mean nothing to a network. The
-slow averages are the memory: kept in room axes (a turn of the head leaves them alone) and turned with the
-heading each frame.
+All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. The slow averages
+are the memory. They are kept in room axes, so that a turn of the head does not change them, and are turned into the
+heading frame at each frame.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mm_ros.maths.jit import njit
 TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # s
 _TAUS = np.array(TAUS)
 
-# One row a block of the input, in order; the numbers must add up to INPUTS.
+# Blocks of the input in order, and their sizes. `layout_hash` hashes these texts: a changed text refuses old networks.
 BLOCKS: tuple[tuple[str, int], ...] = (
     ("head: forward and up axis (heading frame)", 6),
     ("head: velocity / height", 3),
@@ -38,14 +38,14 @@ assert sum(n for _, n in BLOCKS) == INPUTS
 
 
 def mirror() -> tuple[NDArray[np.int64], F32]:
-    """(INPUTS,) order and signs: inputs[order] * signs are those of the mirrored motion, left for right."""
+    """Order and signs (INPUTS,): inputs[order] * signs are the inputs of the motion mirrored left to right."""
     order, signs = np.arange(INPUTS), np.ones(INPUTS, np.float32)
     left, right, lines, averages = 13, 29, 45, 50
     head_turned = [1, 4, 7, 9, 11]  # y of vectors; x and z of the angular velocity
     order[left:right], order[right:lines] = np.arange(right, lines), np.arange(left, right)
     hand_turned = [1, 4, 6, 8, 10, 13]
     flipped = [*head_turned, *(hand + i for hand in (left, right) for i in hand_turned)]
-    flipped += [lines, lines + 4]  # x of left against right, y of their middle
+    flipped += [lines, lines + 4]  # x of the vector between the hands, y of the vector to their middle
     for base in range(averages, INPUTS, CHANNELS):
         hands = [base + HEAD_CHANNELS, base + HEAD_CHANNELS + HAND_CHANNELS]
         flipped += [base + 1, base + 3, *(hand + i for hand in hands for i in (1, 4))]
@@ -55,7 +55,7 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
     return order, signs
 
 
-# The paper's: velocity, angular velocity, 6D rotation of three trackers, previous prediction as 6D.
+# Ponton 2022: velocity, angular velocity and 6D rotation of three trackers; previous prediction as 6D rotation.
 PAPER_INPUTS = 3 * 12 + 6
 
 # Memory: ages of the three groups of averages (s), heading, started flag, then averages (tau, channel).
@@ -64,7 +64,7 @@ _AGE, _HEADING, _STARTED, _AVERAGES = 0, 3, 5, 6
 
 
 def layout_hash() -> str:
-    """Changes with the meaning of any input; a network of another layout is refused."""
+    """Hash of the input layout; a network with another hash is refused."""
     text = f"facing inputs 1\n{TAUS}\n" + "\n".join(f"{name} {n}" for name, n in BLOCKS)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -80,7 +80,7 @@ def new_memory() -> F64:
 
 @njit
 def axes_of(q: F64, out: F64) -> None:
-    """x axis into out[0:3], z axis into out[3:6]."""
+    """Write the x axis of the rotation `q` to out[0:3] and the z axis to out[3:6]."""
     w, x, y, z = q[0], q[1], q[2], q[3]
     out[0] = 1 - 2 * (y * y + z * z)
     out[1] = 2 * (x * y + w * z)
@@ -92,10 +92,10 @@ def axes_of(q: F64, out: F64) -> None:
 
 @njit
 def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
-    """Heading (cos, sin) of a headset: its forward axis on the floor, its up axis where that is steep.
+    """Heading (cos, sin) of a headset: its forward axis projected on the floor, blended with its up axis when steep.
 
-    Looking straight down, the top of the head points ahead; upside down, forward points back. Where nothing
-    is left (lying on the crown) the last heading stays.
+    When the headset looks straight down, its up axis points ahead; when it is upside down, its forward axis points
+    back. When both projections vanish, the last heading is kept.
     """
     axes = np.empty(6)
     axes_of(q, axes)
@@ -113,7 +113,7 @@ def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
 
 @njit
 def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
-    """v (room) into the heading frame at out[at : at + 3]."""
+    """Write the room vector `v`, turned into the heading frame, to out[at : at + 3]."""
     out[at] = c * v[0] + s * v[1]
     out[at + 1] = -s * v[0] + c * v[1]
     out[at + 2] = v[2]
@@ -121,7 +121,7 @@ def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
 
 @njit
 def _average(memory: F64, group: int, first: int, count: int, values: F64, dt: float) -> None:
-    """Exponential averages; while younger than tau the plain mean, so that a start is not felt for 15 s."""
+    """Update exponential averages. While younger than tau, an average is the plain mean, so that it starts quickly."""
     age = memory[_AGE + group]
     for k in range(_TAUS.shape[0]):
         share = 1.0
@@ -138,9 +138,10 @@ def inputs_step(
     positions: F64, rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     height: float, dt: float, memory: F64, out: F64,
 ) -> tuple[float, float]:  # fmt: skip
-    """One frame: rows head, left hand, right hand (more are ignored). Fills out (INPUTS,), advances memory.
+    """Fill `out` (INPUTS,) from one frame, advance `memory`, and return the heading (cos, sin).
 
-    Returns the heading (cos, sin). dt is the time since the last frame; 0 for the first.
+    Rows are head, left hand, right hand; more rows are ignored. `dt` is the time since the last frame [s], 0 for the
+    first.
     """
     if memory[_STARTED] == 0:
         memory[_HEADING], memory[_HEADING + 1], memory[_STARTED] = 1.0, 0.0, 1.0
@@ -196,14 +197,14 @@ def _averages_turned(memory: F64, c: float, s: float, out: F64) -> None:
         m, o = _AVERAGES + k * CHANNELS, 50 + k * CHANNELS
         for i in range(CHANNELS):
             out[o + i] = memory[m + i]
-        for i in (0, 2, 6, 9, 11, 14):  # first of each pair that lies in the floor
+        for i in (0, 2, 6, 9, 11, 14):  # x of each pair (x, y) in the floor plane
             x, y = memory[m + i], memory[m + i + 1]
             out[o + i], out[o + i + 1] = c * x + s * y, -s * x + c * y
 
 
 @njit
 def carry_memory(memory: F64, yaw: float, dz_over_height: float) -> None:
-    """The room has turned under the user (snap turn, re-centre): so do the averages; nothing is forgotten."""
+    """Move the averages along with the room after a snap turn or a re-centring."""
     c, s = math.cos(yaw), math.sin(yaw)
     x, y = memory[_HEADING], memory[_HEADING + 1]
     memory[_HEADING], memory[_HEADING + 1] = c * x - s * y, s * x + c * y
@@ -220,7 +221,7 @@ def inputs_sequence(
     positions: F64, rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     height: float, dt: F64, out: F32, headings: F64,
 ) -> None:  # fmt: skip
-    """A whole clip, for training: (F, 3, …) arrays, dt (F,), out (F, INPUTS) float32, headings (F,) rad."""
+    """Inputs of a whole clip: (F, 3, …) arrays, dt (F,) s → out (F, INPUTS) float32, headings (F,) rad."""
     memory = np.zeros(MEMORY)
     row = np.empty(INPUTS)
     for f in range(positions.shape[0]):
@@ -237,7 +238,10 @@ def paper_inputs_step(
     rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     c: float, s: float, previous_yaw: float, out: F64,
 ) -> None:  # fmt: skip
-    """The paper's 42 numbers; a lost hand is zero. `previous_yaw` is relative to the heading (cos, sin)."""
+    """Fill `out` (42,) with the inputs of the paper's network; those of a lost hand are zero.
+
+    `previous_yaw` [rad] is relative to the heading (c, s).
+    """
     out[:] = 0.0
     axes = np.empty(6)
     for r in range(3):

@@ -1,4 +1,4 @@
-"""ONNX networks: loaded with one thread, their metadata checked before the first frame."""
+"""Loading of ONNX networks, with one thread and with checks of their metadata before the first frame."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
 from mm_ros.facing.orientation import OrientationSettings
 
-VERSION = 2  # 2: networks that remember
+VERSION = 2  # version 2 added recurrent networks
 _TICK, _NO_TICK = np.ones(1, np.float32), np.zeros(1, np.float32)
 MODELS = Path(__file__).resolve().parent.parent / "models"
 
 
 def session(path: Path) -> ort.InferenceSession:
-    """One thread and no spinning: beside the other nodes more would only compete."""
+    """Open a network with one thread and without spinning, because more would compete with the other nodes."""
     if not path.is_file():
         here = ", ".join(sorted(p.name for p in MODELS.glob("*.onnx"))) or "none"
         raise MmRosError(f"network {path} does not exist. Networks that come with the package: {here}")
@@ -31,10 +31,7 @@ def session(path: Path) -> ort.InferenceSession:
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
-        out = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        # Read once here: text that is not UTF-8 shows only now.
-        _ = out.get_modelmeta().custom_metadata_map, out.get_inputs(), out.get_outputs()
-        return out
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own exception classes are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
@@ -43,21 +40,20 @@ def session(path: Path) -> ort.InferenceSession:
 def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
     try:
         for value in (*opened.get_inputs(), *opened.get_outputs()):
-            value.name  # noqa: B018 - all text of the file is decoded here, where an error can be explained
+            value.name  # noqa: B018 - decodes the text, so that an error is reported here
         return dict(opened.get_modelmeta().custom_metadata_map)
     except UnicodeDecodeError as error:
-        raise MmRosError(f"{path} is broken: its names or metadata are no text ({error.reason})") from error
+        raise MmRosError(f"{path} is broken: its names or metadata are not UTF-8 text ({error.reason})") from error
 
 
 class OnnxModel:
-    """Float32 in and out; `metadata` as written by the trainer (values are text).
+    """ONNX network with float32 inputs and outputs; `metadata` holds the trainer's texts.
 
-    Files that remember (`remembers`) take what they remembered and give what they remember now. The others take and
-    give None, so that whoever runs them need not tell them apart.
+    A recurrent network (`remembers`) takes and returns its state. For other networks the state is None.
     """
 
     def __init__(self, path: Path | str, kind: str = "", layout: str = "") -> None:
-        """`kind` and `layout`, where given, must be the file's own."""
+        """Refuse a file of another `kind` or input `layout`; an empty text accepts any."""
         self.path = Path(path)
         self._session = session(self.path)
         self.metadata = metadata_of(self._session, self.path)
@@ -79,7 +75,7 @@ class OnnxModel:
             self._input = inputs[0].name
             self.width = int(inputs[0].shape[-1])
             self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
-            # The first run allocates; not in a frame.
+            # The first run allocates memory, so it is done before the first frame.
             self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
         except Exception as error:  # onnxruntime's own exception classes are not public
             raise MmRosError(f"{self.path} is broken: it cannot be run ({str(error).splitlines()[0][:200]})") from error
@@ -89,11 +85,11 @@ class OnnxModel:
         return self.metadata["layout_hash"]
 
     def nothing(self) -> F32 | None:
-        """What is remembered at the start of a session."""
+        """Initial recurrent state; None for a network without state."""
         return np.zeros(self._shape, np.float32) if self.remembers else None
 
     def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]:
-        """One frame (1, D) → (1, K), and what is remembered now: changed at a tick only."""
+        """Run one frame (1, D) → (1, K) and the new recurrent state, which changes only when `tick` is true."""
         if not self.remembers:
             return self._session.run(self._outputs, {self._input: inputs})[0], None
         feed = {self._input: inputs, "remembered": remembered, "tick": _TICK if tick else _NO_TICK}
@@ -101,7 +97,7 @@ class OnnxModel:
         return out, now
 
     def sequence(self, inputs: F32, dt: F64) -> F32:
-        """A whole session (F, D), dt (F,) s since the frame before → (F, K), frame by frame where it remembers."""
+        """Run a whole session (F, D) → (F, K); `dt` (F,) is the time since the previous frame [s]."""
         if not self.remembers:
             return self.step(inputs, None, True)[0]
         remembered, since, rows = self.nothing(), np.inf, []
@@ -114,7 +110,7 @@ class OnnxModel:
         return np.concatenate(rows)
 
     def figures(self) -> dict[str, Any]:
-        """What the training measured."""
+        """Errors that were measured after training."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
 
@@ -122,8 +118,8 @@ class OnnxModel:
         try:
             return float(self.metadata["tick_s"])
         except (KeyError, ValueError):
-            said = self.metadata.get("tick_s", "nothing")
-            raise MmRosError(f"{self.path} remembers but says of its ticks: {said}; expected seconds") from None
+            found = self.metadata.get("tick_s", "nothing")
+            raise MmRosError(f"{self.path} is recurrent: expected tick_s in seconds, came {found}") from None
 
     def _check(self, kind: str, layout: str) -> None:
         missing = [k for k in ("kind", "version", "layout_hash") if k not in self.metadata]
@@ -139,13 +135,13 @@ class OnnxModel:
             raise MmRosError(f"{self.path} is a network of kind '{self.metadata['kind']}', expected '{kind}'")
         if layout and self.layout != layout:
             raise MmRosError(
-                f"{self.path} was trained for input layout {self.layout}, this mm_ros makes {layout}. "
-                "Train it again, or take the mm_ros that trained it."
+                f"{self.path} was trained for input layout {self.layout}, but this mm_ros has layout {layout}. "
+                "Train it again, or use the mm_ros that trained it."
             )
 
 
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
-    """The network that these settings ask for; none for headset forward."""
+    """Load the network that the settings select; None for headset forward."""
     if settings.predictor == "hmd_forward":
         return None
     if settings.predictor == "paper":

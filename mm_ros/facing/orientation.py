@@ -1,4 +1,4 @@
-"""Where the body faces: three trackers in; yaw, its rate and how sure it is, out."""
+"""Stage that predicts the body's facing from three trackers: yaw, yaw rate, standard deviation."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """(1, D) float32 → (1, K) float32. `layout` names the inputs that it was trained on.
+    """Network (1, D) float32 → (1, K) float32; `layout` is the hash of the input layout that it was trained on.
 
-    One that remembers starts from `nothing()` and changes what it remembers at ticks, `tick_s` apart at least.
+    A recurrent network starts from the state `nothing()` and updates it at ticks, at least `tick_s` seconds apart.
     """
 
     @property
@@ -51,29 +51,42 @@ class FacingModel(Protocol):
 @dataclass(frozen=True)
 class OrientationSettings(Settings):
     predictor: str = setting(
-        "network", "ours, the paper's (Ponton 2022), or headset forward", choices=PREDICTORS, live=False
+        "network", "mm_ros's network, the paper's network (Ponton 2022), or headset forward.", choices=PREDICTORS,
+        live=False,
     )
-    model: str = setting("", "ONNX file of the network; empty: the package's own", live=False)
+    model: str = setting("", "ONNX file of the network. Empty: the network of the package.", live=False)
     paper_r: int = setting(
-        50, "steps unrolled when the paper's network was trained: 1 or 50", low=1, high=50, live=False
+        50, "Steps unrolled in the training of the paper's network: 1 or 50.", low=1, high=50, live=False
     )
-    halflife: float = setting(0.2, "the answer is smoothed by this, led by its own rate", "s", 0.0, 1.0)
-    max_rate: float = setting(11.0, "the facing never turns faster", "rad/s", 1.0, 100.0)
-    max_step: float = setting(0.16, "nor by more from one frame to the next", "rad", 0.01, 3.2)
+    halflife: float = setting(
+        0.2, "Half-life of the output smoothing; the predicted rate is fed forward. Larger is smoother, but corrects "
+        "errors later.", "s", 0.0, 1.0,
+    )
+    max_rate: float = setting(11.0, "Maximum yaw rate of the facing.", "rad/s", 1.0, 100.0)
+    max_step: float = setting(0.16, "Maximum change of the facing from one frame to the next.", "rad", 0.01, 3.2)
     one_hand_limit: float = setting(
-        0.12, "with one controller lost for seconds the body is believed no farther from the headset", "rad", 0.0, 3.2
+        0.12, "Maximum angle between facing and headset after one controller has been lost for seconds.",
+        "rad", 0.0, 3.2,
     )
-    no_hand_limit: float = setting(0.04, "and with both lost no farther than this", "rad", 0.0, 3.2)
-    hmd_sigma: float = setting(0.35, "standard deviation claimed where no network says it", "rad", 0.01, 3.2)
+    no_hand_limit: float = setting(
+        0.04, "Maximum angle between facing and headset after both controllers have been lost for seconds.",
+        "rad", 0.0, 3.2,
+    )
+    hmd_sigma: float = setting(
+        0.35, "Standard deviation that is reported by predictors without an estimate of their own.", "rad", 0.01, 3.2
+    )
 
 
-QUICK_ERROR = 0.1  # rad; at this error the half-life is half as long, at twice it a fifth
-UNKNOWN_SIGMA = 1.8  # rad; that of a direction of which nothing is known
-DOUBT_RATE = 0.5  # rad/s by which sigma grows while the headset is lost
+QUICK_ERROR = 0.1  # rad; at this error the half-life is divided by 2, at twice this error by 5
+UNKNOWN_SIGMA = 1.8  # rad; standard deviation of a uniformly distributed direction
+DOUBT_RATE = 0.5  # rad/s; growth of sigma while the headset is lost
 
 
 class OrientationStage:
-    """`hmd_forward` needs no model; the others want the one whose layout they name."""
+    """Predict the facing frame by frame.
+
+    The predictor `hmd_forward` needs no model; the others need a model of their own input layout.
+    """
 
     def __init__(
         self,
@@ -94,16 +107,16 @@ class OrientationStage:
         self.reset()
 
     def reset(self, yaw: float | None = None) -> None:
-        """Forget everything; `yaw` (rad, room) is believed until the trackers say otherwise."""
+        """Clear all state; `yaw` (rad, room) is the facing until the next tracked frame."""
         self._timeline.reset()
-        self._forget()
+        self._clear()
         self._yaw = yaw
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._memory = oi.new_memory()
-        self._remembered = self.model.nothing() if self.model else None  # against the heading: no room, no turn of it
+        self._state = self.model.nothing() if self.model else None  # heading frame: `_carry` leaves it unchanged
         self._since_tick = math.inf
-        self._lost = np.full(2, math.inf)  # s since each hand was tracked
+        self._lost = np.full(2, math.inf)  # s since each hand was last not LOST
         self._yaw = None
         self._rate = 0.0
         self._sigma = UNKNOWN_SIGMA
@@ -113,26 +126,26 @@ class OrientationStage:
         started = self._timeline.stamp_ns is not None
         verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
         if verdict == DROP:
-            return self._answer(frame)
+            return self._result(frame)
         if verdict == RESET and started:
-            self._forget()
+            self._clear()
         elif verdict in (ADVANCE, CARRY, HOLD) and not is_identity(frame.new_from_old):
             self._carry(frame.new_from_old)
         if frame.state[HEAD_ROLE] == LOST:
-            return self._held(frame, dt)
+            return self._hold(frame, dt)
         target, rate, self._sigma = self._predict(frame, dt)
         self._follow(target, rate, dt)
-        return self._answer(frame)
+        return self._result(frame)
 
     def _carry(self, new_from_old: F64) -> None:
-        """The room has turned under the user (snap turn, re-centre): so does all that is remembered."""
+        """Move the memory along with the room after a snap turn or a re-centring."""
         yaw = float(rot.yaw_of(new_from_old[3:]))
         oi.carry_memory(self._memory, yaw, float(new_from_old[2]) / self.calibration.head_height)
         if self._yaw is not None:
             self._yaw = float(rot.wrap_angle(self._yaw + yaw))
 
     def _predict(self, frame: TrackerFrame, dt: float) -> tuple[float, float, float]:
-        """Facing in the room, its rate, standard deviation."""
+        """Facing in the room [rad], its rate [rad/s], its standard deviation [rad]."""
         c, s = oi.inputs_step(
             frame.positions, frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
             self.calibration.head_height, dt, self._memory, self._inputs,
@@ -150,7 +163,7 @@ class OrientationStage:
         self._row[0] = self._inputs
         self._since_tick += dt
         tick = self._since_tick >= self.model.tick_s
-        out, self._remembered = self.model.step(self._row, self._remembered, tick)
+        out, self._state = self.model.step(self._row, self._state, tick)
         if tick:
             self._since_tick = 0.0
         sine, cosine, log_scale, rate = out[0].tolist()
@@ -176,23 +189,23 @@ class OrientationStage:
         if self._yaw is None or self.settings.predictor != "network":
             before, self._yaw = self._yaw, float(rot.wrap_angle(target))
             self._rate = rate
-            if self.settings.predictor == "paper":  # which does not say its rate
+            if self.settings.predictor == "paper":  # this network predicts no rate
                 self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
             return
-        if dt <= 0:  # the first after a gap: where it was, and from here on again
+        if dt <= 0:  # the first frame after a gap keeps the old yaw
             return
         s = self.settings
         step = follow_step(self._yaw, target, rate, dt, s.halflife, s.max_rate, s.max_step)
         self._yaw = float(rot.wrap_angle(self._yaw + step))
         self._rate = step / dt
 
-    def _held(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
-        """Without a headset the body stays as it was, and less sure every second."""
+    def _hold(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
+        """Hold the yaw while the headset is lost, and increase sigma."""
         self._rate = 0.0
         self._sigma = min(self._sigma + DOUBT_RATE * dt, UNKNOWN_SIGMA)
-        return self._answer(frame)
+        return self._result(frame)
 
-    def _answer(self, frame: TrackerFrame) -> BodyOrientation:
+    def _result(self, frame: TrackerFrame) -> BodyOrientation:
         yaw = self.calibration.forward_yaw if self._yaw is None else self._yaw
         return BodyOrientation(
             frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor
@@ -207,10 +220,10 @@ def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
 
 @njit
 def believed(relative: float, lost: F64, one: float, none: float) -> float:
-    """How far from the headset the body may face, by the hands that there are.
+    """Limit the angle `relative` (rad) between facing and headset by how long the hands have been lost.
 
-    Networks that see no hands for long guess; on some people worse than headset forward. A short loss is bridged by
-    what is remembered: the limit halves every second.
+    Without hands a network guesses, for some people worse than headset forward. During a short loss the network's
+    memory is still good, so the limit starts at π and approaches `one` or `none` with a half-life of one second.
     """
     limit = min(
         one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])
@@ -232,10 +245,13 @@ def believed_sequence(relative: F64, state: NDArray[np.uint8], dt: F64, one: flo
 def follow_step(
     yaw: float, target: float, rate: float, dt: float, halflife: float, max_rate: float, max_step: float
 ) -> float:
-    """How far to turn: led by the network's own rate, pulled to its angle. Smooth without a low-pass's lag."""
+    """Change of yaw for one frame [rad]: the predicted rate, plus a share of the remaining error to the target.
+
+    The rate avoids the lag of a low-pass filter.
+    """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
-    # A large error is no tremble: the farther off, the quicker.
+    # A large error is not noise, so the half-life shrinks with the error.
     pull = dt * (1 + (error / QUICK_ERROR) ** 2)
     share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
     limit = min(max_rate * dt, max_step)
@@ -246,7 +262,7 @@ def follow_step(
 def follow_sequence(
     targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float
 ) -> F64:
-    """The stage's answer for a whole clip, for training: the first target at once, then `follow_step`."""
+    """Output of the stage for a whole clip (F,): the first target, then `follow_step`."""
     out = np.empty(len(targets))
     yaw = targets[0]
     out[0] = yaw
@@ -262,18 +278,18 @@ def _check_model(predictor: str, model: FacingModel | None) -> None:
         return
     if model is None:
         raise MmRosError(
-            f"predictor '{predictor}' needs a network and none was given: "
-            "mm_ros.facing.model_file.load_facing_model loads it; 'hmd_forward' needs none."
+            f"predictor '{predictor}' needs a network, and none was given. "
+            "mm_ros.facing.model_file.load_facing_model loads one; predictor 'hmd_forward' needs none."
         )
     if model.layout != wanted:
         raise MmRosError(
-            f"predictor '{predictor}' expects a network of input layout {wanted}, came one of {model.layout}. "
-            "Train it again with `mm_ros train orientation`."
+            f"predictor '{predictor}' expects a network of input layout {wanted}, but this network has layout "
+            f"{model.layout}. Train it again with `mm_ros train orientation`."
         )
 
 
 def heading(rotation: F64) -> float:
-    """Yaw of a headset (w, x, y, z), also when it looks straight down."""
+    """Yaw [rad] of a headset rotation (w, x, y, z), also when the headset points straight down."""
     c, s = oi.heading_of(np.asarray(rotation, np.float64), 1.0, 0.0)
     return math.atan2(s, c)
 

@@ -1,1 +1,1 @@
-"""Motion matching: the pose that continues the motion and follows the trajectory."""
+"""Motion matching: select the pose that continues the motion and follows the desired trajectory."""

@@ -1,4 +1,4 @@
-"""Which height band of the database suits the height of the user's head, with hysteresis."""
+"""Selection of the height band of the database by the height of the user's head, with hysteresis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX = "band_"
 
 
 class BandChoice:
-    """Borders between bands are those that the database was built with, else found from its own frames."""
+    """The height bands of a database. Their borders are those of its build options, else percentiles of its frames."""
 
     def __init__(self, database: MotionDatabase):
         ratio, tags = np.asarray(database.head_height_ratio), np.asarray(database.tags)
@@ -31,7 +31,8 @@ class BandChoice:
         self.bits = {name: database.tag_bit(PREFIX + name) for name in self.names}
 
     def choose(self, ratio: float, current: str, hysteresis: float) -> str:
-        """Band of a ratio; "" when the database has none. To change, the ratio must pass a border by `hysteresis`."""
+        """The band of a head-height ratio, or "" if the database has no bands. The band changes only when the ratio
+        passes a border by `hysteresis`."""
         if not self.names:
             return ""
         here = self._index(ratio, 0.0)
@@ -45,7 +46,7 @@ class BandChoice:
         return self.names[here]
 
     def heights(self, name: str) -> tuple[float, float]:
-        """Ratios between which a band's heads are."""
+        """Lowest and highest head-height ratio of a band."""
         edges = (-math.inf, *self.borders, math.inf)
         at = self.names.index(name)
         return edges[at], edges[at + 1]

@@ -1,8 +1,8 @@
-"""Which foot leads, as a camera sees it: a hint for the matcher (feature kind `leading_foot`, where a layout has it).
+"""Estimate from camera landmarks which foot leads: a hint for the matcher (feature kind `leading_foot`).
 
-Hips and shoulders say where the body's front is, so nothing needs to be known of the camera, and facing and place stay
-the trackers' matter. Pictures are late; so the feature asks how the feet were a while ago, twice, which tells how the
-step goes on as well.
+Hips and shoulders define the front of the body, so the pose of the camera is not needed. Facing and position still come
+from the trackers. Camera images arrive late, so the feature compares the feet at two past times, which also shows how
+the step continues.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mm_ros.body.landmarks import (
 )
 from mm_ros.body.types import F64
 
-KEPT = 64  # pictures
-WINDOW_S = 0.08  # pictures so near to an asked time count, the nearer the more
+KEPT = 64  # images
+WINDOW_S = 0.08  # images within this time of a requested time are averaged; nearer ones weigh more
 NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
-VISIBLE, SURE = 0.5, 0.5
+VISIBLE, SURE = 0.5, 0.5  # minimum visibility of the needed landmarks, minimum confidence of the image
 
 
 def left_foot_ahead(positions: F64) -> float:
-    """How far the left ankle is before the right one, along the body's own front [m]; NaN where that is unclear."""
+    """Distance of the left ankle in front of the right one, along the body's front [m]; NaN if the front is unclear."""
     hips = positions[LEFT_HIP, :2] - positions[RIGHT_HIP, :2]
     shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
     left = hips / max(math.hypot(*hips), 1e-6) + shoulders / max(math.hypot(*shoulders), 1e-6)
@@ -43,7 +43,7 @@ def left_foot_ahead(positions: F64) -> float:
 
 
 class LeadingFoot:
-    """`watch` pictures as they come; `at` says what they showed, or None where they are missing or too old."""
+    """Keeps the results of recent images (`watch`) and averages them around requested times (`at`)."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=KEPT)
@@ -53,14 +53,15 @@ class LeadingFoot:
 
     def watch(self, seen: Landmarks) -> None:
         if self._seen and seen.stamp_ns <= self._seen[-1][0]:
-            self._seen.clear()  # time began anew
+            self._seen.clear()  # time has jumped back
         if seen.confidence >= SURE and seen.visibility[NEEDED].min() >= VISIBLE:
             ahead = left_foot_ahead(seen.positions)
             if math.isfinite(ahead):
                 self._seen.append((seen.stamp_ns, ahead))
 
     def at(self, stamp_ns: int, times: Sequence[float]) -> F64 | None:
-        """(T,) m, so many seconds after `stamp_ns` (negative: before)."""
+        """How far the left foot was ahead (T,) [m] at `times` [s] relative to `stamp_ns`, or None if images are missing
+        at one of them."""
         if not self._seen:
             return None
         when, ahead = (np.array(x) for x in zip(*self._seen, strict=True))

@@ -1,4 +1,7 @@
-"""Motion matching: the place in the database that continues the current pose and goes where the wish goes."""
+"""The matcher stage: find the frame that continues the current pose and follows the desired trajectory.
+
+In this module, `wish` is the desired trajectory.
+"""
 
 from __future__ import annotations
 
@@ -25,47 +28,66 @@ from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
-BAND_GRACE_S = 0.7  # about a step
+BAND_GRACE_S = 0.7  # about the duration of one step
 
 
 @dataclass(frozen=True)
 class MatcherSettings(RootControlSettings):
     engine: str = setting(
         SEARCH,
-        "where poses come from: a search of the database, networks that learned it, or three loops of it, faded",
+        "Source of poses: 'search' finds frames in the database, 'learned' runs networks that were trained on it, "
+        "'state_machine' cross-fades three loops of it.",
         choices=ENGINES,
     )
     search_structure: str = setting(
-        DEFAULT, "how the database is searched; each finds the same frame, tree the fastest", choices=STRUCTURES
+        DEFAULT,
+        "Search structure. All structures find the same frame; 'tree' is the fastest, 'boxes' and 'brute' are simpler.",
+        choices=STRUCTURES,
     )
-    model: str = setting("", "file of the learned engine; empty is the one that comes with mm_ros", file=".onnx")
-    search_interval: float = setting(0.1, "time between searches", "s", 0.0, 10.0)
-    quality: float = setting(1.0, "master weight of the pose features: smooth joins", "", 0.0, 100.0)
-    responsiveness: float = setting(1.0, "master weight of the trajectory features: quick to obey", "", 0.0, 100.0)
-    weights: str = setting("", "weights by feature that differ from the layout's: 'name=value, name=value'")
-    tags: str = setting("", "only frames that answer this query: '(walk|run)&!crouch'")
-    margin: float = setting(0.02, "another place must be this share cheaper than playing on", "", 0.0, 1.0)
+    model: str = setting(
+        "", "File of the learned engine. If empty, the model that comes with mm_ros is used.", file=".onnx"
+    )
+    search_interval: float = setting(
+        0.1, "Time between regular searches. Larger values react later to gradual changes.", "s", 0.0, 10.0
+    )
+    quality: float = setting(
+        1.0, "Master weight of the pose features. Larger values make transitions smoother.", "", 0.0, 100.0
+    )
+    responsiveness: float = setting(
+        1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
+    )
+    weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
+    tags: str = setting(
+        "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
+    )
+    margin: float = setting(0.02, "Minimum relative cost reduction for a jump. Larger values jump less.", "", 0.0, 1.0)
     jump_cost: float = setting(
-        1.0, "… and cheaper by this: no jump for next to nothing (normalized, squared)", "", 0.0, 1e6
+        1.0, "Minimum absolute cost reduction for a jump, added to margin. Larger values jump less.", "", 0.0, 1e6
     )
     tempo: float = setting(
-        0.15, "motion may be played faster or slower by this share to catch up or to wait", "", 0.0, 0.5
+        0.15, "Maximum relative change of playback speed, to catch up or to wait. 0: constant speed.", "", 0.0, 0.5
     )
-    exclusion: float = setting(0.3, "no jumps nearer than this to the frame that plays", "s", 0.0, 10.0)
-    end_margin: float = setting(0.5, "no jumps to the last part of a clip", "s", 0.0, 10.0, live=False)
+    exclusion: float = setting(
+        0.3, "Minimum length of a jump within a clip. Larger values leave fewer jump targets.", "s", 0.0, 10.0
+    )
+    end_margin: float = setting(
+        0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
+    )
     band_hysteresis: float = setting(
-        0.02, "the head height ratio must pass a band's border by this to change it", "", 0.0, 0.5
+        0.02, "The head height ratio must pass a band border by this. Larger values react later.", "", 0.0, 0.5
     )
     abrupt_distance: float = setting(
         0.25,
-        "search at once when the wish for the end of the horizon moves by more than this",
+        "Search at once when the end of the desired trajectory, relative to its current position, has moved by more "
+        "than this since the last search. Larger values react later.",
         "m",
         0.0,
         10.0,
     )
     abrupt_turn: float = setting(
         0.5,
-        "search at once when the wished facing turns by more than this since the last search",
+        "Search at once when the desired facing has turned by more than this since the last search. "
+        "Larger values react later.",
         "rad",
         0.0,
         7.0,
@@ -86,30 +108,32 @@ def parse_weights(text: str) -> dict[str, float]:
 
 
 def tag_mask(database: MotionDatabase, query: str) -> Mask:
-    """Bits of a tag query such as `(walk|run)&!crouch`; refuses one that no frame fulfils."""
+    """Parse a tag query such as `(walk|run)&!crouch`. Raise MmRosError if no frame matches it."""
     mask = mask_of(query, database.tag_names)
     if query.strip() and not mask.matches(np.asarray(database.tags)).any():
-        raise MmRosError(f"tags: no frame of the database fits '{query}'. Tags: {', '.join(database.tag_names)}")
+        raise MmRosError(f"tags: no frame of the database matches '{query}'. Tags: {', '.join(database.tag_names)}")
     return mask
 
 
 def _source_of(settings: MatcherSettings) -> tuple[str, str]:
-    """Settings that only another source can fulfil."""
+    """The settings whose change requires a new pose source."""
     return settings.engine, settings.search_structure
 
 
 def _check(wish: Trajectory) -> None:
     sums = float(wish.positions.sum() + wish.directions.sum()) + wish.position[0] + wish.position[1]
     if not math.isfinite(sums + wish.yaw + wish.height_ratio):
-        raise MmRosError(f"the wish from '{wish.source}' has numbers that are not finite")
+        raise MmRosError(f"the desired trajectory from '{wish.source}' has numbers that are not finite")
     if not len(wish.times) == len(wish.positions) == len(wish.directions) > 0:
         raise MmRosError(
-            f"the wish from '{wish.source}' has {len(wish.times)} times, {len(wish.positions)} positions and "
-            f"{len(wish.directions)} directions; expected as many of each, and at least one"
+            f"the desired trajectory from '{wish.source}' has {len(wish.times)} times, {len(wish.positions)} positions "
+            f"and {len(wish.directions)} directions; expected the same number of each, and at least one"
         )
 
 
 class MatcherStage:
+    """Selects the pose for each desired trajectory and explains the selection in a Match."""
+
     mask: Mask
     database: MotionDatabase
     learned: LearnedNetworks | None
@@ -126,12 +150,12 @@ class MatcherStage:
         run: int = 0,
         learned: LearnedNetworks | None = None,
     ):
-        """`learned` is what engine "learned" plays; its own `digest` serves as the database where there is no other."""
+        """`learned` is required for engine "learned". Without a database file, pass `learned.digest` as `database`."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
-        self.explain = False  # runners-up in the Match: takes far longer than the search itself
-        self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time: core has no clock of its own
+        self.explain = False  # add runners-up to the Match; this takes far longer than the search
+        self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
         self._use(settings, database, learned)
         self.control = RootControl(settings)
         self.timeline = Timeline()
@@ -144,7 +168,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Live: takes effect with the next step."""
+        """Change the settings. They take effect in the next step."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -156,18 +180,18 @@ class MatcherStage:
             self._band_masks.clear()
 
     def reset(self) -> None:
-        """Forget everything; the next step starts where its wish stands."""
+        """Reset all state. The next step starts at its desired position."""
         self.timeline.reset()
         self.feet.clear()
         self.since_search = 0.0
         self._due = "start"
         self.band = ""
         self.tempo = 1.0
-        self._lost = False  # the last wish was only made because nothing was heard of the user
-        self._searched_wish: tuple[F64, float] = (np.zeros(2), 0.0)
+        self._was_stale = False  # the last desired trajectory was stale: no trackers were received
+        self._searched_trajectory: tuple[F64, float] = (np.zeros(2), 0.0)
 
     def set_scale(self, scale: float) -> None:
-        """Another user size: play goes on where it is."""
+        """Set the user's size relative to the database. Playback continues at the current frame."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale = scale
@@ -176,12 +200,15 @@ class MatcherStage:
         self.skeleton_hash = self.skeleton.hash
 
     def set_database(self, database: MotionDatabase) -> None:
-        """Other motion from the next step on."""
+        """Replace the database from the next step on."""
         self.change(self._settings, database, self.learned)
 
     def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
-        """Another engine, motion or model from the next step on. The features of the pose that both layouts have
-        carry over, so the join is as smooth as can be. What is refused leaves everything as it was."""
+        """Replace the engine, database or model from the next step on.
+
+        Pose features that both layouts have are carried over, so that the transition is smooth. If the new
+        combination is refused with MmRosError, nothing changes.
+        """
         reason = self._change_of(settings, database, learned)
         old, features = self.source, self._features()
         self._use(settings, database, learned)
@@ -190,7 +217,7 @@ class MatcherStage:
         self._due = self._due or reason
 
     def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
-        """Why the source is another one, for Match.reason. A learned engine brings its own database: no cause."""
+        """The cause of the change, for Match.reason. A new model also brings a new database, so it is checked first."""
         if settings.engine != self._settings.engine:
             return "engine"
         if settings.engine == LEARNED and learned is not self.learned:
@@ -208,7 +235,7 @@ class MatcherStage:
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
-        self._carried = None  # features of a pose that is not of this database
+        self._carried = None  # features of the last pose of the previous database
         self.skeleton = database.skeleton.scaled(self.scale)
         self.skeleton_hash = self.skeleton.hash
 
@@ -222,27 +249,27 @@ class MatcherStage:
         return database.layout.column_weights(weights, settings.quality, settings.responsiveness)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """A camera's picture: a hint which foot leads, where the layout has that feature."""
+        """Add the landmarks of one camera image as a leading-foot hint. Ignored if the layout lacks that feature."""
         if len(self.source.queries.hint_columns):
             self.feet.watch(landmarks)
 
     def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
-        """The pose for a wish, and why; None for a wish that comes late or twice."""
+        """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
         _check(wish)
         verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
         if verdict == DROP:
             return None
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*wish.position, wish.yaw]))
-            self.source.restart()  # where an earlier life stood must not matter
+            self.source.restart()  # results after a reset must not depend on the frame before it
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
             if verdict == CARRY:
                 self.control.carry(wish.new_from_old)
-            if verdict == HOLD or (self._lost and not wish.stale):
+            if verdict == HOLD or (self._was_stale and not wish.stale):
                 self._due = self._due or "abrupt"
                 self.control.found(np.asarray(wish.position), wish.yaw)
-        self._lost = wish.stale
+        self._was_stale = wish.stale
         match = self._decide(dt, wish)
         goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
@@ -250,7 +277,7 @@ class MatcherStage:
         return self._make_pose(wish), match
 
     def _decide(self, dt: float, wish: Trajectory) -> Match:
-        """Search when there is reason to, jump when it is worth it."""
+        """Advance the search timer and search if `_reason` names a reason."""
         self.since_search += dt
         reason = self._reason(dt, wish)
         match = Match(
@@ -278,14 +305,14 @@ class MatcherStage:
         return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
 
     def _abrupt(self, wish: Trajectory) -> bool:
-        ahead, yaw = self._searched_wish
-        shift = self._ahead(wish) - ahead
+        ahead, yaw = self._searched_trajectory
+        shift = self._relative_end(wish) - ahead
         moved = math.hypot(shift[0], shift[1]) > self.settings.abrupt_distance
         return moved or abs(wrap(wish.yaw - yaw)) > self.settings.abrupt_turn
 
     @staticmethod
-    def _ahead(wish: Trajectory) -> F64:
-        """Where the wish leads, without the way that is already gone: changes only when the wish itself does."""
+    def _relative_end(wish: Trajectory) -> F64:
+        """End of the desired trajectory relative to its current position [m]: constant during a steady walk."""
         return np.asarray(wish.positions[-1] - wish.position, np.float64)
 
     def _features(self) -> F32:
@@ -316,23 +343,23 @@ class MatcherStage:
             self.segment += 1
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
-        self._searched_wish = (self._ahead(wish), wish.yaw)
+        self._searched_trajectory = (self._relative_end(wish), wish.yaw)
 
     def _weights_now(self, wish: Trajectory, query: F32) -> F32:
-        """Nobody who tells which foot leads, or not lately: that does not count."""
+        """Write a recent leading-foot hint into the query; without one, set the weight of that feature to zero."""
         queries = self.source.queries
         if not len(queries.hint_columns):
             return self.weights
-        told = self.feet.at(wish.stamp_ns, queries.hint_times)
-        if told is not None:
-            queries.hint(query, told)
+        hint = self.feet.at(wish.stamp_ns, queries.hint_times)
+        if hint is not None:
+            queries.hint(query, hint)
             return self.weights
         weights = self.weights.copy()
         weights[queries.hint_columns] = 0.0
         return weights
 
     def _mask(self) -> Mask:
-        """The tag query and the height band; a band that the tag query leaves empty gives way."""
+        """The tag query combined with the height band, or the tag query alone if no frame matches both."""
         if self.band not in self._band_masks:
             bit = self.bands.bits.get(self.band, 0)
             mask = self.mask
@@ -344,7 +371,7 @@ class MatcherStage:
         return self._band_masks[self.band]
 
     def warm_up(self) -> None:
-        """Compile, or load, all that a step needs, and forget it again."""
+        """Compile, or load from the cache, all functions that a step needs; then reset."""
         times = np.array(self.database.layout.trajectory_times, np.float32)
         ahead = np.zeros((len(times), 2), np.float32)
         for i in range(3):

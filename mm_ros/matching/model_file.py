@@ -1,4 +1,4 @@
-"""The file of a learned engine: one ONNX file with networks, feature layout, skeleton, bands, tags and licence."""
+"""The model file of the learned engine: an ONNX file with networks, layout, skeleton, bands, tags and licence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_na
 
 
 class LearnedModel:
-    """Networks of one motion. Loaded once; runs one frame at a time."""
+    """The networks of a model file. They run one frame at a time."""
 
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL
@@ -54,19 +54,19 @@ class LearnedModel:
         self.weights, query, state = self._read_sizes()
         self._check_shapes(query, state)
         self._state, self._query = np.zeros((1, state), np.float32), np.zeros((1, query), np.float32)
-        # Compiled code reads so many numbers, whatever the networks give.
+        # `_run` checks these shapes, because compiled code reads this many numbers without checks.
         self._shapes = dict.fromkeys(("found", "next_state"), (1, state))
         self._shapes |= dict.fromkeys(("pose", "next_pose"), (1, pc.WIDTH))
         self._options = ort.RunOptions()
-        # Only the networks that were asked for: the others are not run.
+        # Run only the networks that the requested outputs need.
         self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._options.only_execute_path_to_fetches = True
-        self.project(self._query[0])  # the first runs allocate; not in a frame
+        self.project(self._query[0])  # the first runs allocate memory, which must not happen during playback
         self.step(self._state[0])
         self.pose(self._state[0])
 
     def project(self, query_and_condition: F32) -> F32:
-        """(D + C,) → state (D + L,) that answers."""
+        """Query and condition (D + C,) → nearest state (D + L,)."""
         self._query[0] = query_and_condition
         out: F32 = self._run(["found"])[0][0]
         return out
@@ -85,11 +85,11 @@ class LearnedModel:
 
     @property
     def weight_bytes(self) -> int:
-        """What the networks take while they run: 32 bits a weight."""
+        """Memory of the loaded weights, which have 32 bits each."""
         return 4 * int(self.metadata["parameters"])
 
     def figures(self) -> dict[str, Any]:
-        """What the training measured."""
+        """Measurements of the training."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
 
@@ -117,10 +117,12 @@ class LearnedModel:
             raise MmRosError(f"{self.path} has version {version}; this mm_ros reads {VERSION}. {what}")
         if self.metadata["pose_width"] != str(pc.WIDTH):
             came = self.metadata["pose_width"]
-            raise MmRosError(f"{self.path} gives poses of {came} numbers, this mm_ros takes {pc.WIDTH}. Train it again")
+            raise MmRosError(
+                f"{self.path} outputs poses of {came} numbers, this mm_ros expects {pc.WIDTH}. Train it again"
+            )
 
     def _read_sizes(self) -> tuple[F32, int, int]:
-        """Weights (D,), and how many numbers the networks take as a query and as a state."""
+        """Weights (D,), and the widths of the query and state inputs of the networks."""
         try:
             weights = np.array(json.loads(self.metadata["weights"]), np.float32)
             shapes = {i.name: int(i.shape[-1]) for i in self._session.get_inputs()}
@@ -129,13 +131,13 @@ class LearnedModel:
             raise MmRosError(f"{self.path} is broken: its weights or inputs cannot be read ({error})") from error
 
     def _check_shapes(self, query: int, state: int) -> None:
-        """The networks are of the layout and the tags that the file says."""
+        """Check that the networks fit the layout and the tags in the metadata."""
         features, tags = self.digest.layout.size, len(self.digest.tag_names)
         weights = self.weights
         if query != features + 3 * tags or state <= features or weights.shape != (features,):
             raise MmRosError(
-                f"{self.path} is broken: it says {features} features and {tags} tags, its networks take queries of "
-                f"{query} and states of {state} numbers, with weights of shape {weights.shape}"
+                f"{self.path} is broken: its metadata has {features} features and {tags} tags, its networks take "
+                f"queries of {query} and states of {state} numbers, and its weights have shape {weights.shape}"
             )
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise MmRosError(f"{self.path} is broken: its weights must be 0 or more and finite")
@@ -157,23 +159,23 @@ class LearnedModel:
         except MmRosError as error:
             raise MmRosError(f"{self.path} is broken: {error}") from None
         except (KeyError, ValueError, TypeError, AttributeError, OSError, zlib.error, zipfile.BadZipFile) as error:
-            raise MmRosError(f"{self.path} is broken: what it says of its motion cannot be read ({error})") from error
+            raise MmRosError(f"{self.path} is broken: its motion description cannot be read ({error})") from error
         odd = [name for name, array in arrays.items() if not np.isfinite(array).all()]
         if odd:
-            raise MmRosError(f"{self.path} is broken: {', '.join(odd)} of its motion are not finite")
+            raise MmRosError(f"{self.path} is broken: {', '.join(odd)} of its motion must be finite")
         if layout.hash != m["layout_hash"]:
             raise MmRosError(
-                f"{self.path} was trained for feature layout {m['layout_hash']}, this mm_ros makes {layout.hash} "
-                "of its description. Train it again"
+                f"{self.path} was trained for feature layout {m['layout_hash']}, but its description gives "
+                f"{layout.hash} in this mm_ros. Train it again"
             )
         if f"{skeleton.hash:016x}" != m["skeleton_hash"]:
             raise MmRosError(
-                f"{self.path} says skeleton {m['skeleton_hash']}, its own offsets make {skeleton.hash:016x}. "
-                "Train it again"
+                f"{self.path} has skeleton {m['skeleton_hash']} in its metadata, but its joint offsets give "
+                f"{skeleton.hash:016x}. Train it again"
             )
         return digest
 
 
 def load_learned(settings: MatcherSettings) -> LearnedModel | None:
-    """The model that the matcher's settings ask for; none for a search."""
+    """Load the model of the matcher's settings, or None if their engine needs no model."""
     return LearnedModel(settings.model) if settings.engine == LEARNED else None

@@ -1,4 +1,4 @@
-"""Playing a database in continuous time: any display rate out of data of any other rate, by interpolation."""
+"""Playback of a database in continuous time: interpolation makes the display rate independent of the data rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _blend_rows(a: Any, b: Any, fraction: Any, factor: Any, out: Any) -> None:
 
 @njit
 def _blend_rotations(a: Any, b: Any, fraction: Any, out: Any) -> None:
-    """Normalized linear blend along the shorter way: frames are 1/60 s apart, where it is as good as slerp."""
+    """Normalized linear blend along the shorter arc: between frames 1/60 s apart it is as accurate as slerp."""
     for j in range(out.shape[0]):
         dot = 0.0
         for k in range(4):
@@ -47,7 +47,7 @@ def sample(
     scale: float,
     out: Any,
 ) -> None:
-    """Pose between `row` and the next, `scale` times as large; out: positions, rotations, velocities, angular."""
+    """Write the pose between `row` and the next row, scaled, to `out`: positions, rotations, velocities, angular."""
     after = row + 1 if fraction > 0 else row
     out_positions, out_rotations, out_velocities, out_angular = out
     _blend_rows(positions[row], positions[after], fraction, scale, out_positions)
@@ -69,7 +69,7 @@ def _root_between(positions: Any, rotations: Any, row: int, fraction: float) -> 
 
 @njit
 def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: float, row: int, fraction: float) -> Any:
-    """Move (x, y) and turn of the root between two moments of a clip, in the root's own axes at the first."""
+    """Displacement (x, y) and turn of the root between two times of a clip, in the root's axes at the first."""
     x0, y0, yaw0 = _root_between(positions, rotations, from_row, from_fraction)
     x1, y1, yaw1 = _root_between(positions, rotations, row, fraction)
     c, s = np.cos(yaw0), np.sin(yaw0)
@@ -79,7 +79,7 @@ def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: flo
 
 
 class Player:
-    """A playhead: a clip and a time in it. Stops at the clip's last frame."""
+    """A playhead: a clip and a time in it. It stops at the last frame of the clip."""
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale
@@ -96,7 +96,7 @@ class Player:
 
     @property
     def nearest(self) -> int:
-        """The frame that is nearest to the playhead."""
+        """The frame nearest to the playhead."""
         return self.row + int(self.fraction >= 0.5)
 
     @property
@@ -110,7 +110,7 @@ class Player:
         return (self.last - self.row - self.fraction) / self.database.rate
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        """Play on by dt seconds; the root's own motion meanwhile, in the user's scale and the root's axes before."""
+        """Advance by dt seconds. Return the root motion (x, y, turn) in the user's scale, in the previous root axes."""
         frames = self.fraction + dt * self.database.rate
         whole = int(frames)
         row, fraction = self.row + whole, frames - whole
@@ -121,7 +121,7 @@ class Player:
         return dx * self.scale, dy * self.scale, turn
 
     def pose(self) -> tuple[F32, F32, F32, F32]:
-        """Positions, rotations, velocities, angular velocities of the joints, new arrays in the user's scale."""
+        """Local positions, rotations, velocities, angular velocities of the joints: new arrays, in the user's scale."""
         joints = self.arrays[0].shape[1]
         out = tuple(np.empty((joints, n), np.float32) for n in (3, 4, 3, 3))
         positions, rotations, velocities, angular = self.arrays
@@ -129,6 +129,6 @@ class Player:
         return out  # type: ignore[return-value]
 
     def root_velocity(self) -> F64:
-        """The root's own velocity (x, y) and turn rate, in its own axes and the user's scale."""
+        """Velocity (x, y) and turn rate of the root, in its own axes and the user's scale."""
         velocity, angular = self.arrays[2][self.nearest, 0], self.arrays[3][self.nearest, 0]
         return np.array([velocity[0] * self.scale, velocity[1] * self.scale, angular[2]], np.float64)

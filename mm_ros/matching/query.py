@@ -1,4 +1,4 @@
-"""From a wish to the vector that the database is asked for."""
+"""Build the query vector of a search from the current pose and the desired trajectory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mm_ros.motion.features import LEADING_FOOT
 
 
 @njit
-def _between(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
-    """The wish at a time, linear between the given ones, straight on outside (the past too)."""
+def _trajectory_at(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
+    """The trajectory at time t: linear interpolation between the given times, linear extrapolation outside them."""
     t0, x0, y0 = 0.0, float(now[0]), float(now[1])
     t1, x1, y1 = float(times[0]), float(values[0, 0]), float(values[0, 1])
     i = 1
@@ -33,23 +33,23 @@ def fill_trajectory(
     times: Any, positions: Any, directions: Any, position: Any, direction: Any,
     root: Any, scale: float, mean: Any, std: Any, query: Any,
 ) -> None:  # fmt: skip
-    """Writes the trajectory columns of a query: the wish in root space, in the database's scale, normalized."""
+    """Write the trajectory columns of a query: in root space, in the scale of the database, normalized."""
     c, s = np.cos(root[2]), np.sin(root[2])
     for i in range(columns.shape[0]):
         at = columns[i]
         if is_direction[i]:
-            x, y = _between(times, directions, direction, column_times[i])
+            x, y = _trajectory_at(times, directions, direction, column_times[i])
             n = np.sqrt(x * x + y * y)
             x, y = (x / n, y / n) if n > 1e-9 else (direction[0], direction[1])
         else:
-            x, y = _between(times, positions, position, column_times[i])
+            x, y = _trajectory_at(times, positions, position, column_times[i])
             x, y = (x - root[0]) / scale, (y - root[1]) / scale
         query[at] = np.float32((c * x + s * y - mean[at]) / std[at])
         query[at + 1] = np.float32((-s * x + c * y - mean[at + 1]) / std[at + 1])
 
 
 class QueryBuilder:
-    """Pose columns from a frame of the database (so the search joins smoothly), trajectory columns from the wish."""
+    """Takes pose columns from the current frame, for smooth transitions, and the others from the desired trajectory."""
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale
@@ -79,7 +79,8 @@ class QueryBuilder:
         )
 
     def query(self, wish: Trajectory, root: Any, pose_features: F32) -> F32:
-        """`root`: x, y, yaw of the avatar in the room; `pose_features`: a normalized row whose pose columns count."""
+        """Normalized query (D,). `root`: x, y, yaw of the avatar in the room. `pose_features` (D,): a normalized row
+        of which only the pose columns are used."""
         out = np.array(pose_features, np.float32)
         direction = np.array([math.cos(wish.yaw), math.sin(wish.yaw)])
         fill_trajectory(
@@ -90,13 +91,13 @@ class QueryBuilder:
         return out
 
     def hint(self, query: F32, left_ahead_m: F64) -> None:
-        """Writes which foot leads (at `hint_times`), as somebody sees it."""
+        """Write the leading-foot hint: how far the left foot was ahead at each of `hint_times` [m]."""
         at = self.hint_columns
         query[at] = (left_ahead_m / self.scale - self.mean[at]) / self.std[at]
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
-        """A row of another database's features in this one's normalization. Features that the other layout lacks
-        take their mean."""
+        """Convert a feature row of another database to this normalization. Features that the other layout lacks get
+        their mean."""
         mine, theirs = self.database.layout, other.database.layout
         known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}
         values = features * other.std + other.mean

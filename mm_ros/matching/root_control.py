@@ -1,4 +1,7 @@
-"""Where the avatar's root stands: its own motion, pulled to the wish, never farther from it than allowed."""
+"""Control of the avatar's root: it plays the root motion of the clip and is pulled to the desired trajectory.
+
+In mode "accuracy" its distance from the desired position and facing is limited.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +13,52 @@ import numpy as np
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.types import F64
 
-SOFT_WALL = 0.6  # share of the accuracy from which on the pull grows
-WALL_RATE = 35.0  # 1/s, of the pull at the wall itself: meets 1.4 m/s well inside of 0.1 m
-# Who was lost and is seen again elsewhere is caught up with within so long, not popped to, …
+SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
+WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m
+# After a gap in tracking, the root returns to the user within this time instead of jumping …
 RETURN_S = 0.5
-RETURN_SPEEDS = (3.0, 6.0)  # … and at least so fast: m/s, rad/s
+RETURN_SPEEDS = (3.0, 6.0)  # … and at no less than these speeds: m/s, rad/s
 
 
 @dataclass(frozen=True)
 class RootControlSettings(Settings):
-    root_mode: str = setting("accuracy", "how the root is held to the wish", choices=("accuracy", "synchronization"))
+    root_mode: str = setting(
+        "accuracy",
+        "How the root follows the desired trajectory: 'accuracy' limits its distance, 'synchronization' mixes in a "
+        "share of the desired position and facing in each step.",
+        choices=("accuracy", "synchronization"),
+    )
     position_accuracy: float = setting(
         0.1,
-        "the root is never farther from the wished position (alpha); 0.1 for oneself, 0.3 for others",
+        "Maximum distance of the root from the desired position: 0.1 for one's own avatar, 0.3 for others. "
+        "Larger values change the motion less.",
         "m",
         0.0,
         10.0,
     )
-    facing_accuracy: float = setting(0.3, "the root's facing is never farther from the wished one", "rad", 0.0, 3.2)
-    position_halflife: float = setting(0.2, "half-life of the pull to the wished position", "s", 0.01, 10.0)
-    facing_halflife: float = setting(0.1, "half-life of the pull to the wished facing", "s", 0.01, 10.0)
+    facing_accuracy: float = setting(
+        0.3, "Maximum angle of the root from the desired facing. Larger values change the motion less.", "rad", 0.0, 3.2
+    )
+    position_halflife: float = setting(
+        0.2, "Half-life of the pull to the desired position. Larger values pull less.", "s", 0.01, 10.0
+    )
+    facing_halflife: float = setting(
+        0.1, "Half-life of the pull to the desired facing. Larger values pull less.", "s", 0.01, 10.0
+    )
     pull_share: float = setting(
-        0.2,
-        "the pull is at most this share of the root's own speed, so that slow feet are not dragged",
-        "",
-        0.0,
-        10.0,
+        0.2, "Maximum pull as a share of the root's speed. Larger values follow faster and slide more.", "", 0.0, 10.0
     )
     synchronization: float = setting(
-        0.5, "mode synchronization (Karst 2023): share of the wished place mixed in each 1/60 s", "", 0.0, 1.0
+        0.5,
+        "In root_mode 'synchronization' (Karst 2023), share of the desired position and facing that is mixed in every "
+        "1/60 s. Larger values follow faster.",
+        "",
+        0.0,
+        1.0,
     )
-    jump_halflife: float = setting(0.03, "a jump's change of root velocity decays with this half-life", "s", 0.0, 1.0)
+    jump_halflife: float = setting(
+        0.03, "Half-life of the velocity change at a jump. Larger values make jumps smoother.", "s", 0.0, 1.0
+    )
 
 
 def wrap(angle: float) -> float:
@@ -48,7 +66,7 @@ def wrap(angle: float) -> float:
 
 
 class RootControl:
-    """Root x, y, yaw in the room. Velocity is continuous over jumps: its change is taken up and let decay."""
+    """Root x, y, yaw in the room [m, rad]. Its velocity is continuous at jumps: the difference decays to zero."""
 
     def __init__(self, settings: RootControlSettings):
         self.settings = settings
@@ -56,13 +74,13 @@ class RootControl:
 
     def reset(self, root: F64) -> None:
         self.root = np.array(root, np.float64)
-        self.velocity = np.zeros(3)  # of the last step, own axes: what really moved
-        self.residual = np.zeros(3)  # velocity owed to the last jumps, own axes
-        self.astray = [0.0, 0.0]  # m, rad: how much farther from the wish than allowed the root may be for now
-        self.returning = [0.0, 0.0]  # m/s, rad/s: how fast that ends
+        self.velocity = np.zeros(3)  # of the last step, with the pull, in the root's axes
+        self.residual = np.zeros(3)  # remaining velocity difference of the last jumps, in the root's axes
+        self.astray = [0.0, 0.0]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
+        self.returning = [0.0, 0.0]  # m/s, rad/s: speeds with which the extensions shrink
 
     def found(self, position: F64, yaw: float) -> None:
-        """Nothing was heard of the user for a while."""
+        """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap."""
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
         for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
@@ -70,7 +88,7 @@ class RootControl:
             self.returning[i] = max(RETURN_SPEEDS[i], self.astray[i] / RETURN_S)
 
     def carry(self, new_from_old: F64) -> None:
-        """Everything is moved along rigidly (re-centre)."""
+        """Apply the rigid transform of a re-centred room to the root."""
         x, y, _, w, _, _, z = new_from_old
         yaw = 2 * math.atan2(z, w)
         c, s = math.cos(yaw), math.sin(yaw)
@@ -78,11 +96,11 @@ class RootControl:
         self.root = np.array([x + c * rx - s * ry, y + s * rx + c * ry, wrap(ryaw + yaw)])
 
     def jumped(self, before: F64, after: F64) -> None:
-        """The clip's root velocity changes with a jump: keep the difference, it decays."""
+        """Keep the velocity difference of a jump, so that it can decay. Velocities in the root's axes."""
         self.residual += before - after
 
     def step(self, dt: float, delta: tuple[float, float, float], position: F64, yaw: float) -> None:
-        """`delta`: the motion's own move and turn in this dt; `position`, `yaw`: where it should be."""
+        """`delta`: root motion of the clip in this step (x, y, turn); `position`, `yaw`: the desired ones."""
         if dt <= 0:
             return
         start = self.root.copy()
@@ -107,7 +125,7 @@ class RootControl:
             self.residual[:] = 0
             return dx, dy, turn
         rate = math.log(2) / h
-        share = (1 - math.exp(-rate * dt)) / rate  # the decaying velocity's integral over dt: exact in dt
+        share = (1 - math.exp(-rate * dt)) / rate  # integral of the decay over dt, so the result is exact in dt
         r = self.residual
         moved = (dx + share * r[0], dy + share * r[1], turn + share * r[2])
         self.residual = r * math.exp(-rate * dt)
@@ -124,20 +142,20 @@ class RootControl:
         distance = float(math.hypot(error[0], error[1]))
         if distance < 1e-12:
             return
-        left = _pulled(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
+        left = _after_pull(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
         self.root[:2] = position - error * (left / distance)
 
     def _pull_facing(self, dt: float, own_turn: float, own_move: float, yaw: float) -> None:
         s = self.settings
         error = wrap(yaw - self.root[2])
-        # a walking foot may be turned a little too: 1 rad for each metre walked
+        # A foot that walks may also be turned: by up to pull_share times 1 rad for each metre walked.
         allowed = s.pull_share * (own_turn + own_move)
-        left = _pulled(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
+        left = _after_pull(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
         self.root[2] = yaw - math.copysign(left, error)
 
 
-def _pulled(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
-    """What is left of a distance after the pull of one step."""
+def _after_pull(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
+    """The remaining distance after the pull of one step."""
     pull = min(distance * (1 - 2 ** (-dt / halflife)), allowed)
     inside, wall = SOFT_WALL * accuracy + astray, accuracy + astray
     if distance > inside and accuracy > 0:

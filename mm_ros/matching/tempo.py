@@ -1,4 +1,7 @@
-"""Catching up or waiting by playing faster or slower: feet stay planted, which a pull at the root cannot do."""
+"""Playback speed that catches up with the desired trajectory or waits for it.
+
+Unlike a pull at the root, a change of speed keeps the feet planted.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ import math
 from mm_ros.body.types import F64, Trajectory
 from mm_ros.matching.root_control import wrap
 
-SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: below, no tempo brings a body anywhere
+SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch up at any tempo
 CATCH_UP_S = 0.4
 TEMPO_HALFLIFE_S = 0.1
 
 
 def wished_tempo(own: F64, root: F64, wish: Trajectory, limit: float) -> float:
-    """`own`: the motion's velocity (forward, left, turn) at tempo 1; `root`: x, y, yaw; at most `limit` from 1."""
+    """Tempo, between 1 - `limit` and 1 + `limit`.
+
+    `own`: velocity of the clip's root at tempo 1 (forward, left, turn); `root`: x, y, yaw in the room; `wish`: the
+    desired trajectory.
+    """
     x, y, yaw = (float(v) for v in root)
     forward, left, turn = (float(v) for v in own)
     speed = math.hypot(forward, left)

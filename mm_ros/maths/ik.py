@@ -1,4 +1,4 @@
-"""Two bones to a target: the triangle, its plane, and the two rotations. For legs and arms."""
+"""Two-bone inverse kinematics for legs and arms: the triangle, its plane, and the two rotations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mm_ros.maths.quat import Quat, Row, Vec
 
 @njit
 def soft_reach(distance: float, longest: float, zone: float) -> float:
-    """`distance` where it is well in reach; beyond `longest` − `zone` it nears `longest` ever more slowly.
+    """Soft limit: `distance` up to `longest` − `zone`, then an asymptotic approach to `longest`.
 
-    Value and slope are continuous, so a limb neither pops straight nor snaps back. Costs zone/e at full reach.
+    Value and slope are continuous, so a limb does not snap straight or back. The loss at full reach is zone/e.
     """
     start = longest - zone
     if distance <= start:
@@ -41,10 +41,10 @@ def bend_limits(first: float, second: float, sharpest: float) -> float:
 
 @njit
 def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
-    """Unit normal of the limb's plane after the limb has swung to `target` by the shortest way.
+    """Unit normal of the limb's plane after the shortest swing of the limb to `target`.
 
-    `hinge` is the present direction of the middle joint's axis. The axis decides, not the present triangle: that one
-    has no plane in a straight limb, and a wrong one where a blend has bent the joint sideways.
+    `hinge` is the present axis of the middle joint. The normal follows from this axis, not from the present triangle:
+    the triangle of a straight limb has no plane, and a blend may have bent the joint sideways.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
     new_line = quat.unit(quat.sub(target, root), line)
@@ -56,10 +56,10 @@ def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
 def bend_two(
     root: Row, target: Row, normal: Row, first_bone: Row, second_bone: Row, axis: Row
 ) -> tuple[Quat, Quat, Vec]:
-    """Room rotations of the two bones, and the middle joint, with the end at `target`, which must be within reach.
+    """Room rotations of both bones and position of the middle joint, for an end at `target`, which must be in reach.
 
-    `first_bone`, `second_bone`: the bones in their own joints' axes; `axis`: the hinge in those. `normal`: where the
-    hinge points in the room, unit and normal to root–target; the limb bends about it by a positive angle.
+    `first_bone`, `second_bone`: bones in their own joints' axes; `axis`: the hinge in these axes. `normal`: direction
+    of the hinge in the room, unit and normal to root–target; the limb bends about it by a positive angle.
     """
     first, second = quat.norm(first_bone), quat.norm(second_bone)
     line = quat.unit(quat.sub(target, root), (0.0, 0.0, -1.0))

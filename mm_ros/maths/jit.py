@@ -1,7 +1,7 @@
 """The project's `njit`: cached on disk, IEEE arithmetic, NumPy's rules for division by zero.
 
-No fastmath: graph and `evaluate` have to agree bit for bit, and NaN has to stay visible.
-`NUMBA_DISABLE_JIT=1` is numba's own switch and works as ever (coverage, debugging).
+No fastmath: the graph and `evaluate` must agree bit for bit, and NaN must stay visible.
+`NUMBA_DISABLE_JIT=1`, numba's own switch, works too (coverage, debugging).
 """
 
 from collections.abc import Callable
@@ -23,6 +23,6 @@ def njit(**options: Any) -> Callable[[_Function], _Function]: ...
 
 
 def njit(function: _Function | None = None, **options: Any) -> Any:
-    """`@njit` or `@njit(inline="always")`; options go to numba on top of the project's own."""
+    """`@njit` or `@njit(inline="always")`; options are passed to numba after the project's own."""
     decorate = numba.njit(**{**_OPTIONS, **options})
     return decorate if function is None else decorate(function)

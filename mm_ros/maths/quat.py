@@ -1,6 +1,6 @@
-"""Vectors and quaternions (w, x, y, z) as tuples, compiled: no allocation, values stay in registers.
+"""Compiled vectors and quaternions (w, x, y, z) as tuples: no allocation, values stay in registers.
 
-The numpy twins over whole arrays are in maths/rotations.py. Arguments may be tuples or array rows; results are tuples.
+maths/rotations.py has the same functions over numpy arrays. Arguments are tuples or array rows; results are tuples.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def norm(a: Row) -> float:
 
 @njit
 def unit(a: Row, otherwise: Row) -> Vec:
-    """a / |a|, or `otherwise` where a has no direction."""
+    """a / |a|, or `otherwise` when a has no length."""
     n = norm(a)
     if n < 1e-12:
         return (otherwise[0], otherwise[1], otherwise[2])
@@ -140,7 +140,7 @@ def unrotate(q: Row, v: Row) -> Vec:
 
 @njit
 def normalize(q: Row) -> Quat:
-    """A quaternion of zero length becomes the identity."""
+    """Unit quaternion; the identity for a quaternion of zero length."""
     n = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     if n < 1e-12:
         return (1.0, 0.0, 0.0, 0.0)
@@ -157,7 +157,7 @@ def exp(v: Row) -> Quat:
 
 @njit
 def log(q: Row) -> Vec:
-    """Quaternion → rotation vector of at most π, of either cover."""
+    """Quaternion of either sign → rotation vector of length ≤ π."""
     s = -1.0 if q[0] < 0.0 else 1.0
     n = math.sqrt(q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     k = 2.0 * s if n < 1e-9 else 2.0 * s * math.atan2(n, s * q[0]) / n
@@ -166,20 +166,20 @@ def log(q: Row) -> Vec:
 
 @njit
 def angle_of(q: Row) -> float:
-    """0 … π."""
+    """Rotation angle, 0 … π."""
     return 2.0 * math.atan2(math.sqrt(q[1] * q[1] + q[2] * q[2] + q[3] * q[3]), abs(q[0]))
 
 
 @njit
 def about(axis: Row, angle: float) -> Quat:
-    """Turn by `angle` about the unit vector `axis`."""
+    """Rotation by `angle` about the unit vector `axis`."""
     s = math.sin(0.5 * angle)
     return (math.cos(0.5 * angle), s * axis[0], s * axis[1], s * axis[2])
 
 
 @njit
 def between(a: Row, b: Row) -> Quat:
-    """Shortest rotation from unit vector a to unit vector b; opposite ones turn about some normal axis."""
+    """Shortest rotation from unit vector a to unit vector b; about any normal axis when they are opposite."""
     w = 1.0 + dot(a, b)
     if w < 1e-9:
         side = (1.0, 0.0, 0.0) if abs(a[0]) < 0.9 else (0.0, 1.0, 0.0)
@@ -191,19 +191,19 @@ def between(a: Row, b: Row) -> Quat:
 
 @njit
 def share(q: Row, part: float) -> Quat:
-    """The rotation q done in part (0 … 1), the short way."""
+    """Rotation by the part (0 … 1) of q, the short way."""
     return exp(scale(log(q), part))
 
 
 @njit
 def slerp(a: Row, b: Row, share_of_b: float) -> Quat:
-    """The short way; exactly a at 0 and b (or its other cover) at 1."""
+    """Interpolation the short way: a at 0, b or −b at 1."""
     return normalize(mul(share(mul_inv(b, a), share_of_b), a))
 
 
 @njit
 def twist(q: Row, axis: Row) -> float:
-    """Angle of q's part about the unit vector `axis`, −π … π; 0 where it is undefined (a swing of π)."""
+    """Twist angle of q about the unit vector `axis`, −π … π; 0 when undefined (a swing of π)."""
     s = q[1] * axis[0] + q[2] * axis[1] + q[3] * axis[2]
     if abs(s) < 1e-12 and abs(q[0]) < 1e-12:
         return 0.0
@@ -212,7 +212,7 @@ def twist(q: Row, axis: Row) -> float:
 
 @njit
 def wrap(angle: float) -> float:
-    """To −π … π."""
+    """Angle in −π … π."""
     return math.atan2(math.sin(angle), math.cos(angle))
 
 
@@ -229,7 +229,7 @@ def yaw_of(q: Row) -> float:
 
 @njit
 def aligning(bone: Row, side: Row, to_bone: Row, to_side: Row) -> Quat:
-    """The rotation that takes unit vector `bone` to `to_bone` and turns `side` as near to `to_side` as that allows."""
+    """Rotation that takes unit vector `bone` to `to_bone`, and `side` as near to `to_side` as possible."""
     q = between(bone, to_bone)
     have = across(rotate(q, side), to_bone)
     want = across(to_side, to_bone)
@@ -241,7 +241,7 @@ def aligning(bone: Row, side: Row, to_bone: Row, to_side: Row) -> Quat:
 def forward_kinematics(
     parents: Any, local_positions: Any, local_rotations: Any, positions: Any, rotations: Any
 ) -> None:
-    """Rows 0 of `positions` and `rotations` are given (the root in the room); the others are filled in."""
+    """Fill rows 1 … of `positions` and `rotations` in the room; rows 0 hold the root's pose."""
     for j in range(1, len(parents)):
         k = parents[j]
         q = get4(rotations, k)
@@ -261,7 +261,7 @@ def velocity_of_exp(x: Row, rate: Row) -> Vec:
 
 @njit
 def rate_of_log(x: Row, velocity: Row) -> Vec:
-    """The inverse of `velocity_of_exp`: how fast the rotation vector x changes under an angular velocity."""
+    """Rate of the rotation vector x under an angular velocity; the inverse of `velocity_of_exp`."""
     t = norm(x)
     b = 1.0 / 12.0 + t * t / 720.0 if t < 1e-2 else (1.0 - 0.5 * t / math.tan(0.5 * t)) / (t * t)
     c = cross(x, velocity)

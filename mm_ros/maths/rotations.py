@@ -1,4 +1,4 @@
-"""Quaternions (w, x, y, z), over any leading shape, in numpy. Compiled ones for the hot path: maths/quat.py."""
+"""Quaternions (w, x, y, z) in numpy arrays of any leading shape. Compiled code uses maths/quat.py."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def exp(rotation_vector: Array) -> Array:
 
 
 def log(q: Array) -> Array:
-    """Quaternion → rotation vector of at most π, either cover."""
+    """Quaternion of either sign → rotation vector of length ≤ π."""
     q = np.where(q[..., :1] < 0, -q, q)
     n = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
     k = np.where(n < 1e-9, 2.0, 2 * np.arctan2(n, q[..., :1]) / np.where(n < 1e-9, 1, n))
@@ -77,7 +77,7 @@ def to_matrix(q: Array) -> Array:
 
 
 def between(a: Array, b: Array) -> Array:
-    """Shortest rotation that takes direction a to direction b; opposite directions turn about some normal axis."""
+    """Shortest rotation from direction a to direction b; about any normal axis when they are opposite."""
     a = a / np.linalg.norm(a, axis=-1, keepdims=True)
     b = b / np.linalg.norm(b, axis=-1, keepdims=True)
     w = 1 + (a * b).sum(-1, keepdims=True)
@@ -87,12 +87,12 @@ def between(a: Array, b: Array) -> Array:
 
 
 def wrap_angle(a: Any) -> Any:
-    """To −π … π."""
+    """Angle in −π … π."""
     return (a + math.pi) % (2 * math.pi) - math.pi
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Local (…, J, 3), (…, J, 4) → positions and rotations in the frame in which joint 0's are given."""
+    """Local positions (…, J, 3) and rotations (…, J, 4) → positions and rotations in the frame of joint 0's pose."""
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

@@ -1,7 +1,7 @@
-"""Critically damped springs and dampers, exact in dt: two half steps equal one.
+"""Critically damped springs and dampers, exact in dt: two half steps equal one step.
 
-`halflife` is in seconds; the way to the goal is about half done after one. The functions take numbers or arrays;
-`decay3` takes and gives tuples of three. dt ≤ 0 leaves everything as it is.
+`halflife` [s]: time after which about half of the way to the goal is done. The functions take numbers or arrays;
+`decay3` takes and returns tuples of three. With dt ≤ 0 nothing changes.
 
 Holden, "Spring-It-On"; thesis Eq. 3.27, 3.28 with w = 2 ln 2 / halflife.
 """
@@ -15,7 +15,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
-SHORTEST_S = 1e-6  # shorter half-lives are this long: at once, and no 0 · ∞
+SHORTEST_S = 1e-6  # minimum half-life, so that a half-life of 0 acts at once without 0 · ∞
 LN2 = 0.6931471805599453
 
 
@@ -26,7 +26,7 @@ def _stiffness(halflife: float) -> float:
 
 @njit
 def damping_share(halflife: float, dt: float) -> float:
-    """How much of the way to the goal a damper goes in dt."""
+    """Share of the way to the goal that a damper covers in dt."""
     return -math.expm1(-LN2 * max(dt, 0.0) / max(halflife, SHORTEST_S))
 
 
@@ -38,37 +38,37 @@ def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
 
 @njit
 def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
-    """The step as a matrix: x' = xx·x + xv·v, v' = vx·x + vv·v, with x from the goal."""
+    """Coefficients (xx, xv, vx, vv) of the step x' = xx·x + xv·v, v' = vx·x + vv·v, with x relative to the goal."""
     y = _stiffness(halflife)
-    t = min(max(dt, 0.0), 700.0 / y)  # beyond that e^−yt is 0 anyway
+    t = min(max(dt, 0.0), 700.0 / y)  # beyond, e^−yt is 0 anyway
     e = math.exp(-y * t)
     return (e * (1.0 + y * t), e * t, -e * y * y * t, e * (1.0 - y * t))
 
 
 @njit
 def decay(x: Any, v: Any, halflife: float, dt: float) -> Any:
-    """Spring to zero: (x, v)."""
+    """Spring to zero; returns (x, v)."""
     xx, xv, vx, vv = factors(halflife, dt)
     return x * xx + v * xv, x * vx + v * vv
 
 
 @njit
 def spring(x: Any, v: Any, goal: Any, halflife: float, dt: float) -> Any:
-    """Spring to `goal`: (x, v)."""
+    """Spring to `goal`; returns (x, v)."""
     d, w = decay(x - goal, v, halflife, dt)
     return goal + d, w
 
 
 @njit
 def spring_angle(x: float, v: float, goal: float, halflife: float, dt: float) -> tuple[float, float]:
-    """The short way round; the angle comes back in −π … π."""
+    """Spring of an angle the short way round; returns (x in −π … π, v)."""
     d, w = decay(quat.wrap(x - goal), v, halflife, dt)
     return quat.wrap(goal + d), w
 
 
 @njit
 def spring_velocity(x: Any, v: Any, a: Any, goal_velocity: Any, halflife: float, dt: float) -> Any:
-    """A mover whose velocity follows `goal_velocity` by a spring: (x, v, a). The integral is exact. For sticks."""
+    """Motion whose velocity follows `goal_velocity` by a spring, for sticks; returns (x, v, a), exact in dt."""
     y = _stiffness(halflife)
     t = max(dt, 0.0)
     j0 = v - goal_velocity

@@ -1,7 +1,7 @@
-"""Rotations as ROS and devices write them ↔ quaternions (w, x, y, z), by ROS's `tf_transformations`.
+"""Matrices and URDF angles ↔ quaternions (w, x, y, z), by ROS's `tf_transformations`.
 
-Where that package is not installed (pip has none), `transforms3d` does the same: `tf_transformations` wraps it. The
-hot path does not come here: maths/quat.py is compiled.
+Without that package (pip has none), `transforms3d` does the same: `tf_transformations` wraps it. Compiled code uses
+maths/quat.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ URDF_AXES = "sxyz"  # roll, pitch and yaw turn about fixed axes x, y, z, in this
 
 
 def quaternion_from_matrix(rotation: Any) -> F64:
-    """Of a finite rotation matrix (3, 3); the nearest rotation where it is rounded. w is 0 or more."""
+    """Quaternion of a finite rotation matrix (3, 3), of the nearest rotation when it is rounded. w is 0 or more."""
     if tf_transformations is None:
         return np.asarray(quaternions.mat2quat(rotation), np.float64)
     affine = np.eye(4)
@@ -32,14 +32,14 @@ def quaternion_from_matrix(rotation: Any) -> F64:
 
 
 def quaternion_from_rpy(roll: float, pitch: float, yaw: float) -> F64:
-    """Of URDF's angles [rad]."""
+    """Quaternion of URDF's angles [rad]."""
     if tf_transformations is None:
         return np.asarray(euler.euler2quat(roll, pitch, yaw, URDF_AXES), np.float64)
     return _w_first(tf_transformations.quaternion_from_euler(roll, pitch, yaw, URDF_AXES))
 
 
 def rpy_from_quaternion(q: F64) -> tuple[float, float, float]:
-    """URDF's angles [rad] of a quaternion (w, x, y, z). Where the pitch is ±90°, the yaw is 0."""
+    """URDF's angles [rad] of a quaternion (w, x, y, z). The yaw is 0 at a pitch of ±90°."""
     if tf_transformations is None:
         roll, pitch, yaw = euler.quat2euler(q, URDF_AXES)
     else:

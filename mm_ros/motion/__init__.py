@@ -1,1 +1,1 @@
-"""From motion capture files to the database that is searched and played."""
+"""Motion capture files → the motion database for search and playback."""

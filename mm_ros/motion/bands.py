@@ -1,4 +1,4 @@
-"""Height bands: how high the head is, from crouched to tip-toe, with limits that are found in the data."""
+"""Height bands of the head, from crouched to tiptoe, with limits that fit the data."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mm_ros.body.types import F64
 from mm_ros.motion.cleaning import odd_frames, savitzky_golay
 
 Array = Any
-# Who stands straight has 1.0 of the head's height, who walks 0.97 to 0.98: the last limit must leave both upright.
+# The head height ratio is 1.0 in upright standing and 0.97 to 0.98 in walking; both must be in the band "upright".
 _UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
-# Name, upper limit of the head height ratio, how far that may move to where the data has fewest frames.
+# (name, upper limit of the head height ratio, maximum shift of the limit towards sparse data)
 USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
-# Where there is motion of every height: within a band the head of what plays is 2 % off at most.
+# For data with motion at every height: narrow bands keep the head height of a match close to the user's.
 FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
 BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
-BENDS_WITHIN_S = 0.5  # who is about to bend over would lead an upright user there
+BENDS_WITHIN_S = 0.5  # frames shortly before bending count as bent, because playback would continue into the bend
 
 
 class Band(NamedTuple):
@@ -33,9 +33,9 @@ class Band(NamedTuple):
 
 
 def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
-    """Bands that hold at least `fewest` frames each; limits lie in the valleys of the data near the usual ones.
+    """Return bands with at least `fewest` frames each. Limits are at minima of the histogram near the usual limits.
 
-    `made`: ratios of copies, which fill finer bands, but do not say where people change from one to the other.
+    `made`: ratios of bent copies. They fill finer bands, but do not affect the limits.
     """
     ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
     wanted = FINE if len(made) else USUAL
@@ -47,7 +47,7 @@ def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band,
         poorest = int(np.argmin(counts))
         if counts[poorest] >= fewest:
             break
-        # the name of the fuller neighbour stays
+        # merge the band into its fuller neighbour, which keeps its name
         at = (
             poorest
             if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1])
@@ -63,7 +63,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
-    # A gap beyond all the data is no valley: it would leave an empty band.
+    # Ignore gaps outside the data, which would make an empty band.
     above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]
     below = (ratios < edges[0]).sum() + np.cumsum(counts)
     inside = (above >= fewest) & (below >= fewest)
@@ -71,7 +71,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # the nearest to the usual one among equals
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # among equal minima, the nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 
@@ -80,8 +80,11 @@ def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
 
 
 def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[Band]) -> NDArray[np.int64]:
-    """One clip's. `torsos`: angle to the vertical, rad. Somebody bent over on tiptoe has the head as high as one who
-    stands (CMU's 136_05 to 08), and yet is not upright."""
+    """Return the band of each frame of one clip. `torsos`: angle of the torso to the vertical [rad].
+
+    Frames with a bent torso are never in an upright band, because a bent person on tiptoe has the head at standing
+    height (CMU's 136_05 to 08).
+    """
     index = band_index(smooth_ratios(ratios, rate), bands)
     highest = sum(b.name not in STRAIGHT for b in bands) - 1
     bent = smooth_ratios(torsos, rate) > BENT_TORSO
@@ -91,16 +94,16 @@ def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[B
 
 
 def torso_angles(positions: Array) -> F64:
-    """Of the line from hips to neck, (F, J, 3) → (F,) rad."""
+    """Return the angle of the line from hips to neck to the vertical: (F, J, 3) → (F,) rad."""
     line = np.asarray(positions[:, NECK], np.float64) - positions[:, HIPS]
     return np.asarray(np.arctan2(np.linalg.norm(line[:, :2], axis=-1), line[:, 2]))
 
 
 def smooth_ratios(ratios: Array, rate: float) -> F64:
-    """One clip's ratios without the bob of the steps, so that a walk stays in one band."""
+    """Smooth the ratios of one clip over 0.6 s, so that the bobbing of a walk does not change the band."""
     return savitzky_golay(ratios, odd_frames(0.6, rate), 1)
 
 
 def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:
-    """For JSON, which has no infinity."""
+    """Convert bands to lists for JSON, with None for infinity."""
     return [[b.name, b.low if np.isfinite(b.low) else None, b.high if np.isfinite(b.high) else None] for b in bands]

@@ -1,4 +1,4 @@
-"""Canonical clips → the pose database that motion matching searches."""
+"""Build the motion database from canonical clips."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class BuildOptions:
     rate: float = 60.0
     mirror: bool = False
     plant_feet: bool = True
-    kinds: bool = True  # tag frames by what they do
-    stooped: float = 0.25  # bent copies of upright motion where few bend: their largest share of what is recorded
+    kinds: bool = True  # tag each frame with its kind of motion (walk, turn, …)
+    stooped: float = 0.25  # maximum duration of bent copies, as a share of the recorded motion; 0: none
     contacts: ContactSettings = field(default_factory=ContactSettings)
-    ends_excluded_s: float = 0.5  # of the stored search index: as the matcher's end_margin
+    ends_excluded_s: float = 0.5  # end of each clip that the search index leaves out; equals the matcher's end_margin
     licence: str = ""
-    functions: Functions = field(default_factory=dict)  # by name, of features of kind "function"
+    functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
 
 
@@ -55,15 +55,15 @@ class _Piece:
 def build_database(
     clips: Sequence[Clip], layout: FeatureLayout | None = None, options: BuildOptions | None = None
 ) -> MotionDatabase:
-    """Deterministic: the same clips give the same bytes."""
+    """Build the database of canonical clips. The result is deterministic: equal clips give equal bytes."""
     layout, options = layout or default_layout(), options or BuildOptions()
     if not clips:
-        raise MmRosError("there are no clips to build a database of")
-    tell = options.progress or (lambda what, done, of: None)
+        raise MmRosError("build: expected at least one clip")
+    report = options.progress or (lambda what, done, of: None)
     skeleton = reference_skeleton([c.skeleton for c in clips], options.mirror)
     pieces, feet = [], []
     for i, clip in enumerate(clips):
-        tell("building", i, len(clips))
+        report("building", i, len(clips))
         for whole in [clip, mirror(clip)] if options.mirror else [clip]:
             piece, figures = _piece(whole, skeleton, layout, options)
             pieces.append(piece)
@@ -74,12 +74,12 @@ def build_database(
         piece = _piece_of(copy, contacts_of(copy, options.contacts), layout, options)
         pieces.append(piece)
         feet.append(feet_figures(copy, piece.contacts))
-    tell("building", len(clips), len(clips))
+    report("building", len(clips), len(clips))
     return _assemble(pieces, recorded, feet, skeleton, layout, options)
 
 
 def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -> Skeleton:
-    """One body for all: the median of the subjects' offsets, on legs that reach the floor."""
+    """Return the median skeleton of all subjects, with the hips raised so that the toes are on the floor."""
     distinct = {s.hash: s for s in skeletons}
     subjects = [distinct[h] for h in sorted(distinct)]
     if len(subjects) == 1 and not symmetric:
@@ -113,7 +113,7 @@ def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: Build
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
-    """Central differences: joints in the parent's axes, the root in its own."""
+    """Return linear and angular velocities by central differences: joints in parent axes, the root in its own axes."""
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
     angular = np.zeros((*q.shape[:-1], 3))
@@ -131,7 +131,7 @@ def _assemble(
     pieces: list[_Piece], recorded: int, feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout,
     options: BuildOptions,
 ) -> MotionDatabase:  # fmt: skip
-    """The pieces after the first so many `recorded` ones are copies."""
+    """The first `recorded` pieces are recorded motion, the others are bent copies."""
     lengths = [len(p.clip) for p in pieces]
     stops = np.cumsum(lengths).astype(np.int32)
     starts = (stops - lengths).astype(np.int32)
@@ -212,7 +212,7 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
 
 
 def _own_tags(clip: Clip, kinds: bool) -> list[tuple[str, Array]]:
-    """A name of the file that says 'walk' tags all frames; the motion itself knows which of them walk."""
+    """Return the tags of the clip. Kinds come from the motion, unless a tag of a part of the clip is a kind."""
     whole = [name for name, first, stop in clip.tags if first == 0 and stop == len(clip)]
     parts = [t for t in clip.tags if t[0] not in whole]
     motion_decides = kinds and not any(name in KINDS for name, _, _ in parts)

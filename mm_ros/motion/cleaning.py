@@ -1,7 +1,7 @@
-"""From a clip as it was recorded to one that a database can hold: rate, mirror image, virtual root.
+"""Processing of recorded clips for the database: resampling, mirroring, virtual root.
 
-The virtual root is the hips projected on the floor, facing where the hip joints face, smoothed by a Savitzky–Golay
-filter (3rd order, about half a second for the position and a second for the direction, as in Karst 2023).
+The virtual root is the projection of the hips on the floor, with the facing of the hip joints. A 3rd-order
+Savitzky–Golay filter smooths it (31/60 s for the position, 61/60 s for the direction, as in Karst 2023).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 Array = Any
-MOST_FRAMES = 600_000  # of one resampled clip: 2.8 hours at 60 Hz. More is a wrong frame rate, and fills the memory.
+MOST_FRAMES = 600_000  # per resampled clip (2.8 hours at 60 Hz); more would mean a wrong rate and fill the memory
 
 
 @dataclass(frozen=True)
 class RootSettings(Settings):
-    smooth: bool = setting(True, "smooth the virtual root; false: the hips as they are")
-    position_window_s: float = setting(31 / 60, "window of the filter for the root's position", "s", 0.0, 10.0)
-    direction_window_s: float = setting(61 / 60, "window of the filter for the root's direction", "s", 0.0, 10.0)
-    order: int = setting(3, "order of the filter's polynomials", "", 0, 9)
+    smooth: bool = setting(True, "Smooth the virtual root. If false, it is the projection of the hips.")
+    position_window_s: float = setting(31 / 60, "Filter window of root positions. Larger: smoother.", "s", 0.0, 10.0)
+    direction_window_s: float = setting(61 / 60, "Filter window of root facings. Larger: smoother.", "s", 0.0, 10.0)
+    order: int = setting(3, "Order of the filter's polynomials. Larger: less smooth.", "", 0, 9)
 
 
 def odd_frames(seconds: float, rate: float) -> int:
-    """The odd count of frames nearest to a window of so many seconds (31 frames at 60 Hz are 31/60 s)."""
+    """Return the odd number of frames nearest to `seconds` (31 frames at 60 Hz are 31/60 s)."""
     return 2 * round((seconds * rate - 1) / 2) + 1
 
 
 def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
-    """Least-squares polynomials over a window of an odd count of frames, along axis 0; ends by their own."""
+    """Smooth along axis 0 over an odd `window` of frames. The polynomials of the first and last window fit the ends."""
     values = np.asarray(values, np.float64)
     window = min(window, len(values) if len(values) % 2 else len(values) - 1)
     if window <= order:
@@ -45,7 +45,7 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
     half = window // 2
     t = np.arange(-half, half + 1) / half
     basis = np.vander(t, order + 1, increasing=True)
-    fit = np.linalg.pinv(basis)  # values of a window → coefficients
+    fit = np.linalg.pinv(basis)  # maps the values of a window to coefficients
     flat = values.reshape(len(values), -1)
     out = np.empty_like(flat)
     kernel = fit[0][::-1]
@@ -57,13 +57,13 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
 
 
 def continuous(q: Array) -> Array:
-    """The cover of each quaternion nearest to the frame before, along axis 0."""
+    """Choose the signs of quaternions so that each is close to the frame before, along axis 0."""
     signs = np.where((q[1:] * q[:-1]).sum(-1) < 0, -1.0, 1.0)
     return np.concatenate([q[:1], q[1:] * np.cumprod(signs, axis=0)[..., None].astype(q.dtype)])
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
-    """Times of the new frames, in old frames; both start at the first frame."""
+    """Return the times of the new frames in units of old frames; both start at the first frame."""
     if frames == 0 or not rate > 0 or not new_rate > 0:
         raise MmRosError(
             f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz"
@@ -78,7 +78,7 @@ def sample_times(frames: int, rate: float, new_rate: float) -> F64:
 
 
 def cubic(values: Array, at: F64) -> F64:
-    """Catmull–Rom through the frames of axis 0 at fractional frames."""
+    """Interpolate along axis 0 by a Catmull–Rom spline at the fractional frames `at`."""
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return np.repeat(values, len(at), axis=0)
@@ -91,7 +91,7 @@ def cubic(values: Array, at: F64) -> F64:
 
 
 def spherical(q: Array, at: F64) -> F64:
-    """Spherical cubic (squad) through the rotations of axis 0 at fractional frames."""
+    """Interpolate quaternions along axis 0 by a spherical cubic (squad) at the fractional frames `at`."""
     q = continuous(np.asarray(q, np.float64))
     if len(q) < 2:
         return np.repeat(q, len(at), axis=0)
@@ -116,7 +116,7 @@ def resample(clip: Clip, rate: float) -> Clip:
         return clip
     at = sample_times(len(clip), clip.rate, rate)
     factor = rate / clip.rate
-    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # bones do not
+    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # bone offsets are constant
     positions = np.repeat(clip.positions[:1], len(at), axis=0)
     positions[:, moves] = cubic(clip.positions[:, moves], at)
     return replace(
@@ -138,7 +138,7 @@ def symmetric_skeleton(skeleton: Skeleton) -> Skeleton:
 
 
 def mirror(clip: Clip) -> Clip:
-    """As in a mirror that stands in the x–z plane: left becomes right, in the bones, the motion and the tags."""
+    """Mirror a clip at the x–z plane: skeleton, motion and tags exchange left and right."""
     return replace(
         clip,
         name=f"{clip.name}_mirrored",
@@ -155,13 +155,13 @@ def _other_side(tag: str) -> str:
 
 
 def facing_yaw(hips_rotations: Array) -> Array:
-    """Yaw of the pelvis from its left–right axis: a pelvis that tilts forward faces on as before."""
+    """Return the yaw of the pelvis from its left–right axis, which is independent of forward tilt."""
     left = rot.rotate(hips_rotations, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (*hips_rotations.shape[:-1], 3)))
     return np.arctan2(-left[..., 0], left[..., 1])
 
 
 def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSettings | None = None) -> tuple[F64, F64]:
-    """Global hips → positions (F, 2) and yaws (F,) of the virtual root, continuous over full turns."""
+    """Return positions (F, 2) and unwrapped yaws (F,) of the virtual root for global hips (F, 3), (F, 4)."""
     settings = settings or RootSettings()
     positions = np.asarray(hips, np.float64)[:, :2]
     yaws = np.unwrap(facing_yaw(np.asarray(hips_rotations, np.float64)))
@@ -172,7 +172,7 @@ def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSet
 
 
 def with_virtual_root(clip: Clip, settings: RootSettings | None = None) -> Clip:
-    """The same motion under a new root: global poses of all joints but the root stay as they are."""
+    """Replace the root of a clip by the virtual root. Global poses of all other joints do not change."""
     hips_local = clip.positions[:, HIPS].astype(np.float64)
     root_q = clip.rotations[:, 0].astype(np.float64)
     hips = clip.positions[:, 0] + rot.rotate(root_q, hips_local)

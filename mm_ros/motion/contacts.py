@@ -1,4 +1,4 @@
-"""When a foot stands: the toes are slow and near the floor, for more than a moment."""
+"""Foot contacts: frames in which the toes are slow and near the floor, after a median filter."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 
 @dataclass(frozen=True)
 class ContactSettings(Settings):
-    speed: float = setting(0.15, "slower toes may stand", "m/s", 0.0, 5.0)
-    height: float = setting(0.06, "toes lower than this above their height at rest may stand", "m", 0.0, 1.0)
-    median_radius_s: float = setting(0.1, "radius of the median filter", "s", 0.0, 1.0)
+    speed: float = setting(0.15, "Toes slower than this can be in contact. Larger: more contacts.", "m/s", 0.0, 5.0)
+    height: float = setting(0.06, "Toes less than this above their rest height can be in contact.", "m", 0.0, 1.0)
+    median_radius_s: float = setting(0.1, "Radius of the median filter. Larger: fewer short contacts.", "s", 0.0, 1.0)
 
 
 def central_difference(values: Array, rate: float) -> F64:
-    """Along axis 0; one-sided at the ends, zero for a single frame."""
+    """Differentiate along axis 0; one-sided at the ends, 0 for a single frame."""
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return np.zeros(values.shape)
@@ -34,7 +34,7 @@ def central_difference(values: Array, rate: float) -> F64:
 
 
 def median_filter(flags: NDArray[np.bool_], radius: int) -> NDArray[np.bool_]:
-    """Majority over 2 · radius + 1 frames along axis 0; the ends repeat themselves."""
+    """Return the majority over 2 · radius + 1 frames along axis 0, padded with the first and last frames."""
     if radius < 1 or not len(flags):
         return flags.copy()
     padded = np.concatenate([np.repeat(flags[:1], radius, 0), flags, np.repeat(flags[-1:], radius, 0)])
@@ -45,7 +45,7 @@ def median_filter(flags: NDArray[np.bool_], radius: int) -> NDArray[np.bool_]:
 def contacts(
     toes: Array, rest_heights: Array, rate: float, settings: ContactSettings | None = None
 ) -> NDArray[np.bool_]:
-    """Global toes (F, 2, 3) above the floor z = 0 → (F, 2)."""
+    """Return contacts (F, 2) for global toes (F, 2, 3); the floor is z = 0."""
     settings = settings or ContactSettings()
     speed = np.linalg.norm(central_difference(toes, rate), axis=-1)
     low = np.asarray(toes)[..., 2] < np.asarray(rest_heights) + settings.height
@@ -59,6 +59,6 @@ def contacts_of(clip: Clip, settings: ContactSettings | None = None) -> NDArray[
 
 
 def stances(flags: NDArray[np.bool_], shortest: int = 1) -> list[tuple[int, int]]:
-    """Ranges [first, stop) of one foot's contact, (F,) → those of at least so many frames."""
+    """Return the ranges [first, stop) of one foot's contact (F,) with at least `shortest` frames."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= shortest]

@@ -1,4 +1,4 @@
-"""The pose database in memory: what motion matching searches and plays."""
+"""The motion database in memory, for search and playback."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mm_ros.body.skeleton import NAMES, J, Skeleton
 from mm_ros.body.types import F32
 from mm_ros.motion.features import FeatureLayout
 
-HASHED_FRAMES = 256  # of the joints
-MOST_TAGS = 64  # bits of a frame's tags
+HASHED_FRAMES = 256  # approximate number of frames whose joint poses enter the hash
+MOST_TAGS = 64  # one bit per tag in uint64
 
 
 @dataclass(frozen=True)
 class MotionDatabase:
-    """N frames at one rate, on one skeleton; clips are ranges of consecutive frames. Arrays may be memory-mapped.
+    """N frames at one rate and on one skeleton. Clips are ranges of consecutive frames. Arrays may be memory-mapped.
 
-    Row 0 of the joint arrays is the virtual root in the clip's own room (on the floor, yaw only); its velocities are in
-    the root's own axes, so that playing needs no clip room. Other joints are local to the parent, angular velocities in
-    the parent's axes.
+    Row 0 of the joint arrays is the virtual root in the clip's room (on the floor, yaw only). Root velocities are in
+    root axes, so that playback is independent of the clip's room. Other joints are local to the parent; their angular
+    velocities are in parent axes.
     """
 
     skeleton: Skeleton
@@ -45,7 +45,7 @@ class MotionDatabase:
     features: F32  # (N, D) normalized
     feature_mean: F32  # (D,)
     feature_std: F32  # (D,)
-    search_arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # the search engine's own index
+    search_arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # index of the search engine
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,12 +54,12 @@ class MotionDatabase:
         self._check_shapes()
         self._check_ranges()
         if not 0 < self.rate < np.inf:
-            raise MmRosError(f"database: rate must be a number of frames a second, came {self.rate}")
+            raise MmRosError(f"database: rate must be finite and above 0 Hz, came {self.rate}")
         if len(self.tag_names) > MOST_TAGS:
             raise MmRosError(f"database: has {len(self.tag_names)} tags; expected at most {MOST_TAGS}")
 
     def _check_shapes(self) -> None:
-        """Compiled code reads the rows of all arrays by one number, and joints by the canonical skeleton's."""
+        """Check all shapes, because compiled code indexes the arrays without bounds checks."""
         n, columns = len(self.positions), self.layout.size
         if self.skeleton.names != NAMES:
             raise MmRosError(f"database: its joints must be {', '.join(NAMES)}; came {', '.join(self.skeleton.names)}")
@@ -90,14 +90,14 @@ class MotionDatabase:
                 f"{stops.dtype} {stops.shape}"
             )
         if starts[0] < 0 or stops[-1] > n or (starts >= stops).any() or (stops[:-1] > starts[1:]).any():
-            raise MmRosError(f"database: the ranges of its clips must ascend, not overlap and lie within 0 … {n}")
+            raise MmRosError(f"database: clip ranges must ascend, must not overlap and must lie within 0 … {n}")
 
     def __len__(self) -> int:
         return len(self.positions)
 
     @cached_property
     def hash(self) -> int:
-        """64 bits over what is searched and played; of the joints, some frames: features are made of all."""
+        """64-bit hash of the features and tags, and of a sample of the joint poses (features depend on all frames)."""
         names = (self.clip_names, self.tag_names, self.rate, self.skeleton.hash, self.layout.hash)
         out = hashlib.blake2b(repr(names).encode(), digest_size=8)
         some = slice(None, None, max(1, len(self) // HASHED_FRAMES))

@@ -1,4 +1,4 @@
-"""The database that is there when nobody brings motion capture: procedural walking, made once, kept in the cache."""
+"""The default database: procedural motion, built once and kept in the cache."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mm_ros.motion.build import BuildOptions, build_database
 from mm_ros.motion.files import SUFFIX, write_database
 from mm_ros.motion.procedural import make_clips
 
-Progress = Callable[[str, int, int], None]  # what, done, of
+Progress = Callable[[str, int, int], None]  # activity, items done, items in total
 SEED = 0
-# All that these import, in turn (a test looks), but for what only says how: errors, files, settings.
+# All modules that determine the database, directly or by import (tested), except errors, files and settings.
 _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py", "motion/mending.py",
             "motion/retarget_legs.py", "maths/rotations.py", "search/*.py", "search/tree/*.py", "body/skeleton.py",
@@ -23,7 +23,7 @@ _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning.py", "
 
 
 def default_database_path(progress: Progress | None = None) -> Path:
-    """The file; made first where it is missing, which takes about 20 s. Processes that ask at once wait for one."""
+    """Return the database's path. Build the file if it is missing (about 20 s); concurrent callers wait for it."""
     path = writable_root() / "database" / f"procedural-{_key()}{SUFFIX}"
     if path.exists():
         mark_used(path)
@@ -36,25 +36,24 @@ def default_database_path(progress: Progress | None = None) -> Path:
     return path
 
 
-def _make(path: Path, tell: Progress) -> None:
-    clips = make_clips(SEED, lambda share: tell("walking", round(100 * share), 100))
-    # Planned feet do not slide: planting them again could only bend the legs.
-    # And bent postures are planned, so that none need be made of upright ones.
+def _make(path: Path, report: Progress) -> None:
+    clips = make_clips(SEED, lambda share: report("walking", round(100 * share), 100))
+    # Procedural feet do not slide and bent postures are included, so neither planting nor bent copies are needed.
     options = BuildOptions(
-        mirror=True, plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=tell
+        mirror=True, plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=report
     )
     write_database(build_database(clips, options=options), path)
 
 
 def _forget_older(kept: Path) -> None:
-    """Who has an older one mapped keeps it: removing a name takes nothing from them."""
+    """Delete unused older files. Processes that have one mapped keep their mapping."""
     for path in unused(kept.parent, f"procedural-*{SUFFIX}"):
         if path != kept:
             path.unlink(missing_ok=True)
 
 
 def _key() -> str:
-    """Changes with the code that makes the database, so that an update is not answered with yesterday's motion."""
+    """Return a hash of the code that makes the database, so that an update of the code rebuilds it."""
     package = Path(mm_ros.base.__file__).parents[1]
     digest = hashlib.sha256(str(SEED).encode())
     for pattern in _MADE_OF:

@@ -1,4 +1,4 @@
-"""The numbers of a FeatureLayout, frame by frame, from clips."""
+"""Compute the feature vectors of clips."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NO_FUNCTIONS: Functions = MappingProxyType({})
 
 
 def feature_values(clip: Clip, layout: FeatureLayout, functions: Functions = NO_FUNCTIONS) -> F64:
-    """(F, D), not normalized, in root space of each frame. Beyond the clip's ends the root goes on as it went.
+    """Return features (F, D), not normalized, in the root space of each frame.
 
-    `functions` are the user's own, for features of kind "function"; nothing is imported here.
+    Beyond the clip's ends, the root's position is extrapolated linearly. `functions` are for kind "function".
     """
     positions, rotations = (x.astype(np.float64) for x in clip.globals())
     back = rot.inverse(rotations[:, 0])
@@ -59,7 +59,7 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
 
 
 def at_time(values: F64, frames: float, grow: bool) -> F64:
-    """Values so many frames later, linear between frames; beyond the ends held, or going on when `grow`."""
+    """Shift values (F, …) by `frames`, interpolated linearly; held beyond the ends, or extrapolated with `grow`."""
     at = np.arange(len(values)) + frames
     inside = np.clip(at, 0, len(values) - 1)
     i = np.minimum(inside.astype(np.int64), max(len(values) - 2, 0))
@@ -73,7 +73,7 @@ def at_time(values: F64, frames: float, grow: bool) -> F64:
 
 
 def at_rotation(q: F64, frames: float) -> F64:
-    """Rotations so many frames later, blended between frames, held beyond the ends."""
+    """Shift rotations (F, 4) by `frames`, interpolated; held beyond the ends."""
     at = np.clip(np.arange(len(q)) + frames, 0, len(q) - 1)
     i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
     a, b = q[i], q[np.minimum(i + 1, len(q) - 1)]
@@ -92,7 +92,7 @@ def _from_function(f: Feature, clip: Clip, positions: F64, rotations: F64, funct
 
 
 def normalization(values: F64, layout: FeatureLayout) -> tuple[F32, F32]:
-    """Mean of each column; one deviation for all columns of a feature: its directions keep their proportions."""
+    """Return mean and deviation (D,). All columns of a feature share one deviation, to keep their proportions."""
     mean = values.mean(axis=0)
     std = np.empty(layout.size)
     for name, columns in layout.offsets.items():

@@ -1,4 +1,4 @@
-"""The feature vector of motion matching, described once: for build, query, drawing and training."""
+"""The feature vector of motion matching: one description for build, query, visualization and training."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mm_ros.body.types import F32
 
 
 class Kind(NamedTuple):
-    numbers: int  # an entry
-    trajectory: bool = False  # belongs to it: asked for by the wish
-    timed: bool = False  # an entry for each of its times
+    numbers: int  # columns per time
+    trajectory: bool = False  # the query takes it from the desired trajectory
+    timed: bool = False  # has one entry per time
 
 
 LEADING_FOOT = "leading_foot"
@@ -25,14 +25,14 @@ KINDS = {
     "trajectory_direction": Kind(2, trajectory=True, timed=True),
     "joint_position": Kind(3),
     "joint_velocity": Kind(3),
-    LEADING_FOOT: Kind(1, timed=True),  # left foot before the right one [m]; asked for by a camera, else without weight
+    LEADING_FOOT: Kind(1, timed=True),  # lead of the left foot over the right one [m]; weight 0 without a recent hint
     "function": Kind(1),
 }
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One block of the feature vector, in root space. `times` (s; negative is past) only for kinds that have them."""
+    """One block of the feature vector, in root space. `times` [s] are for timed kinds only; negative is past."""
 
     name: str
     kind: str
@@ -40,23 +40,23 @@ class Feature:
     times: tuple[float, ...] = (0.0,)
     weight: float = 1.0
     function: str = ""  # "package.module:name" for kind "function"
-    width: int = 0  # numbers a frame, for kind "function"
+    width: int = 0  # columns, for kind "function"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise MmRosError(f"feature '{self.name}': kind '{self.kind}' is not among {', '.join(KINDS)}")
         if self.is_trajectory and self.joint != "root":
             raise MmRosError(
-                f"feature '{self.name}': the trajectory of joint '{self.joint}' cannot be asked for, because headset, "
-                "gamepad and path predict that of the root only; leave out 'joint'"
+                f"feature '{self.name}': joint '{self.joint}' has no desired trajectory, because headset, "
+                "gamepad and path predict the trajectory of the root only; leave out 'joint'"
             )
         if not np.isfinite(self.weight) or self.weight < 0:
             raise MmRosError(f"feature '{self.name}': weight must be 0 or more, came {self.weight}")
-        # Compiled code fills as many columns as a kind has: a file must not say otherwise.
+        # Compiled code fills the columns of each kind without checks, so a file must not give another width.
         if (self.width < 1) if self.kind == "function" else (self.width != 0):
-            raise MmRosError(f"feature '{self.name}': kind 'function' has a width, no other has; came {self.width}")
+            raise MmRosError(f"feature '{self.name}': only kind 'function' has a width; came {self.width}")
         if not self.times or not np.isfinite(self.times).all():
-            raise MmRosError(f"feature '{self.name}': times must be seconds, at least one; came {self.times}")
+            raise MmRosError(f"feature '{self.name}': times: expected finite numbers [s], came {self.times}")
 
     @property
     def size(self) -> int:
@@ -64,7 +64,7 @@ class Feature:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """What the numbers are; the weight does not count."""
+        """All properties except the weight; equal meanings give equal columns."""
         return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property
@@ -79,7 +79,7 @@ class FeatureLayout:
     def __post_init__(self) -> None:
         names = [f.name for f in self.features]
         if len(set(names)) != len(names):
-            raise MmRosError(f"feature names must differ, came {', '.join(names)}")
+            raise MmRosError(f"feature names must be unique, came {', '.join(names)}")
 
     @cached_property
     def offsets(self) -> dict[str, slice]:
@@ -95,16 +95,16 @@ class FeatureLayout:
 
     @property
     def trajectory_times(self) -> tuple[float, ...]:
-        """Times ahead [s] that a trajectory is to give: those of all trajectory features, ascending, without doubles.
+        """Future times [s] of all trajectory features, sorted and unique; HORIZON_S for a layout without any.
 
-        A feature's past times are extrapolated by the query. A layout without times ahead takes the default ones.
+        The query extrapolates past times.
         """
         return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times if t > 0})) or HORIZON_S
 
     def column_weights(
         self, weights: dict[str, float] | None = None, quality: float = 1.0, responsiveness: float = 1.0
     ) -> F32:
-        """Weight of each column; `weights` by feature name override the layout's own."""
+        """Return the weight of each column (D,). `weights` (feature name → weight) override the layout's weights."""
         out = np.empty(self.size, np.float32)
         for f in self.features:
             w = (weights or {}).get(f.name, f.weight) * (responsiveness if f.is_trajectory else quality)
@@ -124,13 +124,13 @@ class FeatureLayout:
 
     @property
     def hash(self) -> str:
-        """Over what the numbers mean; weights are live and do not count."""
+        """Hash of the features' meanings. Weights are excluded, because they can change at run time."""
         text = repr([f.meaning for f in self.features])
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @property
     def hash_number(self) -> int:
-        """`hash` as messages carry it."""
+        """`hash` as an integer, for messages."""
         return int(self.hash, 16)
 
 
@@ -138,8 +138,11 @@ HORIZON_S = (1 / 3, 2 / 3, 1.0)
 
 
 def default_layout() -> FeatureLayout:
-    """The 27 numbers of Holden 2020 and Ponton 2022. Weights: a place reached late is dragged to, and that shows
-    more than a join that is less smooth (docs/matching.md)."""
+    """The 27 columns of Holden 2020 and Ponton 2022.
+
+    Trajectory weights are higher, because lag behind the target is more visible than a less smooth transition
+    (docs/matching.md).
+    """
     layout = FeatureLayout(
         (
             Feature("trajectory_position", "trajectory_position", times=HORIZON_S, weight=6.0),
@@ -156,5 +159,5 @@ def default_layout() -> FeatureLayout:
 
 
 def with_leading_foot(layout: FeatureLayout, weight: float = 4.0) -> FeatureLayout:
-    """With a camera's hint which foot leads (matching/leading_foot.py): 0.2 s ago, as pictures are late, and before."""
+    """Add the leading foot 0.4 and 0.2 s ago, for hints from a camera (matching/leading_foot.py), which arrive late."""
     return FeatureLayout((*layout.features, Feature(LEADING_FOOT, LEADING_FOOT, times=(-0.4, -0.2), weight=weight)))

@@ -1,9 +1,9 @@
-"""The database file: one memory-mapped file, written once, read-only, shared by all who have it open.
+"""The database file: one read-only file that processes memory-map and share.
 
     8 bytes magic · u32 version · u32 CRC-32 of the header · u64 length of the header · header (JSON) · arrays
 
-Arrays start at multiples of 64 bytes after the header, which has checksums of them in blocks. Nothing in the file
-depends on time or machine: the same database gives the same bytes.
+Arrays are aligned to 64 bytes. The header holds checksums of blocks of the arrays. The file is independent of time and
+machine: equal databases give equal bytes.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio",
     "range_starts", "range_stops", "tags", "features", "feature_mean", "feature_std",
 )  # fmt: skip
-_SEARCHED = "range_starts"  # from here on the file is what a search reads; before it lies what is played
+_SEARCHED = "range_starts"  # the search reads this array and later ones; playback reads the earlier ones
 _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 
 def write_database(database: MotionDatabase, path: str | Path) -> None:
-    """Whole or not at all, and read-only: those who have an older file mapped keep it."""
+    """Write the file atomically and read-only. Processes that have an older file mapped keep that file."""
     write_whole(Path(path), _parts(database), mode=0o444)
 
 
@@ -90,12 +90,12 @@ def _plain(value: Any) -> Any:
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """What the file says of itself, without touching its arrays."""
+    """Read the header without the arrays."""
     return _header(Path(path))[0]
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int, int]:
-    """The header, where the body begins, and the header's own checksum."""
+    """Return the header, the offset of the body in bytes, and the header's checksum."""
     try:
         with open_regular(path) as handle:
             start = handle.read(_HEAD.size)
@@ -113,7 +113,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
     except OSError as error:
         raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
     if len(text) != length or zlib.crc32(text) != crc:
-        raise MmRosError(f"{path}: is broken: its header does not fit its checksum. Build it again with mm_ros import")
+        raise MmRosError(f"{path}: is broken: its header does not match its checksum. Rebuild it with mm_ros import")
     body = _HEAD.size + length
     try:
         header: dict[str, Any] = json.loads(text)
@@ -126,10 +126,10 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
 
 
 def read_database(path: str | Path, on_damage: Callable[[str], None] | None = None) -> MotionDatabase:
-    """Arrays are views of the mapped file: pages are read when touched and shared between processes.
+    """Read a database whose arrays are views of the mapped file, so that processes share memory pages.
 
-    The file's checksums are checked once; the cache remembers that. What is searched is checked before this returns.
-    So is the motion, or, with `on_damage`, in a thread of its own, which calls it with a sentence for a damaged file.
+    Checksums are checked once per file; the result is cached. The search arrays are checked before the function
+    returns. The motion arrays are too, or, with `on_damage`, a thread checks them and calls `on_damage` with a message.
     """
     path = Path(path)
     try:
@@ -188,12 +188,12 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
             )
         for name in ("joint_names", "clip_names", "tag_names"):
             if not isinstance(header[name], list) or not all(isinstance(n, str) for n in header[name]):
-                raise MmRosError(f"is broken: its {name} are no names")
+                raise MmRosError(f"is broken: its {name} must be a list of strings")
         if not isinstance(header["provenance"], dict):
-            raise MmRosError("is broken: its provenance is no table")
+            raise MmRosError("is broken: its provenance must be a table")
         skeleton = Skeleton(np.array(arrays["skeleton_offsets"]), tuple(header["joint_names"]))
         if header["joint_parents"] != PARENTS.tolist():
-            raise MmRosError("has another humanoid than this mm_ros")
+            raise MmRosError("has another joint hierarchy than this mm_ros")
         return MotionDatabase(
             skeleton=skeleton,
             rate=float(header["rate"]),
@@ -211,12 +211,12 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
 class _Entry(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    at: int  # bytes after the beginning of the body
+    at: int  # offset from the start of the body, bytes
 
 
 def _entry(said: dict[str, Any], size: int) -> _Entry:
     dtype, shape, at = said["dtype"], tuple(map(int, said["shape"])), int(said["at"])
-    if not _DTYPE.fullmatch(dtype):  # an array of objects would be one of addresses
+    if not _DTYPE.fullmatch(dtype):  # object arrays would read addresses from the file
         raise ValueError(f"numbers of type {dtype!r}")
     if min((*shape, at)) < 0 or at % _ALIGN or at + math.prod(shape) * np.dtype(dtype).itemsize > size:
         raise ValueError(f"an array of shape {shape} at byte {at} of {size}")

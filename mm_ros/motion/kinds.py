@@ -1,4 +1,4 @@
-"""What kind of motion a frame is, from the motion itself: how fast the root goes, which way, how it turns, how low."""
+"""Classify frames by kind of motion, from the root's velocity and yaw rate and the head height."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mm_ros.motion.contacts import central_difference
 KINDS = ("idle", "turn", "walk", "run", "back", "side", "crouch", "other")
 IDLE, TURN, WALK, RUN, BACK, SIDE, CROUCH, OTHER = range(len(KINDS))
 
-STANDING_SPEED = 0.25  # m/s; below it a body stands or turns on the spot
+STANDING_SPEED = 0.25  # m/s; slower motion is idle or turn
 TURN_RATE = np.radians(30)  # rad/s
-RUN_SPEED = 2.1  # m/s, where people change to running
-CROUCH_RATIO = 0.82  # of the standing head height
+RUN_SPEED = 2.1  # m/s; people change from walking to running near this speed
+CROUCH_RATIO = 0.82  # ratio to the standing head height
 LYING_RATIO = 0.45
 _AHEAD, _BEHIND = np.radians(50), np.radians(130)
 
 
 def root_motion(clip: Clip) -> tuple[F64, F64]:
-    """Smoothed velocity (F, 2) in root space, m/s, and yaw rate (F,), rad/s."""
+    """Return the smoothed velocity (F, 2) in root space, m/s, and yaw rate (F,), rad/s."""
     window = odd_frames(0.5, clip.rate)
     velocity = savitzky_golay(central_difference(clip.positions[:, 0], clip.rate), window, 1)
     yaws = np.unwrap(rot.yaw_of(clip.rotations[:, 0].astype(np.float64)))
@@ -33,7 +33,7 @@ def root_motion(clip: Clip) -> tuple[F64, F64]:
 
 
 def kinds_of(clip: Clip) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-    """Kind of each frame (F,), as an index into the names."""
+    """Return the kind of each frame (F,) as an index into the names, and the names."""
     velocity, yaw_rate = root_motion(clip)
     positions, _ = clip.globals()
     ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_frames(0.5, clip.rate), 1)

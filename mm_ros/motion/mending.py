@@ -1,7 +1,7 @@
-"""Moments in which markers were mistaken for one another, found by the motion alone and bridged.
+"""Repair of marker errors in motion capture, detected by the motion alone.
 
-A leg solved from a mistaken ankle points its foot backward; a rotation that jumps and comes back within a few frames
-turns harder than muscles can; a sole that looks up is a foot turned half about its length. All else stays as it is.
+Three errors are repaired: feet that point backward, rotations that jump and return within a few frames, and feet that
+are rotated by half a turn about their length. All other motion is unchanged.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from mm_ros.motion.cleaning import continuous
 
 Array = Any
 
-FARTHEST_ANKLE = 1.4  # rad from standing: no ankle goes there, a toe marker that was mistaken does
-FASTEST_ANKLE = 15.0  # rad/s: the way there and back, which the samples before and after share
-LONGEST_MISTAKE_S = 0.35  # longer ones are how the skeleton is, or nothing to guess
+FARTHEST_ANKLE = 1.4  # rad from the rest pose; beyond the range of an ankle
+FASTEST_ANKLE = 15.0  # rad/s; faster frames next to a wrong ankle are wrong too
+LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and are too long to interpolate
 
-UPSIDE_DOWN = -0.7  # cosine of a roll: nearer to a sole that looks up than to one that looks aside
+UPSIDE_DOWN = -0.7  # cosine of the foot's roll; the sole points up rather than sideways
 
-STRUCK = 800.0  # rad/s²: no muscle turns a limb so hard, a marker that jumps does
+STRUCK = 800.0  # rad/s²; muscles accelerate limbs less, so the marker jumped
 LONGEST_STRIKE_S = 0.15
-# What is judged and bridged together: thigh and shin make up for each other, as do the parts of an arm
+# Groups of joints that are detected and bridged together: errors of thigh and shin compensate each other, as in arms
 PARTS = (
     [*range(HIPS, UPPER_CHEST + 1), LEFT_SHOULDER, RIGHT_SHOULDER], [NECK, HEAD],
     [LEFT_UPPER_LEG, LEFT_LOWER_LEG], [RIGHT_UPPER_LEG, RIGHT_LOWER_LEG], [LEFT_FOOT], [RIGHT_FOOT],
@@ -59,9 +59,9 @@ PARTS = (
 
 
 def mended(clip: Clip) -> Clip:
-    """Without the moments in which markers were mistaken: legs solved backward, rotations that jump and come back.
+    """Return the clip with marker errors bridged.
 
-    Judged and bridged in the root's axes, where a limb does not carry what its parent did wrong.
+    Jumps are detected and bridged in root axes, where an error of a parent does not move its children.
     """
     clip = mended_legs(clip)
     local = clip.rotations.astype(np.float64)
@@ -74,15 +74,15 @@ def mended(clip: Clip) -> Clip:
             for joint in joints:
                 q[first:stop, joint] = _bridge(q[:, joint], first, stop)
     changed[:, 1:] |= changed[:, PARENTS[1:]]
-    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # they go with their feet
-    at, who = np.nonzero(changed)
+    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot
+    frames, nodes = np.nonzero(changed)
     rotations = clip.rotations.copy()
-    rotations[at, who] = rot.multiply(rot.inverse(q[at, PARENTS[who]]), q[at, who])
+    rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, PARENTS[nodes]]), q[frames, nodes])
     return replace(clip, rotations=rotations)
 
 
 def _hardness(q: F64, rate: float) -> F64:
-    """(F, …) angular acceleration, rad/s², from the frame before to the one after; 0 at the ends."""
+    """Return the angular acceleration (F, …) in rad/s²; 0 at the ends."""
     out = np.zeros(q.shape[:-1])
     if len(q) > 2:
         steps = rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:]))
@@ -91,7 +91,7 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Stretches [first, stop) to bridge, no wider than it takes; where no short bridge is far calmer, it is motion."""
+    """Return short ranges [first, stop) that a bridge calms to less than STRUCK / 2; other peaks are motion."""
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
     for group in np.split(struck, np.flatnonzero(np.diff(struck) > longest) + 1) if len(struck) else []:
@@ -109,9 +109,9 @@ def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
 
 
 def mended_legs(clip: Clip) -> Clip:
-    """Feet that point backward for some frames (CMU's subject 104, in each jog) go smoothly from before to after.
+    """Bridge feet that point backward for a few frames (CMU's subject 104, each jog), and their shins.
 
-    Such a leg was solved from a mistaken ankle: its shin is as wrong as its foot, and goes the same way.
+    The solver used a wrong ankle marker, so the shin is wrong too.
     """
     rotations = clip.rotations.copy()
     for foot in (LEFT_FOOT, RIGHT_FOOT):
@@ -123,7 +123,7 @@ def mended_legs(clip: Clip) -> Clip:
 
 
 def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
-    """A foot whose sole looks up (CMU's 69_35, for half a minute) is turned half about its length; its toes stay."""
+    """Rotate feet whose sole points up (CMU's 69_35, for 30 s) by half a turn about their length; toes do not move."""
     q = rotations[:, foot].astype(np.float64)
     over = (rot.rotate(q, np.array([0.0, 1.0, 0.0]))[:, 1] < UPSIDE_DOWN) & (rot.rotate(q, bone)[:, 0] > 0)
     if not over.any():
@@ -134,10 +134,10 @@ def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
 
 
 def _wrong_ankles(q: F64, rate: float) -> Any:
-    """(N, 2) stretches: frames too far from standing, those on the way there and back, and one more either way."""
+    """Return ranges (N, 2) of wrong frames, including the fast frames next to them and one more on each side."""
     wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
     fast = np.linalg.norm(rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:])), axis=-1) * rate > FASTEST_ANKLE
-    for i in np.flatnonzero(fast):  # forward, then backward: a frame that a quick step joins to a wrong one is wrong
+    for i in np.flatnonzero(fast):  # spread forward, then backward: a fast step from a wrong frame leads to another
         wrong[i + 1] |= wrong[i]
     for i in np.flatnonzero(fast)[::-1]:
         wrong[i] |= wrong[i + 1]
@@ -149,9 +149,9 @@ def _wrong_ankles(q: F64, rate: float) -> Any:
 
 
 def _bridge(q: F64, first: int, stop: int) -> F64:
-    """Rotations for frames [first, stop): a cubic that keeps place and rate at both ends (Hermite, about the first).
+    """Return rotations for frames [first, stop): a cubic Hermite curve with the rotation and rate of both ends.
 
-    With one end alone it comes to rest on the way: the rate there dies away evenly.
+    At the start or end of a clip, the rate of the only neighbour decreases linearly to 0.
     """
     n, frames = stop - first, len(q)
     if n >= frames:
@@ -171,7 +171,7 @@ def _bridge(q: F64, first: int, stop: int) -> F64:
 
 
 def _coast(before: F64, last: F64, n: int) -> F64:
-    """n rotations that go on from `last` as from `before` to it, ever more slowly."""
+    """Extrapolate n rotations from `before` and `last`, with a rate that decreases linearly to 0."""
     step = rot.log(rot.multiply(rot.inverse(before), last))
     s = np.arange(1, n + 1)[:, None] / n
     return np.asarray(rot.multiply(last, rot.exp(step * n * (s - s * s / 2))))

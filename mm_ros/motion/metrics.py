@@ -1,8 +1,8 @@
-"""How good is it: metrics over motion at one rate (60 Hz unless `dt` says otherwise).
+"""Metrics of motion at a constant frame rate (60 Hz by default, `dt`).
 
 Arrays are stacked over F frames: joint positions (F, J, 3) and rotations (F, J, 4) in the room, contacts (F, 2).
-Functions ending in a unit give one number a frame, a stance or an event; `summarise` makes {mean, median, p95, p99}
-of them. The numbers about single feet and about whole-body roughness are in motion/metrics_feet.py.
+Most functions with a unit in their name return one number per frame, stance or event; `summarise` returns their mean,
+median, p95 and p99. Metrics of the feet and of roughness are in motion/metrics_feet.py.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ __all__ = [
 
 Array = Any
 
-STANDING_SPEED = 0.1  # m/s: slower is standing
-MOVING_SPEED = 0.4  # m/s: a start reaches, and a stop comes from, at least this
-STANDS_FOR_S = 0.3
-EVENT_S = 1.5  # a start or stop is over by then
+STANDING_SPEED = 0.1  # m/s; slower is standing
+MOVING_SPEED = 0.4  # m/s; minimum peak speed after a start or before a stop
+STANDS_FOR_S = 0.3  # minimum standing time before a start or after a stop
+EVENT_S = 1.5  # maximum duration of a start or stop
 
 
 def summarise(values: Array) -> dict[str, float]:
-    """NaN frames (nothing to measure) do not count; nothing at all gives NaN."""
+    """Return mean, median, p95 and p99 of the finite values, or NaN without any."""
     v = np.asarray(values, np.float64).ravel()
     v = v[np.isfinite(v)]
     if len(v) == 0:
@@ -70,12 +70,12 @@ def summarise(values: Array) -> dict[str, float]:
 
 
 def facing_of_pelvis(positions: Array) -> F64:
-    """Yaw (F,) from the line of the hip joints."""
+    """Return the yaw (F,) of the line through the hip joints."""
     return _facing(positions[:, LEFT_UPPER_LEG] - positions[:, RIGHT_UPPER_LEG])
 
 
 def facing_of_body(positions: Array) -> F64:
-    """Yaw (F,) from the lines of hips and shoulders together, unsmoothed: the truth that the bounds use."""
+    """Return the yaw (F,) of hips and shoulders together, without smoothing: the ground truth of the facing bounds."""
     hips = positions[:, LEFT_UPPER_LEG] - positions[:, RIGHT_UPPER_LEG]
     shoulders = positions[:, LEFT_UPPER_ARM] - positions[:, RIGHT_UPPER_ARM]
     return _facing(_unit(hips) + _unit(shoulders))
@@ -90,28 +90,28 @@ def _unit(v: Array) -> Array:
 
 
 def angle_error_deg(a: Array, b: Array) -> F64:
-    """Between yaws (rad): facing_error_deg, predicted_facing_error_deg."""
+    """Absolute angle between yaws (rad), in degrees."""
     return np.asarray(np.abs(np.rad2deg(rot.wrap_angle(np.asarray(a, np.float64) - np.asarray(b, np.float64)))))
 
 
 def position_error_m(a: Array, b: Array) -> F64:
-    """Distance in as many axes as come: target_error_m (x y), head_error_m, hand_error_m."""
+    """Distance over the last axis, in any number of dimensions."""
     return np.asarray(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64), axis=-1))
 
 
 def rotation_error_deg(a: Array, b: Array) -> F64:
-    """Angle between rotations, of either cover: head_error_deg."""
+    """Angle between quaternions, independent of their signs."""
     d = rot.multiply(np.asarray(a, np.float64), rot.inverse(np.asarray(b, np.float64)))
     return np.asarray(np.rad2deg(2 * np.arctan2(np.linalg.norm(d[..., 1:], axis=-1), np.abs(d[..., 0]))))
 
 
 def root_position(positions: Array) -> F64:
-    """Hips on the floor (F, 2), for root_error_m."""
+    """Position of the hips on the floor (F, 2)."""
     return np.asarray(positions[:, HIPS, :2], np.float64)
 
 
 def hands_in_reach(positions: Array, wrists_wanted: Array, skeleton: Skeleton) -> NDArray[np.bool_]:
-    """(F, 2): where the wanted wrist (F, 2, 3) is no farther from the published shoulder than the arm is long."""
+    """Return (F, 2) whether the target wrist (F, 2, 3) is within the arm's length of the published shoulder."""
     o = skeleton.offsets.astype(np.float64)
     out = np.zeros((len(positions), 2), np.bool_)
     for side, (shoulder, hand) in enumerate(((LEFT_UPPER_ARM, LEFT_HAND), (RIGHT_UPPER_ARM, RIGHT_HAND))):
@@ -128,17 +128,17 @@ def lean_deg(matched: Array, published: Array) -> F64:
 
 
 def start_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
-    """For each start of the user (positions (F, 2)): how much later the root has half the speed reached."""
+    """Return the delay of the root at each start of the user (positions (F, 2)), at half of the user's peak speed."""
     return _lags(user, root, dt, 1)
 
 
 def stop_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
-    """For each stop of the user: how much later the root is down to half the speed that the user had."""
+    """Return the delay of the root at each stop of the user, at half of the user's peak speed."""
     return _lags(user, root, dt, -1)
 
 
 def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
-    """A stop is a start with time running backwards; its lag then has the other sign."""
+    """`way` −1 reverses time, so that stops become starts and the lag changes its sign."""
     u, r = (_speed(np.asarray(p, np.float64)[::way], dt) for p in (user, root))
     window, quiet = round(EVENT_S / dt), round(STANDS_FOR_S / dt)
     out, i = [], quiet
@@ -155,10 +155,7 @@ def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
 
 
 def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
-    """Frames from `at` to where speed comes up through `level`; NaN when it never does within the window.
-
-    Looked for within one window either way; running the other way, the crossing is the same one from behind.
-    """
+    """Return the frames from `at` to the nearest rise of `speed` through `level` within ±`window`, or NaN."""
     first = max(at - window, 1)
     stretch = speed[first - 1 : at + window]
     ups = np.flatnonzero((stretch[:-1] < level) & (stretch[1:] >= level)) + first
@@ -168,7 +165,7 @@ def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
 
 
 def _speed(positions: F64, dt: float) -> F64:
-    """Smoothed over 0.2 s, so that a sway or a step is not a start."""
+    """Return the speed smoothed over 0.2 s, so that swaying or a single step is not a start."""
     n = max(round(0.2 / dt), 1)
     if len(positions) < 2:
         return np.zeros(len(positions))

@@ -1,4 +1,4 @@
-"""The metrics about feet and about roughness. See motion/metrics.py, which is the place to import from."""
+"""Metrics of feet and roughness. Import them from motion/metrics.py."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FEET = (LEFT_FOOT, RIGHT_FOOT)
 SHORTEST_STANCE_S = 0.15
 SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # m, m/s
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
-ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)  # the trackers' own roughness, and no joint: not for pops
+ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)  # excluded from pops: the trackers determine them, root is no joint
 
 
 def stances(contact: Array, dt: float = 1 / 60, shortest_s: float = SHORTEST_STANCE_S) -> NDArray[np.int64]:
-    """(S, 2): first frame and stop of each unbroken run of a contact flag (F,) that lasts long enough."""
+    """Return (S, 2): first frame and stop of each run of a contact flag (F,) of at least `shortest_s`."""
     c = np.concatenate([[0], np.asarray(contact, np.int8), [0]])
     edges = np.flatnonzero(np.diff(c))
     runs = edges.reshape(-1, 2).astype(np.int64)
@@ -41,7 +41,7 @@ def stances(contact: Array, dt: float = 1 / 60, shortest_s: float = SHORTEST_STA
 
 
 def stance_drift_m(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64:
-    """For each stance of either foot: the toe's farthest horizontal move from where the stance began."""
+    """Return the maximum horizontal distance of the toe from its first position, for each stance of both feet."""
     out = []
     for side, toe in enumerate(TOES):
         for first, stop in stances(contacts[:, side], dt):
@@ -51,7 +51,7 @@ def stance_drift_m(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64
 
 
 def stance_twist_deg(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64:
-    """For each stance: how far the foot (heading from ankle to toe) turns from where it began."""
+    """Return the maximum rotation of the foot (heading from ankle to toe) from its first heading, for each stance."""
     out = []
     for side, toe in enumerate(TOES):
         d = np.asarray(positions[:, toe, :2], np.float64) - positions[:, FEET[side], :2]
@@ -63,7 +63,7 @@ def stance_twist_deg(positions: Array, contacts: Array, dt: float = 1 / 60) -> F
 
 
 def locked_motion_m(positions: Array, locked: Array) -> F64:
-    """For each run of the locked flag: the toe's farthest horizontal move from where it was locked."""
+    """Return the maximum horizontal distance of the toe from its first position, for each run of the locked flag."""
     out = []
     for side, toe in enumerate(TOES):
         for first, stop in stances(locked[:, side], 1.0, 0.0):
@@ -73,7 +73,7 @@ def locked_motion_m(positions: Array, locked: Array) -> F64:
 
 
 def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
-    """(F, 2) m/s in the plane of the floor, from one frame to the next; the first frame has the second's."""
+    """Return horizontal toe speeds (F, 2) in m/s by backward differences; frame 0 repeats the value of frame 1."""
     p = np.asarray(positions, np.float64)[:, TOES, :2]
     if len(p) < 2:
         return np.zeros((len(p), 2))
@@ -82,7 +82,7 @@ def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
 
 
 def skate_ratio(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> float:
-    """Share of frames whose slower toe is below 4 cm and faster than 0.15 m/s."""
+    """Share of frames in which the slower toe is below 4 cm and faster than 0.15 m/s."""
     speeds = toe_speeds(positions, dt)
     if len(speeds) == 0:
         return float("nan")
@@ -93,13 +93,13 @@ def skate_ratio(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> flo
 
 
 def floor_penetration_m(positions: Array, floor: float = 0.0) -> F64:
-    """(F,): how deep the deepest joint of the feet (ankles, toes) is below the floor."""
+    """Return the depth (F,) of the lowest ankle or toe joint below the floor, at least 0."""
     z = np.asarray(positions, np.float64)[:, TOES + FEET, 2] - floor
     return np.asarray(np.maximum(-z.min(1), 0.0))
 
 
 def knee_beyond_straight_deg(positions: Array, rotations: Array) -> F64:
-    """(F,): how far the worse knee is bent the wrong way, about the thigh's own axis to the left."""
+    """Return the hyperextension (F,) of the worse knee, about the thigh's y axis."""
     p = np.asarray(positions, np.float64)
     worst = np.zeros(len(p))
     for leg in (LEFT_UPPER_LEG, RIGHT_UPPER_LEG):
@@ -111,7 +111,7 @@ def knee_beyond_straight_deg(positions: Array, rotations: Array) -> F64:
 
 
 def jitter(positions: Array, dt: float = 1 / 60) -> float:
-    """Mean size of the jerk over all joints and frames, m/s³."""
+    """Mean magnitude of the jerk over all joints (without the root) and frames, m/s³."""
     p = np.asarray(positions, np.float64)[:, 1:]
     if len(p) < 4:
         return float("nan")
@@ -124,13 +124,13 @@ def _accelerations(positions: Array, dt: float) -> F64:
 
 
 def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
-    """The 99.9th percentile of the joints' accelerations over clips [(F, J, 3), …]; beyond 1.5 × it is a pop."""
+    """The 99.9th percentile of joint accelerations over clips [(F, J, 3), …]. Pops exceed 1.5 times this limit."""
     every = [_accelerations(p, dt).ravel() for p in clips if len(p) > 2]
     return float(np.percentile(np.concatenate(every), 99.9)) if every else float("nan")
 
 
 def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
-    """`limit`: the larger `acceleration_limit` of truth and database. Hits within 0.2 s of each other are one."""
+    """Return pops per minute. `limit`: `acceleration_limit` of truth or database, the larger; pops in 0.2 s are one."""
     if len(positions) < 3:
         return 0.0
     hits = np.flatnonzero((_accelerations(positions, dt) > POP_MARGIN * limit).any(1))
@@ -139,6 +139,6 @@ def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
 
 
 def jumps_per_s(segments: Array, dt: float = 1 / 60) -> float:
-    """From the counter of jumps (F,); a message more or less does not matter."""
+    """Return jumps per second from the published jump counter (F,)."""
     s = np.asarray(segments, np.int64)
     return float((s[-1] - s[0]) / ((len(s) - 1) * dt)) if len(s) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""The same motion on legs of other lengths, and feet that stand where they stand: two-bone IK over whole clips."""
+"""Retarget motion to other leg lengths, and pin feet in contact, by two-bone IK over whole clips."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import TOES, central_difference, stances
 
 Array = Any
-_REACH = 0.9995  # of the leg's length; a little less than straight keeps the knee's direction
+_REACH = 0.9995  # maximum hip–ankle distance over leg length; below 1 to keep the knee's direction defined
 
-SHORTEST_FOOT = 1e-4  # m from ankle to toe joint: shorter ones (rigs with both in one place) have no heel to lift
-_FRONT_M = 0.005  # a knee nearer to the line from hip to ankle than this is straight
+SHORTEST_FOOT = 1e-4  # m from ankle to toe joint; shorter feet (both joints in one place) have no heel to lift
+_FRONT_M = 0.005  # knees nearer to the line from hip to ankle than this count as straight
 
 
 def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
-    """Root motion and hip height in proportion to the legs; the toes where the scaled clip has them."""
+    """Move a clip to another skeleton. Root motion, hip height and toe positions scale with the leg length."""
     if skeleton.hash == clip.skeleton.hash:
         return replace(clip, skeleton=skeleton)
     scale = skeleton.leg_length / clip.skeleton.leg_length
@@ -40,9 +40,9 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
 
 
 def with_toes_at(clip: Clip, targets: Array) -> Clip:
-    """Legs bent so that the toe joints are at `targets` (F, 2, 3); feet keep their direction, knees their plane.
+    """Bend the legs so that the toe joints are at `targets` (F, 2, 3); feet keep their direction, knees their plane.
 
-    A leg that would have to be straighter than it was lifts its heel instead, the sooner the straighter it is.
+    When a leg would have to become longer than it was, the heel rises instead, more so for straighter legs.
     """
     p, q = rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
     rotations = clip.rotations.astype(np.float64)
@@ -59,15 +59,16 @@ def with_toes_at(clip: Clip, targets: Array) -> Clip:
 
 
 def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
-    """From hip to ankle (F, 1): as it is, and at most."""
+    """Return the distance from hip to ankle (F, 1): current and maximum."""
     bones = np.linalg.norm(knee - hip, axis=-1, keepdims=True) + np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
     return np.linalg.norm(ankle - hip, axis=-1, keepdims=True), bones * _REACH
 
 
 def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> tuple[Array, Array]:
-    """Ankles (F, 3) about the toes to where the leg `had` room for them, and the turns (F, 4) of the feet for it.
+    """Lift the heels of legs that would become longer than `had`; return ankles (F, 3) and foot rotations (F, 4).
 
-    Near straight a knee moves ten times as far as its ankle: what a leg gains in length has to end softly.
+    The length approaches `longest` smoothly, because near a straight leg the knee moves about ten times as far as the
+    ankle.
     """
     room = np.maximum(longest - had, 1e-6)
     wanted = np.linalg.norm(ankle - hip, axis=-1, keepdims=True)
@@ -78,24 +79,24 @@ def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> 
         return ankle, np.tile([1.0, 0.0, 0.0, 0.0], (len(ankle), 1))
     along = np.clip((short**2 + far**2 - length**2) / (2 * short * far), -1.0, 1.0)
     ahead = line / far
-    aside = foot - ahead * (foot * ahead).sum(-1, keepdims=True)
-    aside /= np.maximum(np.linalg.norm(aside, axis=-1, keepdims=True), 1e-9)
-    new = short * (ahead * along + aside * np.sqrt(1 - along**2))
+    across = foot - ahead * (foot * ahead).sum(-1, keepdims=True)
+    across /= np.maximum(np.linalg.norm(across, axis=-1, keepdims=True), 1e-9)
+    new = short * (ahead * along + across * np.sqrt(1 - along**2))
     new = np.where(wanted > had, new, foot)
     return toe + new, rot.between(foot, new)
 
 
 def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array, lower: Array) -> tuple[Array, Array]:
-    """New global rotations of thigh and shin that bring the ankle to the target, or as near as the leg reaches."""
+    """Return global rotations of thigh and shin that bring the ankle to the target, or as near as the leg reaches."""
     a = np.linalg.norm(knee - hip, axis=-1, keepdims=True)
     b = np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
     old, new = ankle - hip, target - hip
     wanted = np.linalg.norm(new, axis=-1, keepdims=True)
     length = np.clip(wanted, np.abs(a - b) + 1e-6, (a + b) * _REACH)
-    # the plane of the knee turns with the line from hip to ankle
+    # the plane of the knee rotates with the line from hip to ankle
     swing = rot.between(old, new)
     knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
-    # a straight leg has no plane, and noise would choose one: then the knee bends to the front of the thigh
+    # noise would determine the plane of a straight leg, so its knee bends to the front of the thigh
     front = rot.rotate(rot.multiply(swing, upper), np.broadcast_to(np.array([_FRONT_M, 0.0, 0.0]), hip.shape))
     side = knee_dir + front
     side = side - line * (side * line).sum(-1, keepdims=True)
@@ -111,9 +112,9 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
 
 
 def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, farthest: float = 0.12) -> Clip:
-    """Toes that are in contact stay on one spot of the floor; what that takes is blended in and out around the stance.
+    """Pin toes in contact to one place on the floor, and blend the correction in and out around each stance.
 
-    A stance that drifts farther than `farthest` is no stance and stays as it was.
+    A stance that drifts farther than `farthest` (m) is unchanged.
     """
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)
@@ -144,7 +145,7 @@ def _ease(x: Array) -> Array:
 
 
 def skating(positions: Array, rate: float) -> NDArray[np.bool_]:
-    """Frames (F,) whose slower toe is near the floor and yet not still, of joints in the room (F, J, 3)."""
+    """Return (F,) whether the slower toe moves near the floor; `positions` (F, J, 3) in the room."""
     toes = np.asarray(positions[:, list(TOES)], np.float64)
     speeds = np.linalg.norm(central_difference(toes, rate), axis=-1)
     slower = np.argmin(speeds, axis=1)
@@ -153,7 +154,7 @@ def skating(positions: Array, rate: float) -> NDArray[np.bool_]:
 
 
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
-    """Largest drift of each stance of at least 0.15 s, and frames that skate, as core.metrics defines them."""
+    """Return the maximum drift of each stance of at least 0.15 s, and the number of skating frames."""
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)
     rest = clip.skeleton.rest_positions()[list(TOES), 2]

@@ -1,4 +1,4 @@
-"""Where the shared motion data is, and archives unpacked once into the cache."""
+"""Find the shared motion data, and unpack archives once into the cache."""
 
 from __future__ import annotations
 
@@ -20,36 +20,35 @@ from mm_ros.base.cache import locked, writable_root
 from mm_ros.base.errors import MmRosError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
-# RuntimeError: a password is wanted; NotImplementedError: a compression that Python does not know; ValueError: a name
-# that no file can have, or a damaged header, as are the others.
+# RuntimeError: password-protected; NotImplementedError (a RuntimeError): unsupported compression; ValueError: invalid
+# file name or damaged header; others: damaged archive.
 _BROKEN = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
     IndexError, KeyError, OverflowError, struct.error, AssertionError,
 )  # fmt: skip
-# Motion as text shrinks to a fifth, a still pose to a hundredth; what grows more is no motion.
+# Motion as text compresses 5 times, a still pose 100 times; archives with a larger ratio do not contain motion.
 LEAST_MOST_BYTES, MOST_GROWTH, MOST_FILES = 256 << 20, 100, 100_000
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # the project
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # next to the project
 WHAT_IT_IS = (
-    "It is motion capture of CMU (free, from mocap.cs.cmu.edu; as BVH: the cgspeed conversion), in folders or archives "
-    "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that holds them"
+    "It is CMU motion capture (free, from mocap.cs.cmu.edu; BVH: the cgspeed conversion), in folders or archives "
+    "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that contains them"
 )
 PROCEDURAL_NOTE = (
-    "note: procedural motion is used, so the figures are not comparable with those of the docs. They are about the "
+    "note: procedural motion is used, so the figures are not comparable with those in the docs, which are for the "
     f"shared motion data. {WHAT_IT_IS}."
 )
 
 
 def has_data() -> bool:
-    """Whether the shared motion data should be there. MM_ROS_DATA counts even when it leads nowhere: a mistake in it
-    must not pass for a choice."""
+    """Whether the shared motion data is expected. True for any MM_ROS_DATA, so that a wrong path becomes an error."""
     return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
 
 
 def data_folder() -> Path:
-    """`$MM_ROS_DATA`, else `../shared/data` beside the project."""
+    """Return `$MM_ROS_DATA`, or else the folder `shared/data` next to the project."""
     folder = Path(os.environ.get("MM_ROS_DATA") or BESIDE)
     if not folder.is_dir():
         raise MmRosError(f"the shared motion data is not at {folder}. {WHAT_IT_IS}")
@@ -57,7 +56,7 @@ def data_folder() -> Path:
 
 
 def dataset(name: str) -> Path:
-    """Folder of one set of the shared data, such as 'cmu_locomotion': as it is, or unpacked into the cache."""
+    """Return the folder of a dataset such as 'cmu_locomotion'; archives are unpacked into the cache."""
     folder = data_folder()
     if (folder / name).is_dir():
         return folder / name
@@ -74,7 +73,7 @@ def is_archive(path: str | Path) -> bool:
 
 
 def unpacked(archive: str | Path) -> Path:
-    """The archive's motion and text files, in a folder of the cache; the second time it is only looked up."""
+    """Unpack the archive's motion and text files into the cache, unless they are there, and return the folder."""
     path = Path(archive).resolve()
     try:
         stat = path.stat()
@@ -86,20 +85,20 @@ def unpacked(archive: str | Path) -> Path:
     target = writable_root() / "data" / f"{stem}-{key}"
     with locked(f"unpack-{key}"):
         if not target.is_dir():
-            aside = target.with_name(f".{target.name}.part")
-            shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed
-            aside.mkdir(parents=True)
+            partial = target.with_name(f".{target.name}.part")
+            shutil.rmtree(partial, ignore_errors=True)  # remains of a killed process
+            partial.mkdir(parents=True)
             try:
-                _extract(path, aside, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
-                aside.rename(target)
+                _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
+                partial.rename(target)
             except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
                 raise
     return target
 
 
 def _extract(path: Path, folder: Path, most: int) -> None:
-    """At most `most` bytes."""
+    """Unpack at most `most` bytes into the folder."""
     try:
         if path.suffix.lower() == ".zip":
             _extract_zip(path, folder, most)
@@ -116,18 +115,18 @@ def _extract(path: Path, folder: Path, most: int) -> None:
 def _too_big(path: Path, most: int) -> MmRosError:
     return MmRosError(
         f"{path}: would unpack to more than {most / 1e6:.0f} MB from {path.stat().st_size / 1e6:.1f} MB, or to more "
-        f"than {MOST_FILES} files; expected motion, which does not shrink so much. Nothing was unpacked"
+        f"than {MOST_FILES} files; motion does not compress that much. Nothing was unpacked"
     )
 
 
 def _extract_zip(path: Path, folder: Path, most: int) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if not e.is_dir() and _wanted(e.filename)]
-        total = sum(e.file_size for e in entries)  # no entry gives more than it declares
+        total = sum(e.file_size for e in entries)  # zipfile reads no more than the declared size
         if total > most or len(entries) > MOST_FILES:
             raise _too_big(path, most)
         if total > shutil.disk_usage(folder).free:
-            raise MmRosError(f"{path}: unpacks to {total / 1e6:.0f} MB, and {folder.parent} has not so much space left")
+            raise MmRosError(f"{path}: unpacks to {total / 1e6:.0f} MB, but {folder.parent} has less free space")
         for entry in entries:
             with archive.open(entry) as handle:
                 _write(folder, entry.filename, handle)
@@ -141,7 +140,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 def _extract_tar(path: Path, folder: Path, most: int) -> None:
     opener = _OPENERS.get(path.suffix.lower(), open)
     count = 0
-    # As a stream, so that nothing is expanded twice; headers count too, which may be as long as any file.
+    # Read a stream, so that the data is expanded once and long headers count too.
     with opener(path, "rb") as plain:
         counted: Any = _Counted(plain, path, most)
         with tarfile.open(fileobj=counted, mode="r|") as tar:
@@ -155,7 +154,7 @@ def _extract_tar(path: Path, folder: Path, most: int) -> None:
 
 
 class _Counted:
-    """A stream that ends in a sentence after `most` bytes."""
+    """A stream that raises MmRosError after `most` bytes."""
 
     def __init__(self, stream: IO[bytes], path: Path, most: int) -> None:
         self._stream, self._path, self._most, self._left = stream, path, most, most
@@ -173,7 +172,7 @@ def _wanted(name: str) -> bool:
 
 
 def _write(folder: Path, name: str, data: IO[bytes]) -> None:
-    """Only inside of the folder: a name in an archive may say '../' or '/'."""
+    """Write inside the folder only: names in archives can contain '../' or start with '/'."""
     parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "..", ".")]
     target = folder.joinpath(*parts)
     target.parent.mkdir(parents=True, exist_ok=True)

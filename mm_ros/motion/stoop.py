@@ -1,8 +1,8 @@
-"""Bent copies of upright motion: the same feet under a torso that leans forward, for users who stoop.
+"""Bent copies of upright motion for users who stoop: the torso leans forward, the feet do not change.
 
-Motion capture has few people who walk bent over, and those bend their knees. Here pelvis and spine pitch until the
-head has come down to a wanted height, the pelvis goes back so that the body stays balanced over its feet, and sinks
-where a leg would not reach; feet and ankles stay exactly where they were.
+Motion capture has little stooped walking, and most of it with bent knees. A copy pitches pelvis and spine until the
+head is at the target height. The pelvis moves back for balance, and down where a leg would not reach; feet and ankles
+keep their positions.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from mm_ros.motion.retarget_legs import skating, with_toes_at
 
 Array = Any
 TAG = "stooped"
-# Of the standing head height, where bent heads are: one for each of the bands `FINE`, from one copy to the next in
-# turn. Few people go about lower than that.
+# Target head heights of the copies, as ratios of the standing head height. The copies use them in turn; each lies in
+# one of the bands `FINE`.
 RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
-# How much of the upper chest's pitch each joint has in the room: a back bends as a whole, most of all in the loins, and
-# the gaze is held up by half (CMU's 136: hips 0.3, neck 0.85, head 0.3).
+# Pitch of each joint in the room as a share of the upper chest's pitch. The lower back bends most, and the head stays
+# raised (measured in CMU's subject 136: hips 0.3, neck 0.85, head 0.3).
 _PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}
 LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
-# Of the head's way ahead of the hips: trunk, head and arms are 0.68 of the mass and their centre 0.45 of the way to the
-# head; hips that go back take them along, and the legs by half.
+# Backward motion of the hips as a share of the head's forward motion: trunk, head and arms are 0.68 of the mass with
+# their centre at 0.45 of the way to the head; moving the hips moves them fully and the legs by half.
 BALANCE = 0.36
-STEEPEST = np.radians(85)  # of the upper chest; heads that are lower still bend the knees too …
-DEEPEST = 0.3  # … by up to this share of the head's height
-_STRAIGHTEST = 0.96  # of a leg's length: who stoops does not walk on straight legs
-_ENVELOPE_S = 0.4  # within which the pelvis sinks for a leg, and rises again
-_SEARCH_RATE = 10.0  # Hz, at which the depth is sought
+STEEPEST = np.radians(85)  # maximum pitch of the upper chest; for lower heads the knees bend too
+DEEPEST = 0.3  # maximum lowering of the pelvis by bent knees, as a share of the head height
+_STRAIGHTEST = 0.96  # maximum hip–ankle distance as a share of the leg's length: stooped people bend their knees
+_ENVELOPE_S = 0.4  # window that smooths the lowering of the pelvis
+_SEARCH_RATE = 10.0  # Hz; frame rate of the search for the depth
 
-# What is copied: upright, no faster than people walk, in pieces of such a length
+# Motion to copy: upright, at walking speed at most, in pieces of SHORTEST_S to LONGEST_S
 UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
 COPIED = (IDLE, TURN, WALK, SIDE, BACK)
 FASTEST = 1.3  # m/s
 SHORTEST_S, LONGEST_S = 3.0, 10.0
-SPEED_STEP, TURN_STEP = 0.35, 0.25  # m/s, rad/s: pieces that differ by these are not alike
+SPEED_STEP, TURN_STEP = 0.35, 0.25  # m/s, rad/s; bin widths of the groups of similar pieces
 
 
 def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) -> list[Clip]:
-    """Up to this share of all the clips, for the bands that these leave poor; `ratios`: their heads', smoothed (F,)."""
+    """Return bent copies for bands with little motion, up to `share` of all clips; `ratios`: smoothed head heights."""
     whole = sum(c.seconds for c in clips)
     depths = poor_depths(np.concatenate([*ratios]), share)
     if not depths:
@@ -72,7 +72,7 @@ def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) ->
 
 
 def poor_depths(ratios: Array, share: float) -> list[float]:
-    """Of RATIOS those whose band has less recorded motion than the copies would give each band."""
+    """Return those of RATIOS whose band has less recorded motion than the copies would add to each band."""
     limits = [limit for _, limit, _ in FINE]
     counts = np.histogram(ratios, [-np.inf, *limits])[0]
     bands = np.searchsorted(limits, RATIOS)
@@ -81,7 +81,7 @@ def poor_depths(ratios: Array, share: float) -> list[float]:
 
 
 def stooped(clip: Clip, ratio: float) -> Clip:
-    """A whole upright clip, bent so that its head is at this share of the standing height on average."""
+    """Bend an upright clip so that its mean head height is `ratio` of the standing height."""
     upright = _globals(clip)
     turned, moves, _ = _posture(clip, upright, _depth_of(clip, ratio))
     positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
@@ -94,8 +94,8 @@ def stooped(clip: Clip, ratio: float) -> Clip:
 
 
 def _depth_of(clip: Clip, ratio: float) -> float:
-    """Up to 1 the back bends, from there to 2 the knees."""
-    step = max(round(clip.rate / _SEARCH_RATE), 1)  # frames enough to tell how high the head is
+    """Search the depth for a head height: 0 to 1 bends the back, 1 to 2 the knees too."""
+    step = max(round(clip.rate / _SEARCH_RATE), 1)
     few = replace(clip, positions=clip.positions[::step], rotations=clip.rotations[::step], rate=clip.rate / step)
     upright, low, high = _globals(few), 0.0, 2.0
     for _ in range(9):
@@ -113,7 +113,7 @@ def _globals(clip: Clip) -> tuple[Array, Array]:
 
 
 def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Array, Array, Array]:
-    """In the room: rotations (F, J, 4), legs as they were; how the hips move (F, 3); the height of the head (F,)."""
+    """Return, in the room, rotations (F, J, 4) (legs unchanged), shifts of the hips (F, 3) and head heights (F,)."""
     p, q = upright
     turned = _pitched(q, min(depth, 1.0) * float(STEEPEST))
     bent = _from_hips(clip.positions, turned, p[:, HIPS])
@@ -125,7 +125,7 @@ def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Ar
 
 
 def _from_hips(positions: Array, turned: Array, hips: Array) -> dict[int, Array]:
-    """Trunk, head and the tops of the legs in the room, of the hips' place and all rotations there."""
+    """Return positions of trunk, head and upper legs in the room, for the hips' position and all global rotations."""
     out = {HIPS: hips}
     for j in (*_PITCH, *LEGS):
         if j != HIPS:
@@ -135,7 +135,7 @@ def _from_hips(positions: Array, turned: Array, hips: Array) -> dict[int, Array]
 
 
 def _pitched(q: Array, pitch: float) -> Array:
-    """Room rotations of all joints (F, J, 4): trunk and head pitched about the root's left, legs and arms not."""
+    """Pitch trunk, head and shoulders about the root's y axis; return the global rotations of all joints (F, J, 4)."""
     left = rot.rotate(q[:, 0], np.tile([0.0, 1.0, 0.0], (len(q), 1)))
     out = q.copy()
     for j, share in _PITCH.items():
@@ -146,7 +146,7 @@ def _pitched(q: Array, pitch: float) -> Array:
 
 
 def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array:
-    """How far the pelvis must come down (F,) so that both legs reach their old ankles; smooth."""
+    """Return the smooth lowering of the pelvis (F,) that lets both legs reach their old ankles; at least `least`."""
     lacking = np.full(len(old), least)
     for upper, top in tops.items():
         foot = upper + 2
@@ -162,17 +162,17 @@ def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array
 
 
 class Piece(NamedTuple):
-    """Upright locomotion that may be copied."""
+    """A range of upright locomotion that can be copied."""
 
     clip: int
     first: int
     stop: int
     group: tuple[int, int, int]  # kind, speed, turn
-    skating: float  # share of its frames
+    skating: float  # share of skating frames
 
 
 def pieces_to_bend(clips: Sequence[Clip], ratios: Sequence[Array], seconds: float) -> list[Piece]:
-    """Spread over kinds, speeds and turns: one of each in turn, the one whose feet stand best."""
+    """Choose pieces of each group (kind, speed, turn) in turn, those with the least skating first."""
     groups: dict[tuple[int, int, int], list[Piece]] = {}
     for i, (clip, ratio) in enumerate(zip(clips, ratios, strict=True)):
         for piece in _upright_pieces(i, clip, ratio):

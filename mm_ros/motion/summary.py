@@ -1,4 +1,4 @@
-"""What motion there is: kinds in minutes, speeds, heights, and which velocities are covered."""
+"""Summary of motion data: minutes per kind, speeds, heights, and a heat map of velocities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.kinds import kinds_of, root_motion
 
 CELL = 0.25  # m/s
-AHEAD = (-2.0, 4.0)  # m/s, of the heat map
+AHEAD = (-2.0, 4.0)  # m/s; range of the heat map
 ACROSS = (-2.0, 2.0)
 _SHADES = " ·░▒▓█"
 
@@ -50,7 +50,7 @@ def of_clips(clips: list[Clip]) -> Summary:
 
 
 def of_database(database: MotionDatabase) -> Summary:
-    """Minutes of every tag, as frames may carry several."""
+    """Summarize a database. `minutes_of` counts each tag; frames can have several tags."""
     v = np.asarray(database.velocities[:, 0, :2], np.float64)
     tags = np.asarray(database.tags)
     minutes = {
@@ -65,7 +65,7 @@ def of_database(database: MotionDatabase) -> Summary:
 
 
 def heat(summary: Summary) -> tuple[F64, F64, F64]:
-    """Seconds in each cell of velocity (ahead, left), and the edges of the cells."""
+    """Return the seconds in each cell of velocity (ahead, left), and the edges of the cells."""
     ahead, left = (np.arange(a, b + CELL / 2, CELL) for a, b in (AHEAD, ACROSS))
     counts, _, _ = np.histogram2d(summary.velocities[:, 0], summary.velocities[:, 1], (ahead, left))
     per_frame = summary.seconds / max(len(summary.velocities), 1)
@@ -73,7 +73,7 @@ def heat(summary: Summary) -> tuple[F64, F64, F64]:
 
 
 def heat_text(summary: Summary) -> str:
-    """Ahead is up, left is left; a shade is a factor of about four in time."""
+    """Return the heat map as text: ahead is up, left is left. Each darker shade means about four times the time."""
     seconds, ahead, _ = heat(summary)
     level = np.where(seconds > 0, np.clip(np.log(np.maximum(seconds, 1e-3) / 0.1) / np.log(4), 0, 4).astype(int) + 1, 0)
     lines = []
@@ -96,6 +96,6 @@ def rows(summary: Summary) -> list[tuple[str, Any]]:
     out: list[tuple[str, Any]] = [("minutes", round(summary.seconds / 60, 2)), ("clips", summary.clips)]
     out.append(("speed, m/s (5, 50, 95 %)", spread(summary.speeds)))
     out.append(("turning, deg/s (5, 50, 95 %)", spread(np.degrees(summary.yaw_rates))))
-    out.append(("head height over standing", spread(summary.head_ratios)))
+    out.append(("head height / standing head height", spread(summary.head_ratios)))
     out += [(f"minutes {name}", round(m, 2)) for name, m in summary.minutes_of.items() if m > 0]
     return out

@@ -18,7 +18,7 @@ _Node = Any  # ("tag", bit) | ("not", node) | ("and" | "or", node, node)
 
 
 def parse(text: str, tag_names: Sequence[str]) -> _Node | None:
-    """None for an empty query, which every frame answers."""
+    """Parse a query. None for an empty query, which matches all frames."""
     tokens = _tokens(text)
     if not tokens:
         return None
@@ -78,7 +78,7 @@ def _single(text: str, tokens: list[str], names: Sequence[str]) -> _Node:
 
 
 def matches(text: str, tag_names: Sequence[str], tags: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which frames answer the query."""
+    """Return (N,) whether each frame matches the query."""
     node = parse(text, tag_names)
     return np.ones(len(tags), np.bool_) if node is None else _evaluate(node, tags)
 
@@ -93,13 +93,13 @@ def _evaluate(node: _Node, tags: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def mask_of(text: str, tag_names: Sequence[str]) -> Mask:
-    """The query as the search engines take it: all of these, one of those, none of the others."""
+    """Convert the query to a mask of the search engines: all of, any of and none of some tags."""
     node = parse(text, tag_names)
     if node is None:
         return ANY_FRAME
     all_of = any_of = none_of = 0
     for wanted, unwanted in _clauses(node, True):
-        if wanted & unwanted:  # "a or not a"
+        if wanted & unwanted:  # "a or not a" is always true
             continue
         if unwanted:
             if wanted or unwanted & (unwanted - 1):
@@ -122,7 +122,7 @@ def _too_complex(text: str) -> MmRosError:
 
 
 def _clauses(node: _Node, sign: bool) -> list[tuple[int, int]]:
-    """Conjunctive normal form: (bits wanted, bits unwanted) of each clause, one of which has to hold."""
+    """Return the conjunctive normal form: (wanted bits, unwanted bits) of each clause, of which one must hold."""
     if node[0] == "tag":
         return [(1 << node[1], 0) if sign else (0, 1 << node[1])]
     if node[0] == "not":

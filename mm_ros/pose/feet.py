@@ -1,7 +1,7 @@
-"""Feet that stand: a toe that touches the ground stays where it is until the motion lifts it.
+"""Foot lock: a toe in contact with the ground keeps its place until the motion lifts it.
 
-The lock holds the toe's place and the foot's heading; heel and roll stay the motion's, so that the foot rolls off.
-Every change of mind (lock, release, step) leaves an offset that dies away: no jump in value or velocity.
+The lock holds the position of the toe and the heading of the foot. Heel and roll follow the motion, so that the foot
+rolls off. Each lock, release or corrective step starts a decaying offset: position and velocity do not jump.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import LN2, decay, decay3
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
-STRETCH_ZONE = 0.06  # m of a leg's length in which it stretches ever more slowly, if the motion does not stretch it
-SHORTEST_ZONE = 0.027  # m of it also where the motion stretches the leg
+STRETCH_ZONE = 0.06  # m before full leg length in which stretching slows down, where the motion bends the leg
+SHORTEST_ZONE = 0.027  # m, the least such zone, where the motion itself stretches the leg
 SHARPEST_KNEE = 2.7  # rad
-LOCK_HEIGHT = 0.06  # m above its rest height: a toe higher than that is not standing, whatever the data says
-SOONEST_AGAIN_S = 0.12  # after it has let go: a foot that supports sooner would only let go again
+LOCK_HEIGHT = 0.06  # m above rest height: a higher toe is not locked, even in reported contact
+SOONEST_AGAIN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
 TOE_TIP = 0.07  # m ahead of the toe joint
-HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad that a far hip may lift the heel, by itself and in all …
-HEEL_RAISE_ZONE = 0.3  # rad … before which it lifts ever more slowly: stopped at once, the ankle jerks
-UNREACHABLE = 0.005  # m that a standing toe may miss its place before it lets go
-LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: when a foot that let go has left
-ALONE_LATER = 2.2  # times that height and speed, while the other foot does not stand yet: somebody has to
-SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: what stands although nothing says so
-AT_REST = 0.12  # m/s: a foot on its way into its lock that is slower carries the body
-LANDING_ZONE = 0.01  # m above its rest height in which a free toe comes down ever more slowly
-HEEL_ZONE = 0.015  # m above the lowest ankle in which it sinks ever more slowly
-FASTEST_FREE = 6.0  # m/s that a foot which lets go may be slower than the motion: more is a jump of the wish
-CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m that a free foot is lifted at least while it goes or turns fast …
-SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s … from the one to the other; a blend of two steps may be flat
-CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: the same for a step of our own
-TELEPORT = 1.0  # m: nobody steps that far at once; the foot is simply there
-SETTLED = 0.002  # m: a foot that is nearer to its lock counts as held
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch
+HEEL_RAISE_ZONE = 0.3  # rad before the limit in which raising slows down: an abrupt stop would jerk the ankle
+UNREACHABLE = 0.005  # m between a locked toe and its place, above which the foot is released
+LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: limits for a foot without contact
+ALONE_LATER = 2.2  # factor on these thresholds in single support, so that one foot always stands
+SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: a toe below both supports the body without reported contact
+AT_REST = 0.12  # m/s: a locked foot whose toe is slower counts as standing
+LANDING_ZONE = 0.01  # m above rest height in which the descent of a free toe slows down
+HEEL_ZONE = 0.015  # m above the lowest ankle height in which the descent of the ankle slows down
+FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target
+CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m: added lift of a fast free foot; a blend of two steps may be flat
+SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
+CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: the same limit for a corrective step
+TELEPORT = 1.0  # m: a foot farther than this from its target moves there without a step
+SETTLED = 0.002  # m: a foot nearer than this to its lock is reported as locked
 
 
 class Feet(NamedTuple):
-    """Row 0 left, row 1 right. Room axes; `place` is the toe joint's."""
+    """State of both feet: row 0 left, row 1 right. Positions are of the toe joint, in room axes."""
 
     locked: NDArray[np.int8]  # (2,)
     place: F64  # (2, 3) of the lock
     yaw: F64  # (2,) of the lock
-    offset: F64  # (2, 3) from where it should be, dying away
+    offset: F64  # (2, 3) decaying offset from the target or the lock
     rate: F64  # (2, 3)
     turn: F64  # (2, 2) offset of the yaw and its rate
     toe: F64  # (2, 3) as published last
     toe_rate: F64  # (2, 3)
     heading: F64  # (2, 2) yaw as published last and its rate
-    wish: F64  # (2, 3) of the free foot, last step
+    wish: F64  # (2, 3) target of the toe in the last step
     wish_yaw: F64  # (2,)
-    over: F64  # (2,) s for which a locked foot has had no reason left to stand
-    stepping: F64  # (2,) s left of a step that nobody but us makes
-    leaving: F64  # (2,) s left of the way from a lock back to the motion
-    from_offset: F64  # (2, 3) offset where a step or that way began, and its rate
+    over: F64  # (2,) s for which a locked foot has had no reason to stay
+    stepping: F64  # (2,) s left of a corrective step
+    leaving: F64  # (2,) s left of the blend after a release
+    from_offset: F64  # (2, 3) offset and rate at the start of the step or blend
     from_rate: F64  # (2, 3)
     from_turn: F64  # (2, 2)
     clear: F64  # (2, 2) lift of a free foot that moves fast, and its rate
@@ -89,35 +89,35 @@ def place_foot(
     body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
     contact: bool, ground: float, guessed: float, dt: float,
 ) -> None:  # fmt: skip
-    """One leg. `toe_matched`, `foot`, `toes`: where the motion wants the toe joint, and rotations of foot and toes.
-    `guessed`: 1, down to 0 where a tracker on the foot says where it is."""
+    """Pose one leg. `toe_matched`: desired toe joint, its height above the ground. `foot`, `toes`: desired rotations.
+    `guessed`: 1 without a tracker on this foot, 0 when the tracker decides."""
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
     if lift < LANDING_ZONE:
         lift = LANDING_ZONE * math.exp(lift / LANDING_ZONE - 1.0)
-    wish = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
-    wish_yaw = heading_of(foot, quat.get3(feet.ankle_to_toe, side))
+    target = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
+    target_yaw = heading_of(foot, quat.get3(feet.ankle_to_toe, side))
     first = feet.ready[0] == 0
-    pace, turn = (0.0, 0.0, 0.0), 0.0  # of the wish
+    pace, turn = (0.0, 0.0, 0.0), 0.0  # velocity and yaw rate of the target
     if not first and dt > 0.0:
-        pace = quat.scale(quat.sub(wish, quat.get3(feet.wish, side)), 1.0 / dt)
-        turn = quat.wrap(wish_yaw - feet.wish_yaw[side]) / dt
-    decide(feet, t, side, wish, wish_yaw, pace, turn, contact, ground, guessed, dt)
-    toe, yaw = _advance(feet, t, side, wish, wish_yaw, ground, guessed, dt)
-    foot = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), foot)
-    toes = quat.mul(quat.from_yaw(quat.wrap(yaw - wish_yaw)), toes)
+        pace = quat.scale(quat.sub(target, quat.get3(feet.wish, side)), 1.0 / dt)
+        turn = quat.wrap(target_yaw - feet.wish_yaw[side]) / dt
+    decide(feet, t, side, target, target_yaw, pace, turn, contact, ground, guessed, dt)
+    toe, yaw = _advance(feet, t, side, target, target_yaw, ground, guessed, dt)
+    foot = quat.mul(quat.from_yaw(quat.wrap(yaw - target_yaw)), foot)
+    toes = quat.mul(quat.from_yaw(quat.wrap(yaw - target_yaw)), toes)
     pose_leg(body, feet, lengths, side, toe, foot, toes, ground)
     reached = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE + 3)
     missed = quat.sub(reached, toe)
-    _remember(feet, side, reached, yaw, wish, wish_yaw, dt, first)
+    _remember(feet, side, reached, yaw, target, target_yaw, dt, first)
     if feet.locked[side] and quat.norm(missed) > UNREACHABLE:
-        release(feet, t, side, wish, wish_yaw, pace, turn, contact, 0.0)
+        release(feet, t, side, target, target_yaw, pace, turn, contact, 0.0)
 
 
 @njit
 def heading_of(foot: Row, bone: Row) -> float:
-    """Yaw of the line from ankle to toe; of a foot that points steeply down (and, swinging through, backward) the yaw
-    that its axis to the left tells, which stays level then."""
+    """Yaw of the line from ankle to toe. While the foot points steeply down, the yaw comes from the foot's left axis,
+    which stays level then."""
     d = quat.rotate(foot, bone)
     left = quat.rotate(foot, (0.0, 1.0, 0.0))
     ahead = quat.unit((left[1], -left[0], 0.0), (1.0, 0.0, 0.0))
@@ -132,22 +132,22 @@ def heading_of(foot: Row, bone: Row) -> float:
 
 @njit
 def decide(
-    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
+    feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
     guessed: float, dt: float,
 ) -> None:  # fmt: skip
-    """Lock, hold or release. A foot that wears a tracker (`guessed` below 1) is never held: that one knows better."""
+    """Lock, hold or release. A foot with a tracker (`guessed` below 1) is never locked: the tracker measures it."""
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
     feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
-    height = wish[2] - ground - feet.rest[side, 0]
+    height = target[2] - ground - feet.rest[side, 0]
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)  # above 1: its toe has left
+        gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)  # above 1: the toe has left
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
-        # The motion has let go, and its toe has really left: before that, a foot that lets go would only slide.
+        # Loss of contact alone does not release: a foot released before its toe leaves the ground would slide.
         left = not contact and (gone > (ALONE_LATER if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S)
-        if not may_hold or left or _too_far(feet, t, side, wish, wish_yaw):
-            release(feet, t, side, wish, wish_yaw, pace, turn, contact, dt)
+        if not may_hold or left or _too_far(feet, t, side, target, target_yaw):
+            release(feet, t, side, target, target_yaw, pace, turn, contact, dt)
         return
     if not may_hold or feet.stepping[side] > 0.0:
         return
@@ -155,18 +155,18 @@ def decide(
     speed = math.hypot(toe_rate[0], toe_rate[1])
     stands = contact and speed < t.lock_speed and height + feet.offset[side, 2] < LOCK_HEIGHT
     if stands or (_supports(feet, t, side, height, pace) and speed < t.lock_speed):
-        lock(feet, t, side, wish, wish_yaw, ground)
+        lock(feet, t, side, target, target_yaw, ground)
 
 
 @njit
 def _stands(feet: Any, side: int) -> bool:
-    """Locked, and come to rest."""
+    """Whether the foot is locked and at rest."""
     return bool(feet.locked[side] != 0 and math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) < AT_REST)
 
 
 @njit
 def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
-    """Nothing stands, and this toe is down and slow: it does, whatever the data says (short stances of a run)."""
+    """Whether this toe supports the body without reported contact, as in the short stances of a run."""
     return (
         feet.locked[1 - side] == 0
         and feet.leaving[side] <= max(t.release_s - SOONEST_AGAIN_S, 0.0)
@@ -179,22 +179,22 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
 
 
 @njit
-def _too_far(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float) -> bool:
-    """One foot steps at a time, unless it is much too far."""
-    away = quat.sub(wish, quat.get3(feet.place, side))
+def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> bool:
+    """Whether the target is beyond a release limit, or beyond 1.5 times that while the other foot steps."""
+    away = quat.sub(target, quat.get3(feet.place, side))
     distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
-    turned = abs(quat.wrap(wish_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
+    turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
     far = max(distance, turned)
     return bool(far > 1.5 or (far > 1.0 and feet.stepping[1 - side] <= 0.0))
 
 
 @njit
-def lock(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float) -> None:
-    """So far ahead that foot and heading run out into the lock, without going beyond and coming back."""
+def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float) -> None:
+    """Lock ahead of the toe by its run-out distance, so that toe and heading stop there without overshoot."""
     rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
     ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
     run_out = t.lock_halflife / (2.0 * LN2)
-    now, yaw = wish, wish_yaw
+    now, yaw = target, target_yaw
     if feet.ready[0] != 0:
         now, yaw = quat.get3(feet.toe, side), feet.heading[side, 0]
     z = ground + feet.rest[side, 0]
@@ -205,23 +205,23 @@ def lock(feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # the lock's offset has it now
+    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # the lock's offset contains the lift
 
 
 @njit
 def release(
-    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, pace: Row, turn: float, contact: bool, dt: float
+    feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, dt: float
 ) -> None:
-    """Back to the motion, from where toe and heading were published last, which is `dt` ago. While the motion still
-    stands there, this is a step of our own."""
+    """Release the foot: start an offset from the toe and heading published `dt` ago. While the motion still reports
+    contact, the foot returns by a corrective step."""
     here, toe_rate = quat.get3(feet.toe, side), quat.get3(feet.toe_rate, side)
     rate = quat.shortened(quat.sub(toe_rate, pace), CALM_STEP if contact else FASTEST_FREE)
     turn_rate = feet.heading[side, 1] - turn
     if contact:
         turn_rate = min(max(turn_rate, -CALM_TURN), CALM_TURN)
-    # So that after `dt` the foot will have gone on as it went.
-    away = quat.sub(quat.add(here, quat.scale(toe_rate, dt)), wish)
-    turned = quat.wrap(feet.heading[side, 0] + feet.heading[side, 1] * dt - wish_yaw) - turn_rate * dt
+    # The offset makes the foot keep its velocity over this `dt`.
+    away = quat.sub(quat.add(here, quat.scale(toe_rate, dt)), target)
+    turned = quat.wrap(feet.heading[side, 0] + feet.heading[side, 1] * dt - target_yaw) - turn_rate * dt
     offset = quat.sub(away, quat.scale(rate, dt))
     feet.locked[side] = 0
     feet.over[side] = 0.0
@@ -237,17 +237,17 @@ def release(
 
 @njit
 def _advance(
-    feet: Any, t: Any, side: int, wish: Row, wish_yaw: float, ground: float, guessed: float, dt: float
+    feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float, guessed: float, dt: float
 ) -> tuple[Vec, float]:
-    """Where toe and heading are now: the goal plus what is left of the offset."""
+    """Toe position and heading: target or lock plus the remaining offset."""
     if not feet.locked[side]:
         arch = _on_the_way(feet, t, side)
-        toe = quat.add(wish, quat.get3(feet.offset, side))
+        toe = quat.add(target, quat.get3(feet.offset, side))
         lowest = ground + feet.rest[side, 0]
         z = max(toe[2] + arch, lowest)
         if t.lock_on:
             z += guessed * _clear(feet, side, dt) * math.exp(-(z - lowest) / CLEARANCE)
-        return (toe[0], toe[1], z), quat.wrap(wish_yaw + feet.turn[side, 0])
+        return (toe[0], toe[1], z), quat.wrap(target_yaw + feet.turn[side, 0])
     x, v = decay3(quat.get3(feet.offset, side), quat.get3(feet.rate, side), t.lock_halflife, dt)
     quat.put3(feet.offset, side, x)
     quat.put3(feet.rate, side, v)
@@ -259,7 +259,7 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """How far a free foot is lifted because it moves or turns fast."""
+    """Lift [m] of a free foot that moves or turns fast."""
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
@@ -271,8 +271,7 @@ def _clear(feet: Any, side: int, dt: float) -> float:
 
 @njit
 def _on_the_way(feet: Any, t: Any, side: int) -> float:
-    """A free foot's offset goes to nothing by the smoothest way (least jerk: no acceleration at either end); a step
-    of our own under an arch, whose height is returned."""
+    """Decay a free foot's offset along a minimum-jerk curve. Returns the arch height of a corrective step, else 0."""
     whole, ahead = t.release_s, feet.leaving[side]
     if feet.stepping[side] > 0.0:
         whole, ahead = t.step_s, feet.stepping[side]
@@ -291,7 +290,7 @@ def _on_the_way(feet: Any, t: Any, side: int) -> float:
 
 @njit
 def _remember(
-    feet: Any, side: int, toe: Row, yaw: float, wish: Row, wish_yaw: float, dt: float, first: bool
+    feet: Any, side: int, toe: Row, yaw: float, target: Row, target_yaw: float, dt: float, first: bool
 ) -> None:
     if first or dt <= 0.0:
         quat.put3(feet.toe_rate, side, (0.0, 0.0, 0.0))
@@ -300,21 +299,21 @@ def _remember(
         quat.put3(feet.toe_rate, side, quat.scale(quat.sub(toe, quat.get3(feet.toe, side)), 1.0 / dt))
         feet.heading[side, 1] = quat.wrap(yaw - feet.heading[side, 0]) / dt
     quat.put3(feet.toe, side, toe)
-    quat.put3(feet.wish, side, wish)
+    quat.put3(feet.wish, side, target)
     feet.heading[side, 0] = yaw
-    feet.wish_yaw[side] = wish_yaw
+    feet.wish_yaw[side] = target_yaw
 
 
 @njit
 def pose_leg(
     body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float
 ) -> None:
-    """Bends the leg so that the toe joint comes to `toe`, or as near as the leg is long."""
+    """Bend the leg so that the toe joint reaches `toe`, or comes as near as the leg is long."""
     leg = LEFT_UPPER_LEG + side * LEG_STRIDE
     bone = quat.get3(feet.ankle_to_toe, side)
     hip = quat.get3(body.room_positions, leg)
     longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
-    own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))  # how far the motion stretches the leg
+    own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))  # hip to ankle in the motion
     zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
     foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
     unraised = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
@@ -342,14 +341,14 @@ def pose_leg(
 
 @njit
 def _pitch_axis(foot: Row, bone: Row) -> Vec:
-    """Horizontal, to the left of the heading; a positive turn about it lowers the toe, so raises the heel."""
+    """Horizontal axis to the left of the heading. A positive turn about it lowers the toe relative to the heel."""
     yaw = heading_of(foot, bone)
     return (-math.sin(yaw), math.cos(yaw), 0.0)
 
 
 @njit
 def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
-    """Pitch the foot about the toe so that the ankle stays above `lowest`, softly."""
+    """Pitch the foot about the toe so that the ankle stays above `lowest`, with a soft limit."""
     d = quat.rotate(foot, bone)
     above = toe[2] - d[2] - lowest
     if above >= HEEL_ZONE:
@@ -363,7 +362,7 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
-    """A hip too far away lifts the heel, as far as an ankle goes, so that the knee never snaps straight."""
+    """Raise the heel, within the ankle's limits, when the hip is too far away: otherwise the knee snaps straight."""
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     wanted = soft_reach(far, longest, zone)
@@ -379,7 +378,7 @@ def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: 
         far = quat.norm(line) - wanted
         if far <= 1e-5:
             break
-        # How fast the ankle nears the hip when the foot pitches.
+        # Decrease of the ankle–hip distance per radian of foot pitch.
         slope = -quat.dot(quat.cross(axis, quat.scale(d, -1.0)), quat.unit(line, axis))
         if slope < 0.02:
             break

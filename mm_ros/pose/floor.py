@@ -1,4 +1,4 @@
-"""The height of the ground: `floor(x, y)`, flat unless somebody knows better (Karst 2023)."""
+"""Height of the ground [m] at a place, `floor(x, y)`; flat by default (Karst 2023)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FlatFloor:
 
 
 class GridFloor:
-    """Heights on a grid, bilinear between; the border goes on outside. `origin` is the place of heights[0, 0]."""
+    """Bilinear heights on a grid; the border height continues outside. `origin` is the place of heights[0, 0]."""
 
     def __init__(self, heights: F64, spacing: float, origin: tuple[float, float] = (0.0, 0.0)) -> None:
         heights = np.asarray(heights, np.float64)

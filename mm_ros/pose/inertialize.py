@@ -1,8 +1,8 @@
-"""Inertialization: after a jump only the new motion plays, plus an offset that dies away.
+"""Inertialization: after a jump only the new motion plays, plus a decaying offset.
 
-An offset is a 3-vector (metres, or a rotation vector on the parent's side: out = exp(offset) · source). It is made so
-that value and velocity go on as they were, also when a jump comes while an earlier offset is still there. Two ways to
-let it die: a critically damped spring (`halflife`), and Bollo's quintic, which is over after `blend_time` at most.
+An offset is a 3-vector (metres, or a rotation vector on the parent's side: out = exp(offset) · source). A new offset
+keeps value and velocity continuous, also while an earlier offset still decays. An offset decays by a critically damped
+spring (`halflife`) or by Bollo's quintic, which ends after `blend_time` at most.
 
 Bollo 2018, "Inertialization"; thesis Eq. 3.29 to 3.32.
 """
@@ -21,7 +21,7 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import decay3
 
 SPRING, QUINTIC = 0, 1
-NEGLIGIBLE = 1e-7  # m or rad: an offset without a direction
+NEGLIGIBLE = 1e-7  # m or rad: a smaller offset has no direction
 
 
 class Offsets(NamedTuple):
@@ -43,11 +43,11 @@ def make_offsets(n: int) -> Offsets:
 
 @njit
 def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, float, float, float, float, float]:
-    """Coefficients from t⁵ to t⁰ and the time at which value, velocity and acceleration are 0; x0 > 0."""
-    v0 = min(v0, 0.0)  # an offset that grows would overshoot: it starts at rest
+    """Coefficients from t⁵ to t⁰, and the time at which value, velocity and acceleration are 0. Requires x0 > 0."""
+    v0 = min(v0, 0.0)  # a growing offset would overshoot, so it starts at rest
     t = blend_time
     if v0 < 0.0:
-        t = min(t, -5.0 * x0 / v0)  # it would be through zero sooner
+        t = min(t, -5.0 * x0 / v0)  # otherwise the offset would cross zero
     t = max(t, 1e-4)
     a0 = max(0.0, (-8.0 * v0 * t - 20.0 * x0) / (t * t))
     k = a0 * t * t
@@ -64,7 +64,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
 @njit
 def start_offset(o: Any, i: int, offset: Row, rate: Row, kind: int, blend_time: float) -> None:
-    """From now on offset i starts at this value and rate."""
+    """Start offset i at this value and rate."""
     quat.put3(o.offset, i, offset)
     quat.put3(o.rate, i, rate)
     if kind != QUINTIC:
@@ -117,10 +117,10 @@ def with_offset(q: Row, w: Row, offset: Row, rate: Row) -> tuple[Quat, Vec]:
 
 @njit
 def offset_between(from_q: Row, from_w: Row, to_q: Row, to_w: Row) -> tuple[Vec, Vec]:
-    """The offset on `to` that looks and moves like `from`; the inverse of `with_offset`."""
+    """Offset and rate that make `to` equal `from` in rotation and velocity; the inverse of `with_offset`."""
     d = quat.mul_inv(from_q, to_q)
     x = quat.log(d)
     n = quat.norm(x)
-    if n > 0.95 * math.pi:  # the rate of the logarithm has a pole at 2π and a jump at π: no velocity there
+    if n > 0.95 * math.pi:  # the rate of the logarithm jumps at π and has a pole at 2π
         return x, (0.0, 0.0, 0.0)
     return x, quat.rate_of_log(x, quat.sub(from_w, quat.rotate(d, to_w)))

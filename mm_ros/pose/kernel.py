@@ -1,4 +1,4 @@
-"""One step behind the matched pose, compiled: blend, head, feet, hands. The Python side is pose/postprocess.py."""
+"""The compiled step of the pose stage: blend, head, feet, hands. pose/postprocess.py calls it."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from mm_ros.pose.inertialize import (
 )
 from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
 
-FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s that a blend goes on with
-WORN_LEAN_LIMIT = 0.7  # rad: with a tracker on the hips the lean is measured, not guessed
-RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker that comes back
+FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
+WORN_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
+RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
 
 class Source(NamedTuple):
-    """The matched motion as it came last, and the offsets on it: row j joint j's rotation, row J the hips' position."""
+    """The last matched pose and the offsets on it: row j is the rotation of joint j, row J the hips' position."""
 
     positions: F64  # (J, 3)
     rotations: F64  # (J, 4)
     velocities: F64  # (J, 3)
     angular_velocities: F64  # (J, 3)
-    root: F64  # (2, 4): x y z yaw of the last step, and their rates in the root's axes
+    root: F64  # (2, 4): x y z yaw of the last step, and their rates in root axes
     offsets: Offsets  # of J + 1 rows
 
 
 class Hold(NamedTuple):
-    """What the trackers want, per role; held in the chest's axes (hands) or the root's (head) while one is lost."""
+    """Tracker targets per role, held in the axes of the chest (hands) or the root (others) while a tracker is lost."""
 
     weight: F64  # (R,) 0 … 1, linear in time
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
-    hips: F64  # (3, 3): how far the hips are moved for the head; its rate; (1 once known, lean added in rad, 0)
+    hips: F64  # (3, 3): shift of the hips toward the head; its rate; (1 when ready, added lean [rad], 0)
 
 
 def make_source() -> Source:
@@ -63,8 +63,8 @@ def make_hold() -> Hold:
 
 @njit
 def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
-    """body's local pose = the matched pose with what is left of the last jump's offset. `new`: like Source."""
-    lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # velocity of the root before the jump that it does not have after it
+    """Set the local pose of `body` to the matched pose `new` (like Source) plus the remaining offsets."""
+    lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # velocity of the root that a jump removes
     if dt > 0.0:
         rate, turn = _root_rate(s, new.root, dt)
         if jumped:
@@ -90,15 +90,15 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
 
 @njit
 def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
-    """How the root has just moved, in its own axes: a jump changes that too, and the hips take it over."""
+    """Velocity and yaw rate of the root in its own axes. After a jump the hips' offset continues their change."""
     d = quat.scale(quat.sub(quat.get3(root, 0), quat.get3(s.root, 0)), 1.0 / dt)
     return quat.unrotate(quat.from_yaw(root[0, 3]), d), quat.wrap(root[0, 3] - s.root[0, 3]) / dt
 
 
 @njit
 def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
-    """Where joint j would be by now had nothing happened, as an offset on the new motion."""
-    # A glitch in the data must not be thrown far by its own velocity.
+    """Start the offset between the new motion and the old motion of joint j, continued by `dt`."""
+    # The limit keeps a glitch in the data from growing through its own velocity.
     w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
     x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
@@ -123,7 +123,7 @@ def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: 
 def follow_target(
     hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float
 ) -> tuple[Vec, Quat, float]:
-    """Target pose in the room and its weight (smooth in time). `base`: what carries the target while it is lost."""
+    """Target pose in the room and its smooth weight. `base`: pose of the joint that carries the target while lost."""
     w = hold.weight[role]
     if seen:
         if 0.0 < w < 1.0 and hold.gap.elapsed[role] > 0.0:
@@ -140,7 +140,7 @@ def follow_target(
         quat.put3(hold.positions, role, quat.unrotate(base_q, quat.sub(p, base_p)))
         quat.put4(hold.rotations, role, quat.normalize(quat.inv_mul(base_q, q)))
     else:
-        hold.gap.elapsed[role] += dt  # for how long it has been lost
+        hold.gap.elapsed[role] += dt  # s since the tracker was lost
         w = max(w - dt / t.fade_s, 0.0)
         p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
         q = quat.mul(base_q, quat.get4(hold.rotations, role))
@@ -150,7 +150,7 @@ def follow_target(
 
 @njit
 def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
-    """Pose of the joint that carries a device: tracker · device⁻¹, `device` being x y z qw qx qy qz in joint axes."""
+    """Pose of the joint that carries a device: tracker · device⁻¹. `device`: x y z qw qx qy qz in joint axes."""
     q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
     return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
 
@@ -160,7 +160,7 @@ def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
     tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
 ) -> None:  # fmt: skip
-    """`new.root[0]`: x y z yaw. `grounds` (3,): floor under root, left and right toe."""
+    """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m]."""
     blend(body, source, t, new, jumped, dt)
     quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
     quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
@@ -170,8 +170,8 @@ def post_step(
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
     upright = torso_axis(body)
-    worn = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, worn, dt)
+    waist = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, waist, dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
     for side in range(2):
@@ -179,10 +179,10 @@ def post_step(
         foot, stands = feet_q[side], contacts[side] != 0
         role = LEFT_FOOT_ROLE + side
         p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
-        if w > 0.0:  # a tracker on the foot knows better than any lock
+        if w > 0.0:  # a tracker on the foot replaces the lock
             foot = quat.slerp(foot, q, w)
-            worn_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
-            toe = quat.mix(toe, (worn_toe[0], worn_toe[1], worn_toe[2] - grounds[1 + side]), w)
+            tracked_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            toe = quat.mix(toe, (tracked_toe[0], tracked_toe[1], tracked_toe[2] - grounds[1 + side]), w)
             stands = False
         place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
     feet.ready[0] = 1
@@ -195,7 +195,7 @@ def _target(
     body: Any, hold: Any, t: Any, role: int, base: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
     dt: float,
 ) -> tuple[Vec, Quat, float]:  # fmt: skip
-    """Where the joint that wears a device should be, and how much that counts; joint `base` carries it while lost."""
+    """Target of the joint that carries a device, and its weight. Joint `base` carries the target while it is lost."""
     p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
     base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
     return follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)
@@ -203,7 +203,7 @@ def _target(
 
 @njit
 def _waist(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> float:
-    """Hips on the tracker that somebody wears there. Returns how much it counts."""
+    """Put the hips on the waist tracker. Returns the weight of the tracker."""
     p, q, w = _target(body, hold, t, WAIST_ROLE, 0, trackers, rotations, seen, devices, dt)
     if w > 0.0:
         turn_joint(body, HIPS, quat.slerp(quat.get4(body.room_rotations, HIPS), q, w))
@@ -213,15 +213,15 @@ def _waist(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: An
 
 @njit
 def _head(
-    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, worn: float, dt: float
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, waist: float, dt: float
 ) -> Vec:
-    """`worn`: hips on a tracker stay there, and the torso leans as far as it must."""
+    """Put the head on the headset. `waist`: weight of the waist tracker; it holds the hips, and the torso leans."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     if w <= 0.0:
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
-    lean = t.lean_limit + worn * max(WORN_LEAN_LIMIT - t.lean_limit, 0.0)
-    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - worn, dt)
+    lean = t.lean_limit + waist * max(WORN_LEAN_LIMIT - t.lean_limit, 0.0)
+    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - waist, dt)
 
 
 @njit

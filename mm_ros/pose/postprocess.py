@@ -1,4 +1,4 @@
-"""From the matched pose to the published one: blended, head and hands on their trackers, feet on the floor."""
+"""Pose stage: blend the matched pose, put head and hands on their trackers and feet on the floor."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mm_ros.pose.settings import PostSettings, tuning
 
 __all__ = ["PostSettings", "PostStage"]
 
-GROUND_HALFLIFE_S = 0.15  # the root's way up and down uneven ground
+GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
 class PostStage:
-    """`skeleton` has the user's size already (database skeleton × scale)."""
+    """Post-processing of one avatar. `skeleton` must already have the user's size (database skeleton × scale)."""
 
     def __init__(
         self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None
@@ -64,13 +64,12 @@ class PostStage:
         self._forget()
 
     def _forget(self) -> None:
-        """All of it: what is left of an earlier life would show in the first poses of the next."""
         self._body, self._source, self._new = make_body(), make_source(), make_source()
         self._hold, self._feet = make_hold(), make_feet(self.skeleton)
         self._last: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
-        self._sitting: float | None = None  # height of the head joint of a user who sits
+        self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
@@ -95,7 +94,7 @@ class PostStage:
         return self._last
 
     def _carry(self, new_from_old: F64) -> None:
-        """Re-centred: everything that is known in the room moves along."""
+        """Move all state in room axes into the re-centred room."""
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
         for points in (self._feet.place, self._feet.toe, self._feet.wish):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
@@ -120,7 +119,7 @@ class PostStage:
         n.root[0, 2] += self._under_feet(dt)
 
     def _under_feet(self, dt: float) -> float:
-        """Height that the root follows: of the ground between the feet."""
+        """Smoothed mean ground height under both feet [m], which the root follows."""
         root, toes, ready = self._new.root[0], self._feet.toe, self._feet.ready[0]
         places = toes[:, :2] if ready else root[None, :2]
         height = float(np.mean([self.floor(float(x), float(y)) for x, y in places]))
@@ -128,7 +127,7 @@ class PostStage:
         return self._ground
 
     def _targets(self, trackers: TrackerFrame | None, dt: float) -> tuple[F64, F64, NDArray[np.uint8]]:
-        """Positions, rotations, and which of them count: tracked or extrapolated, finite, with a real rotation."""
+        """Positions (R, 3), rotations (R, 4) and validity (R,): not lost, finite, with a rotation of length near 1."""
         if trackers is None:
             return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
         p, q = trackers.positions, trackers.rotations
@@ -143,9 +142,9 @@ class PostStage:
         return p, q, good.astype(np.uint8)
 
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
-        """From a chair to upright: what the sitting head, at its usual height, lacks to the standing one.
+        """Difference [m] between the skeleton's head height and the usual height of the seated head.
 
-        The usual height is found quickly upward (sitting up) and slowly downward (bending over the desk).
+        The usual height rises fast (the user sits up) and falls slowly (the user bends over a desk).
         """
         head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
         if self._sitting is None:
@@ -178,11 +177,11 @@ class PostStage:
 
     @property
     def added_lean_deg(self) -> float:
-        """By how much the last step leaned the torso for the head's sake."""
+        """Lean that the last step added to the torso toward the headset [deg]."""
         return math.degrees(self._hold.hips[2, 1])
 
     def _held(self) -> NDArray[np.bool_]:
-        """Locked feet that have arrived at their place."""
+        """Locked feet (2,) that have reached their place."""
         return np.asarray((self._feet.locked != 0) & (np.abs(self._feet.offset).max(1) < SETTLED))
 
     def warm_up(self, matched: AvatarPose) -> None:

@@ -1,8 +1,8 @@
-"""From the canonical skeleton to another humanoid: other names, other rest pose, other proportions.
+"""Retarget poses from the canonical skeleton to a humanoid with other names, rest pose and proportions.
 
 Rotations: q_t = q_s (q_s0)⁻¹ q_t0 in room axes, with both skeletons in T-pose for q_0 (thesis Eq. 3.20 to 3.23). In the
-canonical T-pose all rotations are the identity, so q_t = q_s q_t0. Then the legs are bent so that each foot has the
-height above the floor that it has on the source, whatever the leg's length.
+canonical T-pose all rotations are the identity, so q_t = q_s q_t0. Then the legs bend so that each
+foot rises above its rest height as on the source, scaled by the ratio of the leg lengths.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ REACH_ZONE = 0.004  # m
 
 @dataclass(frozen=True)
 class Humanoid:
-    """Any tree of joints, in T-pose facing x, z up: `offsets` (N, 3) in the parent's axes, `t_pose` (N, 4) local
-    rotations that make the T-pose. `joints`: canonical name → own name; hips and legs are needed, others may lack."""
+    """A tree of N joints, x forward and z up: `offsets` (N, 3) in the parent's axes [m], `t_pose` (N, 4) local
+    rotations of the T-pose. `joints`: canonical name → own name; hips and legs are required."""
 
     names: tuple[str, ...]
     parents: tuple[int, ...]
@@ -54,14 +54,14 @@ class Humanoid:
 
 @dataclass
 class HumanoidPose:
-    """`positions` and `rotations` local, row 0 in the room."""
+    """Local positions and rotations; row 0 is in the room."""
 
     positions: F64  # (N, 3)
     rotations: F64  # (N, 4)
 
 
 class Retargeter:
-    """`travel`: "scaled" takes strides by the ratio of leg lengths; "kept" keeps the way in metres."""
+    """Retargets poses to `target`. `travel`: "scaled" scales the path by the ratio of leg lengths; "kept" keeps it."""
 
     def __init__(self, source: Skeleton, target: Humanoid, travel: str = "scaled", keep_feet: bool = True) -> None:
         if travel not in ("scaled", "kept"):
@@ -89,7 +89,6 @@ class Retargeter:
         room_q = self._rotations(source_q)
         room_p = np.zeros((len(room_q), 3))
         hips = self._index["hips"]
-        # Hips: their height by the legs' ratio, their way on the floor by `travel`.
         self._place(room_p, room_q, hips, self._scaled(source_p[HIPS], source_p[HIPS], hips))
         if self.keep_feet:
             for side, leg in enumerate(LEGS):
@@ -109,14 +108,14 @@ class Retargeter:
         return out
 
     def _scaled(self, place: F64, hips: F64, joint: int) -> F64:
-        """Where the source's joint at `place` belongs: strides scaled about the hips, height about the rest pose's."""
+        """Position of the target's joint for a source joint at `place`, scaled about the hips and the rest height."""
         source = self._source_of[joint]
         way = hips[:2] * self._travel + (place - hips)[:2] * self.scale
         height = self._rest_p[joint, 2] + (place[2] - self._rest_source[source, 2]) * self.scale
         return np.array([way[0], way[1], height])
 
     def _place(self, p: F64, q: F64, joint: int, at: F64) -> None:
-        """All positions by the rotations, the whole moved so that `joint` comes to `at`."""
+        """Set all positions from the rotations, then move the body so that `joint` is at `at`."""
         for i, parent in enumerate(self.target.parents):
             offset = self.target.offsets[i]
             p[i] = offset if parent < 0 else p[parent] + rot.rotate(q[parent], offset)
@@ -131,7 +130,7 @@ class Retargeter:
         if far < 1e-6:
             return
         wanted = p[hip] + line * (soft_reach(far, longest, REACH_ZONE) / far)
-        # The knee's axis: to the left in the T-pose, in each joint's own axes.
+        # The knee bends about the axis that points left in the T-pose.
         axes = [rot.rotate(rot.inverse(self._rest_q[j]), np.array([0.0, 1.0, 0.0])) for j in (hip, knee)]
         room_axis = rot.rotate(q[hip], axes[0])
         normal = swung_normal(tuple(p[hip]), tuple(p[foot]), tuple(room_axis), tuple(wanted))

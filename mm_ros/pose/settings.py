@@ -1,4 +1,4 @@
-"""What can be tuned behind the matched pose, and the same as plain numbers for compiled code."""
+"""Settings of the pose stage, and the same as plain numbers for compiled code."""
 
 from __future__ import annotations
 
@@ -13,29 +13,45 @@ from mm_ros.pose.inertialize import QUINTIC, SPRING
 @dataclass(frozen=True)
 class PostSettings(Settings):
     blend: str = setting(
-        "spring", "How the offset of a jump dies away: critically damped, or Bollo's quintic",
+        "spring", "Decay of the offset that a jump leaves: critically damped spring, or Bollo's quintic",
         choices=("spring", "quintic"),
     )  # fmt: skip
-    blend_halflife: float = setting(0.1, "Half-life of a jump's offset (spring)", "s", 0.0, 2.0)
-    blend_time: float = setting(0.3, "Longest blend of a jump (quintic)", "s", 0.01, 3.0)
-    foot_lock: bool = setting(True, "Hold feet that stand on their place")
-    lock_speed: float = setting(1.5, "A toe faster than this is not locked", "m/s", 0.0, 5.0)
-    lock_halflife: float = setting(0.015, "Half-life of a foot's way into its lock", "s", 0.0, 1.0)
-    release_time: float = setting(0.25, "Length of a foot's way back to the motion", "s", 0.01, 1.0)
-    release_distance: float = setting(0.2, "A locked foot lets go when the motion is farther away", "m", 0.0, 1.0)
-    release_angle: float = setting(
-        40.0, "A locked foot lets go when the motion has turned away by more", "deg", 0.0, 180.0
+    blend_halflife: float = setting(0.1, "Half-life of a jump's offset (spring). Larger: slower blend", "s", 0.0, 2.0)
+    blend_time: float = setting(0.3, "Maximum duration of a jump's blend (quintic). Larger: slower", "s", 0.01, 3.0)
+    foot_lock: bool = setting(True, "Hold stance feet at a fixed place on the floor")
+    lock_speed: float = setting(
+        1.5, "Maximum toe speed at which a foot is locked. Larger: feet lock earlier", "m/s", 0.0, 5.0
     )
-    step_time: float = setting(0.25, "Length of a step that the motion does not make", "s", 0.05, 1.0)
-    step_height: float = setting(0.05, "Height of a step that the motion does not make", "m", 0.0, 0.3)
+    lock_halflife: float = setting(
+        0.015, "Half-life of a foot's approach to its lock. Larger: a landing foot glides longer", "s", 0.0, 1.0
+    )
+    release_time: float = setting(
+        0.25, "Duration of a released foot's blend to the motion. Larger: slower blend", "s", 0.01, 1.0
+    )
+    release_distance: float = setting(
+        0.2, "A locked foot is released when the motion's toe is farther away. Larger: longer hold", "m", 0.0, 1.0
+    )
+    release_angle: float = setting(
+        40.0, "A locked foot is released when the motion has turned by more. Larger: longer hold", "deg", 0.0, 180.0
+    )
+    step_time: float = setting(
+        0.25, "Duration of a corrective step, which the motion lacks. Larger: slower step", "s", 0.05, 1.0
+    )
+    step_height: float = setting(0.05, "Peak height of a corrective step. Larger: the foot lifts higher", "m", 0.0, 0.3)
     head: bool = setting(True, "Put the head on the headset")
     hands: bool = setting(True, "Put the hands on the controllers")
-    extra_trackers: bool = setting(True, "Follow trackers at waist and feet where they are present")
-    hips_reach: float = setting(0.3, "Farthest that the hips move aside for the head", "m", 0.0, 1.0)
-    lean_limit: float = setting(9.0, "Largest lean that is added for the head's sake", "deg", 0.0, 45.0)
-    tracker_fade: float = setting(0.3, "Time to hand a limb over when a tracker is lost or found", "s", 0.0, 2.0)
+    extra_trackers: bool = setting(True, "Follow body trackers on waist and feet when they are present")
+    hips_reach: float = setting(
+        0.3, "Maximum horizontal shift of the hips toward the headset. Larger: the hips follow farther", "m", 0.0, 1.0
+    )
+    lean_limit: float = setting(
+        9.0, "Maximum lean added to the torso toward the headset. Larger: the torso leans more", "deg", 0.0, 45.0
+    )
+    tracker_fade: float = setting(
+        0.3, "Duration of a limb's blend when its tracker is lost or found. Larger: slower blend", "s", 0.0, 2.0
+    )
     posture: str = setting(
-        "standing", "seated: the avatar stands upright over a user who sits", choices=("standing", "seated")
+        "standing", "seated: the avatar stands upright while the user sits", choices=("standing", "seated")
     )
 
 

@@ -1,8 +1,8 @@
-"""Head on the headset, hands on the controllers; the hips give way, the feet are somebody else's work.
+"""Inverse kinematics of the upper body: head on the headset, hands on the controllers. Feet: pose/feet.py.
 
-The head moves by moving the hips, so that the torso keeps the lean that the motion has; only what is beyond a
-comfortable shift is leaned, and never beyond `lean_limit`. An arm is a triangle from shoulder to wrist; the elbow's
-direction depends on the hand's direction alone (smoothly), so that equal hands give equal arms.
+The hips move to bring the head to its target, so that the torso keeps the lean of the motion. Only a part of the way
+beyond a comfortable shift becomes lean, up to `lean_limit`. An arm is a triangle from shoulder to wrist. The direction
+of the elbow depends smoothly on the direction of the hand alone, so that equal hands give equal arms.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from mm_ros.maths.quat import Quat, Row, Vec
 
 TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
 
-NECK_SHARE = 0.4  # of a turn of the head
-COMFORTABLE_TURN = 0.9  # rad of head against chest; beyond it the spine twists along
+NECK_SHARE = 0.4  # share of the neck in a turn of the head
+COMFORTABLE_TURN = 0.9  # rad of head against motion; beyond it the spine twists too
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
-BACKWARD = 0.9  # rad from straight back
-COMFORTABLE_SHIFT = 0.08  # m; people lean rather than push the hips farther than this
-LEAN_SHARE = 0.5  # of what is beyond
+BACKWARD = 0.9  # rad from straight back, over which the spine's twist fades out
+COMFORTABLE_SHIFT = 0.08  # m; beyond this, people lean rather than shift the hips
+LEAN_SHARE = 0.5  # share of the rest that becomes lean
 
-HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # of the hips' memory on their way after the head
+HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filter on the hips' shift
 
-REACH_ZONE = 0.008  # m of an arm's length in which it stretches ever more slowly
+REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
 SHARPEST_ELBOW = 2.65  # rad
-CLAVICLE_START = 0.95  # share of the arm's length from which on the shoulder follows
+CLAVICLE_START = 0.95  # share of the arm's length beyond which the shoulder follows
 CLAVICLE_LIMIT = 0.45  # rad
-CLAVICLE_DOWN = 0.4  # of that, downward: shoulders rise, and hardly sink below where they hang
+CLAVICLE_DOWN = 0.4  # share of a downward pull that counts: shoulders rise easily and sink little
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
-WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: palm ↔ back, thumb ↔ little finger
+WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 
-WRIST_SEARCH_STEPS = 24  # for the wrist's place where its limits turn the hand
+WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn the hand
 
 
 @njit
@@ -55,9 +55,9 @@ def place_head(
     body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
     free: float, dt: float,
 ) -> Vec:  # fmt: skip
-    """Moves hips (as much as they are `free`, 0 … 1), spine, neck and head. Returns how far the hips were moved.
+    """Move hips, spine, neck and head. `free`: share (0 … 1) of the hips' shift. Returns the shift of the hips.
 
-    The hips follow calmly (`track`): what is quick in the way to the head is the spine's, a degree or so.
+    The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -81,7 +81,7 @@ def place_head(
 
 @njit
 def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
-    """Gives neck and head their rotations; returns what the head's place lacks to the target."""
+    """Set the rotations of neck and head. Returns the vector from the head to its target."""
     turn_joint(body, NECK, neck)
     turn_joint(body, HEAD, head)
     update_room(body, HEAD, TORSO_STOP)
@@ -90,7 +90,7 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 
 @njit
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
-    """A filter of value and rate: calms trembling, no lag behind steady moves. track: value, rate, ready."""
+    """Filter value and rate: damps tremor without lag behind steady motion. `track` rows: value, rate, ready."""
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:
             quat.put3(track, 0, goal)
@@ -98,7 +98,7 @@ def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
             track[2, 0] = 1.0
         return quat.get3(track, 0)
     for k in range(3):
-        # Fading memory of the past, falling to one half in the half-life; the height has no spine to make up for it.
+        # Fading-memory filter. The height has a shorter half-life because the spine cannot make up for its error.
         memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
         x = track[0, k] + track[1, k] * dt
         lacking = goal[k] - x
@@ -124,7 +124,7 @@ def torso_axis(body: Any) -> Vec:
 
 @njit
 def _bend_spine(body: Any, whole: Row) -> None:
-    """Spine, chest and upper chest each do a third of this rotation (room axes); the head's pose is stale after it."""
+    """Apply a third of a rotation (room axes) at spine, chest and upper chest. The head's pose is stale afterwards."""
     third = quat.share(whole, 1.0 / 3.0)
     part = third
     for j in (SPINE, CHEST, UPPER_CHEST):
@@ -138,7 +138,7 @@ def _bend_spine(body: Any, whole: Row) -> None:
 def _twist_spine(body: Any, turn: Row) -> None:
     axis = torso_axis(body)
     asked = quat.twist(turn, axis)
-    # A head that looks straight back could turn either way: toward there the spine's part fades out.
+    # The direction of a turn by 180° is ambiguous, so the spine's part fades out toward it.
     known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
@@ -147,7 +147,7 @@ def _twist_spine(body: Any, turn: Row) -> None:
 
 @njit
 def _height(body: Any) -> float:
-    """How far the head moves for a radian of bending: its height above the three joints that share it."""
+    """Movement of the head per radian of bending [m]: its mean distance from the three joints that bend."""
     head, out = quat.get3(body.room_positions, HEAD), 0.0
     for j in (SPINE, CHEST, UPPER_CHEST):
         out += quat.norm(quat.sub(head, quat.get3(body.room_positions, j))) / 3.0
@@ -156,7 +156,7 @@ def _height(body: Any) -> float:
 
 @njit
 def _leaned(body: Any, missing: Row, limit: float) -> Vec:
-    """The part of a horizontal way that people lean rather than walk their hips."""
+    """Part of the horizontal way that becomes lean rather than a shift of the hips."""
     flat = (missing[0], missing[1], 0.0)
     beyond = LEAN_SHARE * max(quat.norm(flat) - COMFORTABLE_SHIFT, 0.0)
     if beyond <= 0.0 or limit <= 0.0:
@@ -167,7 +167,7 @@ def _leaned(body: Any, missing: Row, limit: float) -> Vec:
 
 @njit
 def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
-    """Bends the spine toward the head's place until the torso has left `upright` (its matched line) by the limit."""
+    """Bend the spine toward the head's target, at most `limit` away from `upright`, the torso's line in the motion."""
     flat = (missing[0], missing[1], 0.0)
     distance = quat.norm(flat)
     if distance < 1e-6 or limit <= 0.0:
@@ -185,10 +185,10 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
 def place_hand(
     body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float
 ) -> None:
-    """One arm (0 left, 1 right) to a wrist pose in the room; the chest's room pose must be current.
+    """Bring one arm (0 left, 1 right) to a wrist pose in the room. The room pose of the chest must be current.
 
-    `grip` is the controller's place in the hand's axes: where the wrist's limits turn the hand away from `rotation`,
-    the wrist moves so that the controller stays in the hand.
+    `grip` is the controller's position in hand axes. When the wrist's limits turn the hand away from `rotation`, the
+    wrist moves so that the controller stays in the hand.
     """
     shift = side * ARM_STRIDE
     clavicle, upper, lower, hand = (
@@ -207,9 +207,9 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # back and forth between two limits: what one of them allows is near neither
+        if step % 8 == 7:  # escape an oscillation between two limits
             asked = got
-        wrist = quat.mix(wrist, wrist_again, 0.6)  # the whole way would swing at a limit
+        wrist = quat.mix(wrist, wrist_again, 0.6)  # a full step would oscillate at a limit
     if weight < 1.0:
         quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
         quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
@@ -220,7 +220,7 @@ def place_hand(
 
 @njit
 def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, length: float) -> None:
-    """The collar bone turns toward a far hand."""
+    """Turn the collar bone toward a hand that the arm hardly reaches."""
     shoulder = quat.get3(body.room_positions, upper)
     line = quat.sub(wrist, shoulder)
     lacking = quat.norm(line) - CLAVICLE_START * length
@@ -232,7 +232,7 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
     pull = quat.across(quat.unit(line, along), along)
     up = quat.rotate(quat.get4(body.room_rotations, UPPER_CHEST), (0.0, 0.0, 1.0))
     pull = quat.add(pull, quat.scale(up, (1.0 - CLAVICLE_DOWN) * max(-quat.dot(pull, up), 0.0)))
-    # Turning by an angle brings the shoulder nearer by size · angle · |pull|; a pull along the bone brings nothing.
+    # A turn brings the shoulder nearer by size · angle · |pull|: nothing when the hand lies along the bone.
     angle = CLAVICLE_LIMIT * (1.0 - math.exp(-lacking / (size * CLAVICLE_LIMIT))) * quat.norm(pull)
     axis = quat.unit(quat.cross(along, pull), (0.0, 0.0, 1.0))
     turn_joint(
@@ -243,11 +243,11 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
 
 @njit
 def elbow_direction(toward_hand: Row, side: int) -> Vec:
-    """Where the elbow points, in the chest's axes: unit, normal to the unit vector from shoulder to hand.
+    """Direction of the elbow in chest axes: unit, normal to `toward_hand`, the unit vector from shoulder to hand.
 
-    The elbow of a hand held out in front hangs down, out and back; other hands turn it along by the shortest way.
-    Fitted to CMU (`docs/pose.md`). What cannot be smooth (a field of directions on a sphere) is put up behind the
-    other shoulder, where no hand gets.
+    For a hand held out in front the elbow points down, out and back. For another direction of the hand, the shortest
+    rotation between both directions turns the elbow as well. Fitted to CMU (`docs/pose.md`). No such field on a sphere
+    is smooth everywhere; its singularity lies up behind the other shoulder, where no hand reaches.
     """
     s = 1.0 - 2.0 * side
     rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
@@ -258,7 +258,7 @@ def elbow_direction(toward_hand: Row, side: int) -> Vec:
 
 @njit
 def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row) -> Quat:
-    """Returns the hand's rotation in the room within the wrist's limits."""
+    """Pose upper arm, forearm and hand. Returns the hand's rotation in the room, within the wrist's limits."""
     upper = LEFT_UPPER_ARM + side * ARM_STRIDE
     lower, hand = upper + 1, upper + 2
     chest = quat.get4(body.room_rotations, UPPER_CHEST)
@@ -272,12 +272,12 @@ def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, ro
     out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
     elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
-    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # of the elbow in the rest pose's axes
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose
     a, b = quat.get3(body.positions, lower), quat.get3(body.positions, hand)
     rest_a, rest_b = quat.unit(a, (0.0, 1.0, 0.0)), quat.unit(b, (0.0, 1.0, 0.0))
     turn_joint(body, upper, quat.aligning(rest_a, hinge, quat.unit(quat.sub(elbow, shoulder), u), normal))
     forearm = quat.aligning(rest_b, hinge, quat.unit(quat.sub(end, elbow), u), normal)
-    # The forearm turns the palm: the twist is its, the wrist bends only.
+    # The forearm takes the twist of the palm; the wrist only bends.
     turned = quat.inv_mul(forearm, rotation)
     twist = min(max(quat.twist(turned, rest_b), -FOREARM_TWIST_LIMIT), FOREARM_TWIST_LIMIT)
     forearm = quat.normalize(quat.mul(forearm, quat.about(rest_b, twist)))
@@ -291,7 +291,7 @@ def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, ro
 
 @njit
 def wrist_limited(local: Row) -> Quat:
-    """The rotation of the hand against the forearm, shortened into an ellipse of bend (x) and side (z)."""
+    """Limit the hand's rotation relative to the forearm to an ellipse of bend (x) and sideways bend (z)."""
     v = quat.log(local)
     twist = min(max(v[1], -0.5), 0.5)
     r = math.sqrt((v[0] / WRIST_BEND_LIMIT) ** 2 + (v[2] / WRIST_SIDE_LIMIT) ** 2)

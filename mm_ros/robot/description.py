@@ -1,4 +1,4 @@
-"""A URDF of tapered capsules from a skeleton: a body on our TF frames for RViz's RobotModel."""
+"""URDF of tapered capsules from a skeleton, on the avatar's TF frames, for RViz's RobotModel."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mm_ros.body.skeleton import HEAD, NAMES, PARENTS, Skeleton, default_skeleto
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
-STEP_M = 0.003  # radii of a tapered bone differ by so much from one piece to the next
-# On the head, in its axes: eyes and nose show where it looks. Metres, of a head joint 1.6 m above the floor.
+STEP_M = 0.003  # difference of radius between the pieces of a tapered bone
+# Eyes and nose show the facing of the head: position in head axes and radius [m], for a head joint at 1.6 m.
 _FACE = (
     ((0.098, 0.034, 0.095), 0.015, "eyes"),
     ((0.098, -0.034, 0.095), 0.015, "eyes"),
@@ -24,7 +24,7 @@ _COLORS = {"body": "0.75 0.78 0.85 1", "eyes": "0.1 0.1 0.12 1"}
 
 
 def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
-    """Joints are floating: TF from `pose_postprocessor` moves the links, frame by frame."""
+    """URDF with floating joints, whose links move by the TF frames of `pose_postprocessor`."""
     shapes = [""] * len(NAMES)
     for bone in flesh_bones(skeleton):
         shapes[bone.joint] += _capsule(bone)
@@ -55,7 +55,7 @@ def _joint(parent: str, child: str, offset: np.ndarray) -> str:
 
 
 def _capsule(bone: Bone) -> str:
-    """URDF has no cones: cylinders of falling radius, and a ball at each end."""
+    """A tapered capsule: URDF has no cones, so cylinders of decreasing radius and a sphere at each end."""
     way, change = bone.end - bone.start, bone.radius_end - bone.radius_start
     length = float(np.linalg.norm(way))
     out = ""

@@ -1,8 +1,8 @@
 """A human pose on a robot's revolute joints, within their limits (Karst 2023).
 
-Each canonical joint drives a chain of revolute joints. Angle by angle, the best value is known in closed form (the
-twist that is left about that axis); going round the chain until nothing changes finds the nearest rotation that the
-robot can make. What a limit leaves over is handed to the joints farther out.
+Each canonical joint drives a chain of revolute joints. The best value of one angle has a closed form (the remaining
+twist about its axis). Repeated sweeps over the chain converge to the nearest rotation within the limits. The joints
+farther out compensate for an error that a limit leaves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOVING = ("revolute", "continuous")
 
 @dataclass(frozen=True)
 class RobotJoint:
-    """`origin` x y z qw qx qy qz in the parent link; `axis` unit, in the joint's own axes."""
+    """`origin`: x y z qw qx qy qz in the parent link; `axis`: unit vector in the joint's axes; limits in rad."""
 
     name: str
     kind: str  # revolute, continuous, fixed
@@ -65,7 +65,7 @@ class Robot:
         return tuple(j.name for j in self.joints if j.kind in MOVING)
 
     def links(self, angles: dict[str, float], base: Any = None) -> dict[str, F64]:
-        """Pose of each link (x y z qw qx qy qz), with the base at `base`."""
+        """Pose (x y z qw qx qy qz) of each link, with the base link at `base`; missing angles are 0."""
         out = {self.base: np.array(base if base is not None else [0, 0, 0, 1.0, 0, 0, 0], np.float64)}
         for j in self.joints:
             out[j.child] = j.moved(out[j.parent], angles.get(j.name, 0.0))
@@ -74,19 +74,19 @@ class Robot:
 
 @dataclass(frozen=True)
 class RobotMap:
-    """Canonical joint → the robot's joints that together turn as it does, from the base outward; `t_pose`: angles by
-    joint in which the robot stands like the canonical T-pose (others 0)."""
+    """`chains`: canonical joint → the robot's joints that follow it, from the base outward. `t_pose`: angles by joint
+    [rad] of the robot in the canonical T-pose; others are 0."""
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
-    feet: tuple[str, str] = ("", "")  # links of the feet; "": the robot is not put on the floor
+    feet: tuple[str, str] = ("", "")  # links of the feet; "": the height is not adapted to the floor
 
 
 @dataclass
 class RobotPose:
-    base: F64  # (7,) of the base link in the room
+    base: F64  # (7,) pose of the base link in the room
     angles: dict[str, float]
-    error_rad: dict[str, float]  # by canonical joint: what the robot cannot do
+    error_rad: dict[str, float]  # by canonical joint: remaining rotation error
 
 
 class RevoluteRetargeter:
@@ -137,14 +137,14 @@ class RevoluteRetargeter:
         base_q = rot.multiply(q[1], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}
-        links = {self.robot.base: base}  # grows outward: what a chain hangs on has its angles already
+        links = {self.robot.base: base}  # filled from the base outward: parents come first
         for canonical in self._order:
             errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], links)
         base[:3] = self._standing(p, base)
         return RobotPose(base, dict(self._angles), errors)
 
     def _turn(self, canonical: str, wanted_source: F64, links: dict[str, F64]) -> float:
-        """Eq. 3.23 for the link that the chain carries, then the chain's angles, given how its root really stands."""
+        """Turn a chain so that its last link has the desired rotation (Eq. 3.23). Returns the error [rad]."""
         if canonical not in self._chains:
             return 0.0
         chain, before, axes, limits = self._chains[canonical]
@@ -157,7 +157,7 @@ class RevoluteRetargeter:
         return float(left)
 
     def _link(self, name: str, links: dict[str, F64]) -> F64:
-        """Pose of a link, remembered in `links`."""
+        """Pose of a link, cached in `links`."""
         if name not in links:
             j = self._by_child[name]
             links[name] = j.moved(self._link(j.parent, links), self._angles.get(j.name, 0.0))
@@ -168,7 +168,7 @@ class RevoluteRetargeter:
         return chain, *self._between(chain), np.array([[j.lower, j.upper] for j in chain])
 
     def _between(self, chain: list[RobotJoint]) -> tuple[F64, F64]:
-        """Fixed rotation before each joint of the chain (from the one before, over fixed joints), and the axes."""
+        """Rotations between the joints of the chain, over fixed joints, and the joints' axes."""
         before = []
         for i, j in enumerate(chain):
             q, link = j.origin[3:], j.parent
@@ -182,7 +182,7 @@ class RevoluteRetargeter:
         return np.array(before), np.array([j.axis for j in chain])
 
     def _standing(self, p: F64, base: F64) -> F64:
-        """The base over the scaled hips, as high as puts the lower foot as far above the floor as the source's is."""
+        """Position of the base: the scaled hips, at a height that gives the feet the source's scaled clearance."""
         out = p[1] * self.scale
         if not all(self.map.feet):
             return np.asarray(out)
@@ -197,7 +197,7 @@ class RevoluteRetargeter:
 
 @njit
 def solve_chain(before: Any, axes: Any, limits: Any, target: Row, angles: Any) -> float:
-    """Angles (in and out) that bring the chain's rotation nearest to `target`; returns the angle that is left."""
+    """Change `angles` so that the chain's rotation is nearest to `target`. Returns the remaining angle [rad]."""
     n = len(angles)
     for _ in range(SWEEPS):
         most = 0.0
@@ -225,7 +225,7 @@ def _part(before: Any, axes: Any, angles: Any, first: int, stop: int) -> Quat:
 
 @njit
 def _within(angle: float, lower: float, upper: float, now: float) -> float:
-    """The turn by `angle` (or by whole turns more) inside the limits that is nearest to now, else the nearer limit."""
+    """`angle` plus full turns, within the limits and nearest to `now`, else the nearer limit."""
     turns = 2.0 * math.pi
     near = angle + turns * round((now - angle) / turns)
     for k in (0, 1, -1):

@@ -1,4 +1,4 @@
-"""URDF files: the tree of joints, and a first guess which of them are a human's."""
+"""URDF files: the tree of joints, and a guess of the canonical joint of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mm_ros.body.types import F64
 from mm_ros.maths.transformations import quaternion_from_rpy
 from mm_ros.robot.revolute import MOVING, Robot, RobotJoint, RobotMap
 
-# Words in a joint's name → the canonical joint, without its side.
+# Word in a joint's name → canonical joint, without its side.
 _WORDS = (
     ("hip", "upper_leg"), ("knee", "lower_leg"), ("ankle", "foot"), ("shoulder", "upper_arm"), ("elbow", "lower_arm"),
     ("wrist", "hand"), ("neck", "neck"), ("head", "head"), ("waist", "spine"), ("torso", "spine"), ("chest", "chest"),
@@ -37,7 +37,7 @@ def read_urdf(path: str | Path) -> Robot:
 def parse_urdf(text: str, source: str = "URDF") -> Robot:
     try:
         root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as error:  # ValueError: a text that declares an unknown encoding
+    except (ElementTree.ParseError, ValueError) as error:  # ValueError: the text declares an unknown encoding
         raise MmRosError(f"{source}: not XML: {error}") from None
     if root.tag != "robot":
         raise MmRosError(f"{source}: expected <robot>, came <{root.tag}>")
@@ -47,7 +47,7 @@ def parse_urdf(text: str, source: str = "URDF") -> Robot:
     bases = [n for n in links if n not in children]
     if len(bases) != 1 or len(set(children)) != len(children):
         names = ", ".join(bases) or "none"
-        raise MmRosError(f"{source}: expected one tree of links, came these without a parent: {names}")
+        raise MmRosError(f"{source}: expected one tree of links; links without a parent: {names}")
     return Robot(root.get("name", "robot"), bases[0], _ordered(joints, bases[0], source))
 
 
@@ -58,7 +58,7 @@ def _ordered(joints: list[RobotJoint], base: str, source: str) -> tuple[RobotJoi
         ready = [j for j in left if j.parent in known]
         if not ready:
             j = left[0]
-            raise MmRosError(f"{source}: joint '{j.name}' hangs on link '{j.parent}', which hangs on nothing")
+            raise MmRosError(f"{source}: joint '{j.name}' has the parent '{j.parent}', which is not part of the tree")
         out += ready
         known |= {j.child for j in ready}
         left = [j for j in left if j not in ready]
@@ -86,7 +86,7 @@ def _joint(e: ElementTree.Element, source: str) -> RobotJoint:
         lower, upper = _number(limit, "lower", where), _number(limit, "upper", where)
         if not lower <= upper:  # also NaN
             raise MmRosError(f"{where}: lower limit {lower} is above the upper {upper}")
-    # Sliding, planar and floating joints stay where they are.
+    # Prismatic, planar and floating joints are treated as fixed.
     return RobotJoint(
         name, kind if kind in MOVING else "fixed", parent.get("link", ""), child.get("link", ""),
         np.concatenate([xyz, quaternion_from_rpy(*rpy)]), along / length, lower, upper,
@@ -112,7 +112,7 @@ def _numbers(e: ElementTree.Element, key: str, where: str) -> F64:
 
 
 def guess_map(robot: Robot, t_pose: dict[str, float] | None = None) -> RobotMap:
-    """By the words in the joints' names; feet are the links that the ankles carry. Joints without a known word stay."""
+    """Guess the map from words in the joints' names; feet are the links of the ankles. Other joints do not move."""
     chains: dict[str, list[str]] = {}
     for j in robot.joints:
         canonical = _canonical(j.name) if j.kind in MOVING else ""

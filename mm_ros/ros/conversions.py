@@ -1,7 +1,7 @@
-"""Our messages ↔ core types, in pairs `x_to_ros` / `x_from_ros`. The only place that reorders quaternions.
+"""Conversions between mm_ros messages and core types, in pairs `x_to_ros` / `x_from_ros`.
 
-Core has w first, ROS has w last. `x_from_ros` refuses, in a sentence, what has the wrong length, is not finite or is of
-a size that cannot be (`body/plausible.py`).
+Only this module reorders quaternions: w is first in core types, last in ROS. `x_from_ros` raises MmRosError for wrong
+lengths, for numbers that are not finite, and for implausible sizes (`body/plausible.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def header(stamp_ns: int, frame: str = WORLD) -> Header:
 
 
 def floats(values: NDArray[Any]) -> array[float]:
-    """float32 array for a message, by bytes: rclpy takes `array('f')` without looking at each number."""
+    """Return a float32 array for a message; rclpy accepts `array('f')` without checking each number."""
     out = array("f")
     out.frombytes(np.ascontiguousarray(values, np.float32).tobytes())
     return out
@@ -107,7 +107,7 @@ def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
         stamp_from_ros(msg.header.stamp),
         _numbers("landmarks' positions", msg.positions, (COUNT, 3)).astype(np.float64),
         _numbers("landmarks' visibility", msg.visibility, (COUNT,)),
-        _numbers("landmarks' places in the picture", msg.image, (COUNT, 2)),
+        _numbers("landmarks' image positions", msg.image, (COUNT, 2)),
         float(msg.confidence),
         int(msg.epoch),
         str(msg.source),
@@ -119,7 +119,7 @@ def landmarks_from_ros(msg: LandmarksMsg) -> Landmarks:
 
 
 def trackers_to_ros(frame: TrackerFrame) -> TrackerArrayMsg:
-    """Roles that are lost and have never been sampled are left out."""
+    """Convert a frame; roles that are lost and were never sampled are left out."""
     out = TrackerArrayMsg(
         header=header(frame.stamp_ns), epoch=frame.epoch, new_from_old=pose_to_ros(frame.new_from_old)
     )
@@ -273,8 +273,8 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
 
 
 def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = None, scale: float = 1.0) -> MatchMsg:
-    """With a database also the features' names and values in root space, as large as the user."""
-    told = database if m.query.size else None
+    """Convert a match; with a database also feature names and values in root space, scaled to the user."""
+    described = database if m.query.size else None
     return MatchMsg(
         header=header(m.stamp_ns),
         epoch=m.epoch,
@@ -297,12 +297,12 @@ def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = N
         cost=float(m.cost),
         continue_cost=float(m.continue_cost),
         search_time=m.search_time,
-        feature_names=list(told.layout.column_names) if told else [],
+        feature_names=list(described.layout.column_names) if described else [],
         weights=floats(m.weights),
         query=floats(m.query),
         winner=floats(m.winner),
-        query_physical=floats(_physical(told, m.query, scale)),
-        winner_physical=floats(_physical(told, m.winner, scale)),
+        query_physical=floats(_physical(described, m.query, scale)),
+        winner_physical=floats(_physical(described, m.winner, scale)),
         runner_up_frames=m.runner_up_frames.astype(np.int32),
         runner_up_clips=list(m.runner_up_clips),
         runner_up_costs=floats(m.runner_up_costs),
@@ -333,7 +333,7 @@ def feature_layout_to_ros(layout: FeatureLayout, stamp_ns: int) -> FeatureLayout
 
 
 def trajectory_times_from_ros(msg: FeatureLayoutMsg) -> tuple[float, ...]:
-    """The message describes a layout, it does not hold one: only its times are of use to another node."""
+    """Return the trajectory times; the message does not contain the rest of the layout."""
     times = tuple(float(t) for t in msg.trajectory_times)
     if not times or not all(a < b < math.inf for a, b in pairwise((0.0, *times))):
         raise MmRosError(f"feature layout: expected ascending trajectory times above 0, came {times}")
@@ -364,11 +364,11 @@ def skeleton_from_ros(msg: SkeletonMsg) -> Skeleton:
         raise MmRosError(f"skeleton '{msg.name}' is not the canonical humanoid. Joints: {', '.join(NAMES)}")
     out = plausible.skeleton(Skeleton(_numbers("skeleton offsets", msg.offsets, (J, 3))))
     if out.hash != msg.hash:
-        raise MmRosError(f"skeleton '{msg.name}': its hash says {msg.hash:x}, its offsets {out.hash:x}")
+        raise MmRosError(f"skeleton '{msg.name}': its hash is {msg.hash:x}, but that of its offsets is {out.hash:x}")
     return out
 
 
-_CARRIED = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
+_DEVICE_OFFSETS = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
 
 
 def calibration_to_ros(c: Calibration, stamp_ns: int) -> CalibrationMsg:
@@ -382,7 +382,7 @@ def calibration_to_ros(c: Calibration, stamp_ns: int) -> CalibrationMsg:
         arm_span=c.arm_span,
         forward_yaw=c.forward_yaw,
         roles=list(ROLES[:3]),
-        offsets=[pose_to_ros(getattr(c, name)) for name in _CARRIED],
+        offsets=[pose_to_ros(getattr(c, name)) for name in _DEVICE_OFFSETS],
     )
 
 
@@ -390,7 +390,7 @@ def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
     if len(msg.roles) != len(msg.offsets):
         raise MmRosError(f"calibration: {len(msg.roles)} roles came with {len(msg.offsets)} offsets")
     offsets = {
-        _CARRIED[ROLES.index(role)]: pose_from_ros(pose)
+        _DEVICE_OFFSETS[ROLES.index(role)]: pose_from_ros(pose)
         for role, pose in zip(msg.roles, msg.offsets, strict=True)
         if role in ROLES[:3]
     }

@@ -1,4 +1,4 @@
-"""The demo's own eyes: one line of status while the graph runs, a summary and a film at its end."""
+"""Observer of the demo: a status line while the graph runs, a summary and a film at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Demo:
         self._avatar, self._film_rate, self._film_s = avatar, film_rate, film_s
 
     def __enter__(self) -> Demo:
-        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is Python's
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Python handles Ctrl-C
         self._observer = Observer(self._avatar, self._film_rate, self._film_s)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._observer)
@@ -48,7 +48,7 @@ class Demo:
         return bool(self._seen.received_s)
 
     def watch(self, seconds: float, ended: Callable[[], str]) -> None:
-        """Until the time is over, Ctrl-C, or a process of ours has ended."""
+        """Print status lines for `seconds` (0: no limit), until Ctrl-C, or until `ended()` returns a reason."""
         until = time.monotonic() + seconds if seconds else float("inf")
         due = 0.0
         try:
@@ -92,15 +92,15 @@ class Demo:
         }
 
     def write_film(self, output: Path) -> dict[str, str]:
-        """OUTPUT.gif and OUTPUT.png: ours, and the truth beside it where there is one."""
+        """Write OUTPUT.gif and OUTPUT.png of the avatar, with the true body beside it if there is one."""
         if not self._seen.film or "pose" not in self._observer.skeletons:
-            print("it ended too soon for a film")
+            print("no film was written: the demo ended before the first pose")
             return {}
         poses, truths = zip(*self._seen.film, strict=True)
         actors = [Actor(self._observer.skeletons["pose"], poses, BODY)]
         if any(t is not None for t in truths) and "truth" in self._observer.skeletons:
             actors.append(Actor(self._observer.skeletons["truth"], truths, GHOST))
-        print(f"writing the film, {len(poses)} pictures …", flush=True)
+        print(f"writing the film: {len(poses)} pictures …", flush=True)
         pictures = film(actors)
         gif, png = output.with_suffix(".gif"), output.with_suffix(".png")
         write_gif(gif, pictures, self._film_rate)

@@ -1,4 +1,4 @@
-"""What the code says of itself, as text: config/avatar.yaml, the tables of docs/graph.md. Checked in CI."""
+"""Generated texts: config/avatar.yaml and the tables of docs/graph.md. CI checks that they are up to date."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _HEAD = """# All parameters with their defaults. Made from the settings dataclas
 
 
 def parameters_yaml() -> str:
-    blocks = [f"{name}:\n  ros__parameters:\n" + "".join(_yaml_lines(types)) for name, types in _each("/**/", "/**")]
+    blocks = [f"{name}:\n  ros__parameters:\n" + "".join(_yaml_lines(types)) for name, types in _blocks("/**/", "/**")]
     return "\n".join([_HEAD, *blocks])
 
 
-def _each(before: str, all_nodes: str) -> list[tuple[str, Types]]:
-    """What all nodes share, then what each has of its own."""
+def _blocks(before: str, all_nodes: str) -> list[tuple[str, Types]]:
+    """Return (title, settings) of the shared parameters, then of each node's own."""
     return [(all_nodes, (graph.FrameSettings,)), *((before + n.name, n.settings_types()) for n in graph.NODES)]
 
 
@@ -82,7 +82,7 @@ def topics_table() -> str:
 
 def parameters_tables() -> str:
     out = []
-    for title, types in _each("", "all nodes"):
+    for title, types in _blocks("", "all nodes"):
         rows = [
             f"| `{name}` | `{_yaml(default)}` | {spec.description} | {spec.unit} | {_range(spec).strip(' ()')} | "
             f"{'yes' if spec.live else 'at start'} |"
@@ -98,7 +98,7 @@ def _names(topics: tuple[str, ...]) -> str:
 
 
 def filled(text: str) -> str:
-    """Replaces what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` by the table of that name."""
+    """Replace the text between `<!-- begin NAME -->` and `<!-- end NAME -->` by the table of that name."""
     for name, table in (("nodes", nodes_table), ("topics", topics_table), ("parameters", parameters_tables)):
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin in text:

@@ -1,4 +1,4 @@
-"""An executor for chains of nodes in one process: what has come is taken at once, without a wait between two hops."""
+"""Executor for chains of nodes in one process: it takes messages directly, without a wait set between two hops."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from mm_ros.base import ending
 
 Stream = tuple[Subscription, Callable[[Any], None]]
 
-AT_ONCE = 64  # then timers and services have their turn, however many messages are waiting
+AT_ONCE = 64  # messages, after which timers and services run even if more messages are waiting
 
 
-class _Nobody:
+class _NoGuard:
     def trigger(self) -> None:
-        """No other thread waits for it."""
+        """Do nothing: no other thread waits for this executor."""
 
 
-_NOBODY = _Nobody()
+_NO_GUARD = _NoGuard()
 
 
 class ChainExecutor(SingleThreadedExecutor):
-    """rclpy builds a wait set over all services, timers and subscriptions of all nodes (some sixty) before each
-    callback, which costs more than the callback. Here the nodes' streams are asked first; the wait set is for the rest.
+    """Executor that takes messages of the nodes' `streams` before it builds a wait set.
+
+    rclpy builds a wait set over all services, timers and subscriptions of all nodes (about 60) before each callback,
+    which takes longer than the callback.
     """
 
     _guard: Any
@@ -40,9 +42,9 @@ class ChainExecutor(SingleThreadedExecutor):
         return super().add_node(node)
 
     def _make_handler(self, *arguments: Any, **more: Any) -> Any:
-        """rclpy's handlers wake the executor twice, for other threads' sake: here only a wait set built in vain."""
+        """Make a handler that does not wake the executor; rclpy's would cause two useless wait sets."""
         guard = self._guard
-        self._guard = _NOBODY
+        self._guard = _NO_GUARD
         try:
             return super()._make_handler(*arguments, **more)
         finally:
@@ -56,15 +58,15 @@ class ChainExecutor(SingleThreadedExecutor):
                 taken = max(taken - now, 0)
 
     def _take_each(self) -> int:
-        """One message of each stream that has one; how many there were."""
+        """Take one message of each stream that has one; return their number."""
         count = 0
-        for subscription, heard in (stream for streams in self._streams for stream in streams):
+        for subscription, callback in (stream for streams in self._streams for stream in streams):
             try:
                 with subscription.handle:
                     message = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-            except InvalidHandle:  # destroyed meanwhile
+            except InvalidHandle:  # the subscription was destroyed
                 continue
             if message is not None:
-                heard(message[0])
+                callback(message[0])
                 count += 1
         return count

@@ -1,4 +1,4 @@
-"""Messages of other packages → what the stages take: pictures, gamepads, commanded velocities, paths."""
+"""Conversions from messages of other packages: images, gamepads, velocity commands, paths, device poses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mm_ros.body import plausible
 from mm_ros.body.types import U8
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
-# Image encoding → bytes a pixel, and which of them are red, green, blue.
+# Image encoding → bytes per pixel, and the indices of red, green and blue.
 ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
     "rgb8": (3, (0, 1, 2)), "bgr8": (3, (2, 1, 0)), "rgba8": (4, (0, 1, 2)), "bgra8": (4, (2, 1, 0)),
     "mono8": (1, (0, 0, 0)),
@@ -23,25 +23,25 @@ ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
 
 
 def image_from_ros(msg: Image) -> U8:
-    """(H, W, 3), red first."""
+    """Return the pixels (H, W, 3), red first."""
     if msg.encoding not in ENCODINGS:
         raise MmRosError(f"image encoding '{msg.encoding}' is not among {', '.join(ENCODINGS)}")
     channels, order = ENCODINGS[msg.encoding]
     height, width, step = int(msg.height), int(msg.width), int(msg.step)
     data = np.frombuffer(msg.data, np.uint8)
     if step < width * channels or len(data) < height * step:
-        raise MmRosError(f"image: {len(data)} bytes, {step} a row, are too few for {width} × {height} {msg.encoding}")
+        raise MmRosError(f"image: {len(data)} bytes, {step} per row, are too few for {width} × {height} {msg.encoding}")
     rows = data[: height * step].reshape(height, step)[:, : width * channels]
     return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
 
 
-# Of a gamepad as the `joy` package numbers it: left stick moves, right stick looks.
+# Axes and buttons as the `joy` package numbers them: the left stick moves, the right stick sets the facing.
 _MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
 _STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
 
 
 def joy_from_ros(msg: Joy) -> dict[str, Any]:
-    """Arguments of `JoystickStage.step`; axes and buttons that the device lacks are at rest."""
+    """Return the arguments of `JoystickStage.step`; missing axes are 0 and missing buttons are released."""
 
     def axis(i: int) -> float:
         return float(msg.axes[i]) if i < len(msg.axes) else 0.0
@@ -60,13 +60,13 @@ def joy_from_ros(msg: Joy) -> dict[str, Any]:
 
 
 def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
-    """Forward and left (m/s), turn (rad/s)."""
+    """Return forward and left velocity (m/s) and turn rate (rad/s)."""
     plausible.check("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z]), "command")
     return msg.linear.x, msg.linear.y, msg.angular.z
 
 
 def path_from_ros(msg: Path, frame: str = WORLD) -> NDArray[np.float64]:
-    """Key points (N, 2) on the floor."""
+    """Return key points (N, 2) on the floor, in metres."""
     if msg.header.frame_id not in ("", frame):
         raise MmRosError(f"path: expected frame '{frame}', came '{msg.header.frame_id}'")
     plausible.check("path", len(msg.poses), "points")
@@ -76,7 +76,7 @@ def path_from_ros(msg: Path, frame: str = WORLD) -> NDArray[np.float64]:
 
 
 def pose_stamped_from_ros(msg: PoseStamped) -> tuple[int, NDArray[np.float64]]:
-    """Stamp (0: none) and pose, x, y, z, qw, qx, qy, qz, of a device of another bridge."""
+    """Return stamp in ns (0: the message has none) and pose as x, y, z, qw, qx, qy, qz."""
     pose = pose_from_ros(msg.pose)
     plausible.check_pose("pose of a device", pose, tolerance=plausible.LOOSE_TOLERANCE)
     return stamp_from_ros(msg.header.stamp), pose

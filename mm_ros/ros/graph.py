@@ -1,6 +1,6 @@
-"""The graph, described once: topics with type and QoS, nodes with inputs, outputs and settings.
+"""Description of the ROS graph: topics with type and QoS, nodes with inputs, outputs and settings.
 
-Nodes, launch files, `mm_ros up`, the docs' tables and the tests all read this file. It imports no ROS.
+Nodes, launch files, `mm_ros up`, the docs' tables and the tests use this file. It does not import ROS.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ LIVE = 5  # messages
 
 @dataclass(frozen=True)
 class Qos:
-    """What a topic's publisher offers, and what a subscription inside the live chain asks for.
+    """QoS that a topic's publisher offers and that a subscription of the live chain requests.
 
-    A publisher keeps `depth` messages, so that a reliable listener that stalls for 2 s loses nothing. A subscription of
-    the chain keeps `live_depth`: after a stall the newest samples are processed, and the older ones are dropped.
+    A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. A
+    subscription of the chain keeps `live_depth` messages: after a stall it drops all but the newest.
     """
 
     reliable: bool = True
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # None: as the publisher
+    live_reliable: bool | None = None  # None: the same as the publisher
 
 
 STREAM = Qos()
@@ -43,51 +43,51 @@ CLOCK = Qos(live_reliable=False)
 
 @dataclass(frozen=True)
 class Topic:
-    """A relative name lives in the avatar's namespace."""
+    """A topic; a relative name is resolved in the avatar's namespace."""
 
     name: str
     type: str
     qos: Qos
     meaning: str
-    rate: str = "trackers' rate"
+    rate: str = "rate of `trackers`"
 
     @property
     def in_world(self) -> bool:
-        """Its header names the world frame; landmarks are in the camera's."""
+        """Whether the header names the world frame; the header of `landmarks` names the camera's frame."""
         return self.type.startswith("mm_ros/msg/") and self.name != "landmarks"
 
 
 TOPICS: dict[str, Topic] = {
     t.name: t
     for t in (
-        Topic("trackers", "mm_ros/msg/TrackerArray", TRACKERS, "head, hands and what else is worn, gated, in `map`"),
-        Topic("calibration", "mm_ros/msg/Calibration", LATCHED, "the user's measures", "when it changes"),
-        Topic("truth", "mm_ros/msg/AvatarPose", STREAM, "the body of a synthetic or mocap user, for comparison"),
-        Topic("truth_skeleton", "mm_ros/msg/Skeleton", LATCHED, "the skeleton of `truth`", "when it changes"),
-        Topic("body_orientation", "mm_ros/msg/BodyOrientation", STREAM, "where the pelvis faces, with uncertainty"),
-        Topic("trajectory", "mm_ros/msg/Trajectory", STREAM, "where the body is and goes, up to 1 s ahead"),
-        Topic("matched_pose", "mm_ros/msg/AvatarPose", STREAM, "what motion matching plays"),
-        Topic("match", "mm_ros/msg/Match", STREAM, "why that pose"),
-        Topic("skeleton", "mm_ros/msg/Skeleton", LATCHED, "the avatar's joints and rest pose", "when it changes"),
-        Topic("feature_layout", "mm_ros/msg/FeatureLayout", LATCHED, "what the matcher compares, and the times that `trajectory` is to give", "when it changes"),
-        Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar"),
-        Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "revolute joints of a URDF given by the user"),
-        Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF: the avatar's capsules, or the user's robot", "when it changes"),
-        Topic("markers", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: feet, trackers, facing, trajectories, path", "30 Hz"),
-        Topic("markers/match", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: clip and cost, features, matched pose, candidates", "30 Hz, when subscribed"),
-        Topic("markers/motion", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: the avatar's joints and velocity", "30 Hz, when subscribed"),
-        Topic("markers/truth", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: the body of a synthetic or mocap user", "30 Hz, when subscribed"),
-        Topic("image", "sensor_msgs/msg/Image", SENSOR, "a camera's pictures, for `pose_estimator`", "camera's rate"),
-        Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "webcam pose estimate", "camera's rate"),
-        Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "device's rate"),
-        Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "device's rate"),
-        Topic("path", "nav_msgs/msg/Path", Qos(depth=1, live_depth=1), "key points for `control:=path`", "when it changes"),
-        Topic("head_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "headset of another bridge", "device's rate"),
-        Topic("left_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "left controller of another bridge", "device's rate"),
-        Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller of another bridge", "device's rate"),
-        Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "map → <avatar>/root → joints; trackers"),
-        Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node", "1 Hz"),
-        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "replay only"),
+        Topic("trackers", "mm_ros/msg/TrackerArray", TRACKERS, "poses of headset, controllers and body trackers in the world frame, after the validity gate"),
+        Topic("calibration", "mm_ros/msg/Calibration", LATCHED, "the user's measurements: head height, arm span, offsets of the devices", "when it changes"),
+        Topic("truth", "mm_ros/msg/AvatarPose", STREAM, "true body pose of a synthetic or mocap user, for comparison"),
+        Topic("truth_skeleton", "mm_ros/msg/Skeleton", LATCHED, "skeleton of `truth`", "when it changes"),
+        Topic("body_orientation", "mm_ros/msg/BodyOrientation", STREAM, "predicted facing of the pelvis with its standard deviation"),
+        Topic("trajectory", "mm_ros/msg/Trajectory", STREAM, "position, velocity and facing of the body, and its desired trajectory at the times of `feature_layout`"),
+        Topic("matched_pose", "mm_ros/msg/AvatarPose", STREAM, "pose that motion matching plays, before post-processing"),
+        Topic("match", "mm_ros/msg/Match", STREAM, "clip and frame of `matched_pose`, its cost, and the reason for the choice"),
+        Topic("skeleton", "mm_ros/msg/Skeleton", LATCHED, "the avatar's joints and the offsets between them, scaled to the user", "when it changes"),
+        Topic("feature_layout", "mm_ros/msg/FeatureLayout", LATCHED, "features that the matcher compares, and the times at which it needs `trajectory`", "when it changes"),
+        Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar's final pose"),
+        Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "angles of the revolute joints of the user's URDF (parameter `urdf`)"),
+        Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF of the user's robot, or else of the avatar as capsules", "when it changes"),
+        Topic("markers", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: feet, trackers, facing, trajectories, path", "30 Hz, when subscribed"),
+        Topic("markers/match", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: clip and cost as text, features, matched pose, candidates", "30 Hz, when subscribed"),
+        Topic("markers/motion", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: the avatar's skeleton and velocity", "30 Hz, when subscribed"),
+        Topic("markers/truth", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: true body of a synthetic or mocap user", "30 Hz, when subscribed"),
+        Topic("image", "sensor_msgs/msg/Image", SENSOR, "camera images for `pose_estimator`", "rate of the camera"),
+        Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "body landmarks estimated from the camera images, in the camera's frame", "rate of the camera"),
+        Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "rate of the device"),
+        Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "rate of the device"),
+        Topic("path", "nav_msgs/msg/Path", Qos(depth=1, live_depth=1), "path for `control:=path`, as key points on the floor", "when it changes"),
+        Topic("head_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "headset pose from another package, for source `topics`", "rate of the device"),
+        Topic("left_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "left controller pose from another package, for source `topics`", "rate of the device"),
+        Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller pose from another package, for source `topics`", "rate of the device"),
+        Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "world frame → <avatar>/root → joints, world frame → <avatar>/tracker/…, and links of the user's robot"),
+        Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node: rate, latency, counts of dropped and refused messages, warnings", "1 Hz"),
+        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz, only from `mm_ros replay --clock`"),
     )
 }  # fmt: skip
 
@@ -97,13 +97,15 @@ class FrameSettings(Settings):
     """Parameters of every node."""
 
     world_frame: str = setting(
-        "map", "name of the room's frame: parent of <avatar>/root on TF, and in the header of each message", live=False
+        "map",
+        "Name of the world frame: parent of <avatar>/root on TF and frame_id of each message in world coordinates.",
+        live=False,
     )
 
 
 @dataclass(frozen=True)
 class Node:
-    """`settings`: "module:Class" of each settings dataclass whose fields are the node's own parameters."""
+    """A node; `settings` lists each dataclass whose fields are the node's parameters, as "module:Class"."""
 
     name: str
     inputs: tuple[str, ...]
@@ -111,7 +113,7 @@ class Node:
     settings: tuple[str, ...]
     meaning: str
     controls: tuple[str, ...] = ("vr", "joystick", "path")  # values of control:= that start it
-    optional: bool = False  # started only when asked for
+    optional: bool = False  # started only on request
 
     def settings_types(self) -> tuple[Any, ...]:
         return tuple(_load(path) for path in self.settings)
@@ -136,7 +138,7 @@ NODES: tuple[Node, ...] = (
             "mm_ros.tracking.gate:GateSettings",
             "mm_ros.tracking.calibration:CalibrationSettings",
         ),
-        "one clock, one frame, validity gate, calibration",
+        "reads the devices, converts poses to one clock and one frame, rejects implausible samples, calibrates",
         controls=("vr",),
     ),
     Node(
@@ -144,7 +146,7 @@ NODES: tuple[Node, ...] = (
         ("trackers", "landmarks", "calibration"),
         ("body_orientation",),
         ("mm_ros.facing.orientation:OrientationSettings", "mm_ros.facing.fusion:FusionSettings"),
-        "where the body faces, by a small network, corrected by camera or worn trackers where there are any",
+        "predicts the facing of the pelvis by a network; camera landmarks or body trackers correct it",
         controls=("vr",),
     ),
     Node(
@@ -152,7 +154,7 @@ NODES: tuple[Node, ...] = (
         ("image",),
         ("landmarks",),
         ("mm_ros.ros.nodes.pose_estimator:EstimatorSettings",),
-        "a person's landmarks in a camera's pictures, by BlazePose",
+        "estimates a person's landmarks in camera images with BlazePose",
         controls=("vr",),
         optional=True,
     ),
@@ -161,7 +163,7 @@ NODES: tuple[Node, ...] = (
         ("trackers", "body_orientation", "calibration", "feature_layout"),
         ("trajectory",),
         ("mm_ros.trajectory.from_trackers:TrajectorySettings", "mm_ros.ros.nodes.trajectory_predictor:StaleSettings"),
-        "where the body is and where it goes",
+        "predicts the desired trajectory from trackers and facing",
         controls=("vr",),
     ),
     Node(
@@ -169,7 +171,7 @@ NODES: tuple[Node, ...] = (
         ("joy", "cmd_vel", "feature_layout"),
         ("trajectory",),
         ("mm_ros.trajectory.joystick:JoystickSettings",),
-        "gamepad or Twist instead of trackers",
+        "computes the desired trajectory from a gamepad or a Twist instead of trackers",
         controls=("joystick",),
     ),
     Node(
@@ -177,7 +179,7 @@ NODES: tuple[Node, ...] = (
         ("path", "feature_layout"),
         ("trajectory",),
         ("mm_ros.trajectory.path:PathSettings",),
-        "key points instead of trackers",
+        "computes the desired trajectory from a path instead of trackers",
         controls=("path",),
     ),
     Node(
@@ -185,21 +187,21 @@ NODES: tuple[Node, ...] = (
         ("trajectory", "landmarks", "calibration"),
         ("matched_pose", "match", "skeleton", "feature_layout"),
         ("mm_ros.matching.matcher:MatcherSettings", "mm_ros.ros.nodes.motion_matcher:DatabaseSettings"),
-        "search, play, root control",
+        "searches the pose database, plays the best match, moves the root along the desired trajectory",
     ),
     Node(
         "pose_postprocessor",
         ("matched_pose", "trackers", "calibration", "skeleton"),
         ("pose", "/tf", "joint_states", "robot_description"),
         ("mm_ros.pose.postprocess:PostSettings", "mm_ros.ros.nodes.pose_postprocessor:TfSettings"),
-        "inertialization, head and hands on the trackers, foot lock, TF",
+        "blends jumps (inertialization), puts head and hands on the trackers, locks the feet, publishes TF",
     ),
     Node(
         "visualizer",
         ("pose", "matched_pose", "truth", "trackers", "body_orientation", "trajectory", "match", "path"),
         ("markers", "markers/match", "markers/motion", "markers/truth"),
         ("mm_ros.ros.nodes.visualizer:VisualizerSettings",),
-        "markers for RViz",
+        "publishes markers for RViz",
         optional=True,
     ),
     Node(
@@ -207,7 +209,7 @@ NODES: tuple[Node, ...] = (
         ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "landmarks", "skeleton", "truth_skeleton"),
         (),
         ("mm_ros.ros.nodes.viewer:ViewerSettings",),
-        "a page in the browser, for all avatars",
+        "serves an inspector page for all avatars to the browser",
         optional=True,
     ),
 )
@@ -221,7 +223,7 @@ def node(name: str) -> Node:
 
 
 def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
-    """Nodes that a launch starts: those of this control, and the optional ones named in `extra`."""
+    """Return the nodes that a launch starts: those of this control, and the optional ones named in `extra`."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
         raise MmRosError(f"control '{control}' does not exist. Controls: vr, joystick, path")

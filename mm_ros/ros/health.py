@@ -1,4 +1,4 @@
-"""What a node tells about itself on /diagnostics, once a second."""
+"""Health report of a node on /diagnostics, once a second."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rclpy.node import Node
 
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
-CALM, CALM_RATE = 0.7, 20.0  # share of a frame after its stamp; at rates below (Hz) there is room enough
+CALM, CALM_RATE = 0.7, 20.0  # phase of a frame for reports; below this rate (Hz) any phase
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
-OTHER_CLOCK_S = 10.0  # a stamp so far from now says nothing about the latency
+OTHER_CLOCK_S = 10.0  # a larger difference between stamp and now is not a latency
 
 
 @dataclass
 class Health:
-    """Counts between two reports. `values` are shown as they are; `complaints` raise the level."""
+    """Counters and messages between two reports; `warnings`, `passing` and `errors` raise the level."""
 
     node: Node
     expects_input: bool = True
@@ -29,10 +29,10 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    other_clock_s: float | None = None  # age of the newest stamp that is not of this node's time
+    other_clock_s: float | None = None  # age of the newest stamp that is not in this node's time
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    passing: dict[str, str] = field(default_factory=dict)  # warnings of the last second, told once
+    passing: dict[str, str] = field(default_factory=dict)  # warnings that are cleared after one report
     errors: dict[str, str] = field(default_factory=dict)
     watch: Callable[[], None] | None = None  # called before each report, to fill values and warnings
     _last_ns: int = 0
@@ -41,7 +41,7 @@ class Health:
     _totals: dict[str, int] = field(default_factory=dict)
 
     def step(self, stamp_ns: int, late_s: float | None = None) -> None:
-        """`late_s`: where it is known better than by now."""
+        """Count one output; `late_s` is its latency (default: now − stamp)."""
         self.done += 1
         self._stamp_ns = stamp_ns
         now_s = (self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9
@@ -70,12 +70,12 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Half to one and a half seconds, by the name: nodes that start together report in different frames."""
+        """Delay of 0.5 to 1.5 s that depends on the node's name, so that nodes report in different frames."""
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """From now: about a second, and at that point of a frame where the chain rests; no pose waits for a report."""
+        """Delay of about 1 s that ends at phase CALM of a frame, when the chain is idle: no pose is delayed."""
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate
@@ -105,7 +105,7 @@ class Health:
 
     def _level(self, p99_s: float) -> tuple[bytes, str]:
         if not self.ready:
-            return WARN, "starting: models and kernels are being loaded"
+            return WARN, "starting: loading models and kernels"
         errors = list(self.errors.values())
         if p99_s > LATENCY_ERROR_S:
             errors.append(f"latency p99 {p99_s * 1e3:.0f} ms")
@@ -116,8 +116,8 @@ class Health:
             warnings.append("no input")
         if self.other_clock_s is not None:
             warnings.append(
-                f"stamps are from a recording, {self.other_clock_s:.0f} s old: `mm_ros replay` gives stamps of now, "
-                "`ros2 bag play --clock` is for nodes with use_sim_time"
+                f"stamps are from a recording, {self.other_clock_s:.0f} s old: use `mm_ros replay`, or "
+                "`ros2 bag play --clock` with use_sim_time on all nodes"
             )
         if p99_s > LATENCY_WARN_S:
             warnings.append(f"latency p99 {p99_s * 1e3:.0f} ms")

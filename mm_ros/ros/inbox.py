@@ -1,4 +1,4 @@
-"""Topics that are looked into now and then, instead of waking the process at each message."""
+"""Subscriptions that are polled, so that a message does not wake the process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class
 
-DEPTH = 12  # messages between two looks: 33 ms at 360 Hz
+DEPTH = 12  # messages kept between two polls: 33 ms at 360 Hz
 
 
 class Unattended(CallbackGroup):
-    """The executor neither waits for these nor takes from them."""
+    """Callback group whose subscriptions the executor ignores."""
 
     def can_execute(self, _entity: Any) -> bool:
         return False
@@ -26,7 +26,7 @@ class Unattended(CallbackGroup):
         return False
 
     def ending_execution(self, _entity: Any) -> None:
-        """Never begun."""
+        """Do nothing: no execution begins."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Letter:
 
 
 class Inbox:
-    """A stream's newest messages. Best effort: who publishes waits for no answer of ours, and what is old may go."""
+    """Newest messages of a topic. Best effort: the publisher waits for no acknowledgement, old messages may be lost."""
 
     def __init__(self, node: Node, topic: str, name: str) -> None:
         self._node, self._kind = node, message_class(graph.TOPICS[topic].type)
@@ -49,7 +49,7 @@ class Inbox:
         )
 
     def take(self) -> list[Letter]:
-        """What has come since the last look, oldest first."""
+        """Return the messages received since the last call, oldest first."""
         out: list[Letter] = []
         with (handle := self._subscription.handle):
             while len(out) < DEPTH and (found := handle.take_message(self._kind, True)) is not None:
@@ -58,7 +58,7 @@ class Inbox:
         return out
 
     def wait(self, seconds: float) -> None:
-        """Until a message is there, at most so long."""
+        """Wait until a message is available, at most `seconds`."""
         with (handle := self._subscription.handle), (context := self._node.context.handle):
             waiting = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, context)
             waiting.clear_entities()

@@ -1,4 +1,4 @@
-"""What the launch files start, from the one list in `mm_ros/ros/graph.py`. Imported by launch files only."""
+"""Launch arguments and actions of the launch files, made from `mm_ros/ros/graph.py`. Only launch files import it."""
 
 from __future__ import annotations
 
@@ -33,45 +33,45 @@ YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
 
 ARGUMENTS: tuple[Argument, ...] = (
-    Argument("avatar", "avatar", "namespace and TF prefix of the avatar"),
+    Argument("avatar", "avatar", "Namespace and TF prefix of the avatar."),
     Argument(
         "trackers",
         "",
-        "where trackers come from; none: another machine or a replay publishes them; empty: as config says, synthetic",
+        "Source of the trackers. none: another machine or a replay publishes them. Empty: as in config (synthetic).",
         ("", *SOURCES, "none"),
     ),
-    Argument("path", "", "file of the tracker source: BVH for trackers:=mocap, folder for trackers:=session"),
-    Argument("seed", "", "of the synthetic user; empty: as config says, 0"),
-    Argument("database", "", "pose database; empty is the procedural one, made once into the cache"),
-    Argument("control", "vr", "who says where to go", ("vr", "joystick", "path")),
-    Argument("config", "", "YAML of parameters; empty is config/avatar.yaml of the package"),
-    Argument("rviz", "false", "open RViz, and publish markers for it", YES_NO),
-    Argument("viewer", "false", "serve the avatar to the browser", YES_NO),
-    Argument("pose_estimator", "false", "landmarks of the user from a camera correct the facing", YES_NO),
-    Argument("camera", "", "for it: number of a webcam, video file, folder of pictures; empty: the topic image"),
-    Argument("record", "", "record the inputs as a session into this folder"),
-    Argument("composed", "false", "all nodes in one process instead of one each", YES_NO),
-    Argument("urdf", "", "URDF of a humanoid robot that follows the avatar on joint_states"),
-    Argument("urdf_t_pose", "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'"),
+    Argument("path", "", "Input of the tracker source: BVH file for trackers:=mocap, folder for trackers:=session."),
+    Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
+    Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
+    Argument("control", "vr", "Input that steers the avatar; vr: the trackers.", ("vr", "joystick", "path")),
+    Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
+    Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
+    Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
+    Argument("pose_estimator", "false", "Run pose_estimator: camera landmarks correct the facing.", YES_NO),
+    Argument("camera", "", "Its input: webcam number, video file, folder of images. Empty: the topic image."),
+    Argument("record", "", "Record the inputs as a session into this folder. Empty: no recording."),
+    Argument("composed", "false", "Run all nodes in one process instead of one process per node.", YES_NO),
+    Argument("urdf", "", "URDF file of a humanoid robot that follows the avatar on joint_states."),
+    Argument("urdf_t_pose", "", "Joint angles of that robot in T-pose, in radians: 'joint=1.57, joint=-1.57'."),
     Argument(
         "world_frame",
         "",
-        "the room's frame: parent of <avatar>/root on TF, in every header, RViz's fixed frame; "
-        "empty: as config says, map",
+        "Name of the world frame: parent of <avatar>/root on TF, frame_id of messages, fixed frame of RViz. "
+        "Empty: as in config (map).",
     ),
-    Argument("use_sim_time", "false", "take time from /clock", YES_NO),
+    Argument("use_sim_time", "false", "Use the time of /clock.", YES_NO),
     Argument(
         "discovery",
         "LOCALHOST",
-        "how far DDS looks for others: LOCALHOST (this machine), SUBNET (several machines), OFF, "
-        "SYSTEM_DEFAULT; ROS_AUTOMATIC_DISCOVERY_RANGE, where set, wins",
+        "Discovery range of DDS: LOCALHOST (this machine), SUBNET (several machines), OFF, SYSTEM_DEFAULT. "
+        "The environment variable ROS_AUTOMATIC_DISCOVERY_RANGE overrides it.",
         ("LOCALHOST", "SUBNET", "OFF", "SYSTEM_DEFAULT"),
     ),
 )
 
 
 def declared(without: Collection[str] = ()) -> list[Any]:
-    """The launch arguments, but those that a launch file fixes itself."""
+    """Declare the launch arguments, except those that a launch file sets itself."""
     from launch.actions import DeclareLaunchArgument
 
     return [
@@ -84,18 +84,18 @@ def declared(without: Collection[str] = ()) -> list[Any]:
 
 
 def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
-    """One avatar: kernels and database first, then its nodes, then `extra`."""
+    """Return the actions of one avatar: prepare kernels and database, then start its nodes and `extra`."""
     check(given)
     given = _framed(given)
     others = [*_robot(given), *_others(given, [given["avatar"]])]
-    return [*_surroundings(given), *_after(_warm(given["database"]), [*_nodes(given), *others, *extra])]
+    return [*_environment(given), *_after(_warm(given["database"]), [*_nodes(given), *others, *extra])]
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
-    """Synthetic users side by side; one viewer and one RViz for all."""
+    """Return the actions of several synthetic users side by side, with one viewer and one RViz for all."""
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
-    fixed["pose_estimator"] = "false"  # invented users stand before no camera
+    fixed["pose_estimator"] = "false"  # a synthetic user has no camera
     each = [
         {**fixed, "avatar": user.avatar, "seed": str(user.seed), "place": user.place}
         for user in side_by_side("avatar", _whole("avatars", avatars))
@@ -107,11 +107,11 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
     else:
         nodes = [n for one in each for n in _processes(one)]
     others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"}, [one["avatar"] for one in each])
-    return [*_surroundings(given), *_after(_warm(given["database"]), [*nodes, *others])]
+    return [*_environment(given), *_after(_warm(given["database"]), [*nodes, *others])]
 
 
 def _framed(given: dict[str, str]) -> dict[str, str]:
-    """One world frame for all nodes and RViz, also when the file of parameters names it."""
+    """Fill in the world frame of the parameter file, so that all nodes and RViz use the same one."""
     return {**given, "world_frame": world_frame_of(given)}
 
 
@@ -119,8 +119,8 @@ def world_frame_of(given: dict[str, str]) -> str:
     return world_frame(given["world_frame"], _parameters(given)[0])
 
 
-def _surroundings(given: dict[str, str]) -> list[Any]:
-    """Closed by default: discovery stays on this machine unless the user says otherwise. And who ends with us."""
+def _environment(given: dict[str, str]) -> list[Any]:
+    """Set the discovery range, and the process id with which the started processes end."""
     from launch.actions import SetEnvironmentVariable
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])
@@ -136,7 +136,7 @@ def _nodes(given: dict[str, str]) -> list[Any]:
 
 
 def check(given: dict[str, str]) -> None:
-    """A user's mistake is a sentence before anything starts."""
+    """Raise MmRosError for wrong arguments before any process starts."""
     for name in ("database", "config", "path", "urdf"):
         if given[name] and not Path(given[name]).exists():
             hint = " Make one with `mm_ros import PATH… -o DB`." if name == "database" else ""
@@ -150,7 +150,7 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Launch arguments that are parameters of this node; those that are empty are left to the file of parameters."""
+    """Return launch arguments that are parameters of this node; the parameter file decides where they are empty."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
@@ -159,7 +159,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         if "place" in given:
             out["place"] = [float(v) for v in given["place"].split(",")]
     if node == "pose_estimator":
-        number = given["camera"].isdigit()  # which launch would hand on as a number
+        number = given["camera"].isdigit()  # launch would pass it as an integer
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
@@ -197,7 +197,7 @@ def _processes(given: dict[str, str]) -> list[Any]:
 
 
 def _optional(given: dict[str, str]) -> list[str]:
-    """Optional nodes of the chain that were asked for."""
+    """Return the names of the optional nodes that the launch arguments enable."""
     asked = {"visualizer": given["rviz"], "pose_estimator": given["pose_estimator"]}
     return [name for name, wanted in asked.items() if wanted == "true"]
 
@@ -209,7 +209,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     command += ["--config", _parameters(given)[0]]
     for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
-    t_pose = given.get("urdf_t_pose")  # in radians, as the parameter; the command's option has degrees
+    t_pose = given.get("urdf_t_pose")  # in radians, but `--urdf-t-pose` takes degrees
     command += ["-p", f"pose_postprocessor.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher():
         command += ["-p", "pose_postprocessor.link_tf=false"]
@@ -221,7 +221,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
 
 
 def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
-    """`avatars`: those that RViz shows."""
+    """Return RViz, viewer and recorder; RViz shows `avatars`."""
     from launch.actions import ExecuteProcess
     from launch_ros.actions import Node
 
@@ -247,7 +247,7 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
 
 
 def _write_view(text: str) -> str:
-    """Beside the logs of this launch, where ROS keeps what belongs to one start."""
+    """Write the RViz file beside the logs of this launch."""
     from launch.logging import launch_config
 
     path = Path(launch_config.log_dir) / "avatar.rviz"
@@ -256,7 +256,7 @@ def _write_view(text: str) -> str:
 
 
 def _robot(given: dict[str, str]) -> list[Any]:
-    """Moves the links of the user's robot, where it is installed; else `pose_postprocessor` does."""
+    """Return robot_state_publisher for the user's robot if it is installed; else pose_postprocessor replaces it."""
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
 
@@ -274,7 +274,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
-            # `pose_postprocessor` publishes the same text there.
+            # `pose_postprocessor` already publishes the same text on this topic.
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
@@ -294,7 +294,7 @@ def _has_state_publisher() -> bool:
 
 
 def _warm(database: str) -> Any:
-    """Compiles the kernels and makes the default database once, so that the nodes do not each do it."""
+    """Compile the kernels and generate the default database once, instead of once per node."""
     from launch.actions import ExecuteProcess
 
     command = module_command("mm_ros", "warm", *(["--database", database] if database else []))
@@ -308,6 +308,6 @@ def _after(first: Any, then: list[Any]) -> list[Any]:
     def started(event: Any, _context: Any) -> list[Any]:
         if event.returncode == 0:
             return then
-        return [Shutdown(reason="mm_ros warm failed; its message stands above")]
+        return [Shutdown(reason="mm_ros warm failed; see its message above")]
 
     return [first, RegisterEventHandler(OnProcessExit(target_action=first, on_exit=started))]

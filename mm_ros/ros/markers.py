@@ -1,6 +1,6 @@
-"""Markers of one avatar for RViz. One function a thing; the visualizer puts them together.
+"""Markers of one avatar for RViz, one function for each kind; the visualizer collects them.
 
-A marker that is not sent again vanishes after LIFETIME_S, also when the visualizer ends: no DELETEALL is needed.
+A marker that is not sent again vanishes after LIFETIME_S, so no DELETEALL is needed when the visualizer ends.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ LIFETIME_S = 0.5
 ABOVE_FLOOR_M = 0.012
 SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
-VELOCITY_S = 0.2  # an arrow is the way of so many seconds
+VELOCITY_S = 0.2  # length of a velocity arrow: the distance in this time
 TEXT_M = 0.09
-# A locked foot: an ellipsoid around heel and toes, in shares of the toes' distance ahead of the ankle.
+# Ellipsoid around a locked foot, in multiples of the horizontal distance from ankle to toes.
 FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
 
@@ -54,7 +54,7 @@ def _marker(name: str, index: int, kind: int, color: Color, size: Any) -> Marker
     return out
 
 
-def _gone(name: str, index: int) -> Marker:
+def _deleted(name: str, index: int) -> Marker:
     return Marker(ns=name, id=index, action=Marker.DELETE)
 
 
@@ -81,15 +81,15 @@ def _lines(name: str, index: int, color: Color, pairs: Any, width: float) -> Mar
 
 
 def _arrow(name: str, index: int, color: Color, start: Any, end: Any) -> Marker:
-    if np.linalg.norm(np.subtract(end, start)) < SHORTEST_M:  # RViz would scale it to nothing
-        return _gone(name, index)
+    if np.linalg.norm(np.subtract(end, start)) < SHORTEST_M:  # RViz cannot draw an arrow of length 0
+        return _deleted(name, index)
     out = _marker(name, index, Marker.ARROW, color, (0.018, 0.045, 0.06))
     out.points = _points([start, end])
     return out
 
 
 def bones(name: str, index: int, pose: AvatarPose, color: Color, width: float) -> Marker:
-    """A line from each joint to its parent, from the hips on."""
+    """A line from each joint to its parent, without the line from root to hips."""
     p, _ = room_joints(pose)
     return _lines(name, index, color, np.stack([p[PARENTS[2:]], p[2:]], axis=1), width)
 
@@ -102,7 +102,7 @@ def skeleton(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def truth(name: str, pose: AvatarPose) -> list[Marker]:
-    """Of thick lines, with a head."""
+    """True body as thick lines with a head."""
     p, q = room_joints(pose)
     head = _marker(name, 1, Marker.SPHERE, TRUTH, (0.2, 0.16, 0.24))
     head.pose = pose_to_ros(np.concatenate([p[HEAD] + rot.rotate(q[HEAD], np.array([0.02, 0.0, 0.09])), q[HEAD]]))
@@ -110,7 +110,7 @@ def truth(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def feet(name: str, pose: AvatarPose) -> list[Marker]:
-    """A locked foot is covered by an ellipsoid of its size; one that only touches the floor has a mark under it."""
+    """Ellipsoid around each locked foot, disc below each foot that is in contact but not locked."""
     p, q = room_joints(pose)
     out = []
     for side, (foot, toes) in enumerate(((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))):
@@ -120,15 +120,15 @@ def feet(name: str, pose: AvatarPose) -> list[Marker]:
         if pose.locked[side]:
             shell = _marker(name, side, Marker.SPHERE, LOCKED, reach * FOOT_SIZE)
             shell.pose = pose_to_ros(np.concatenate([middle, q[foot]]))
-            out += [shell, _gone(name, 2 + side)]
+            out += [shell, _deleted(name, 2 + side)]
         elif pose.contacts[side]:
             mark = _marker(name, 2 + side, Marker.CYLINDER, CONTACT, (*(1.1 * reach * FOOT_SIZE[:2]), 0.008))
             way = p[toes] - p[foot]
             turn = rot.from_yaw(float(np.arctan2(way[1], way[0])))
             mark.pose = pose_to_ros(np.concatenate([middle[:2], [0.004], turn]))
-            out += [mark, _gone(name, side)]
+            out += [mark, _deleted(name, side)]
         else:
-            out += [_gone(name, side), _gone(name, 2 + side)]
+            out += [_deleted(name, side), _deleted(name, 2 + side)]
     return out
 
 
@@ -136,7 +136,7 @@ def trackers(name: str, frame: TrackerFrame) -> list[Marker]:
     out = []
     for r in range(len(ROLES)):
         if frame.state[r] == LOST:
-            out.append(_gone(name, r))
+            out.append(_deleted(name, r))
             continue
         m = _marker(name, r, Marker.CUBE, TRACKER, (0.08, 0.18, 0.1) if r == 0 else (0.1, 0.04, 0.04))
         m.pose = pose_to_ros(np.concatenate([frame.positions[r], frame.rotations[r]]))
@@ -145,7 +145,7 @@ def trackers(name: str, frame: TrackerFrame) -> list[Marker]:
 
 
 def facing(name: str, predicted: BodyOrientation, root: Any) -> list[Marker]:
-    """An arrow on the floor, and a fan of one standard deviation to each side."""
+    """Arrow on the floor, and a fan of one standard deviation to each side."""
     start = np.array([root[0], root[1], ABOVE_FLOOR_M])
     sigma = min(float(predicted.sigma), np.pi)
     angles = predicted.yaw + np.linspace(-sigma, sigma, FAN_STEPS + 1)
@@ -156,18 +156,18 @@ def facing(name: str, predicted: BodyOrientation, root: Any) -> list[Marker]:
     return [_arrow(name, 0, FACING, start, start + FACING_M * ahead), fan]
 
 
-def desired(name: str, wish: Trajectory) -> list[Marker]:
-    xy = np.vstack([np.asarray(wish.position, np.float32)[None], wish.positions])
-    return _trajectory(name, DESIRED, xy, np.vstack([np.zeros(2), wish.directions]))
+def desired(name: str, trajectory: Trajectory) -> list[Marker]:
+    xy = np.vstack([np.asarray(trajectory.position, np.float32)[None], trajectory.positions])
+    return _trajectory(name, DESIRED, xy, np.vstack([np.zeros(2), trajectory.directions]))
 
 
 def found(name: str, places: Any, directions: Any) -> list[Marker]:
-    """Where the motion goes that the last search found; rows in the room, now first."""
+    """Future path of the match: rows (N, 3) in the world, the present first."""
     return _trajectory(name, FOUND, places, directions)
 
 
 def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[Marker]:
-    """A line over the future places and an arrow for each facing but the first."""
+    """Line through the positions, and an arrow for each facing except the first."""
     line = _on_floor(places)
     tips = line + 0.25 * np.column_stack([np.asarray(directions, np.float64)[:, :2], np.zeros(len(line))])
     arrows = [_arrow(name, i, color, line[i], tips[i]) for i in range(1, len(line))]
@@ -179,7 +179,7 @@ def path(name: str, points: Any) -> list[Marker]:
 
 
 def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:
-    """Lines to the places of joints, and an arrow for each velocity; both (N, 2, 3)."""
+    """Lines to the joints' positions and arrows for velocities, both (N, 2, 3) as start and end."""
     arrows = [_arrow(name, first + 1 + i, color, start, end) for i, (start, end) in enumerate(velocities)]
     return [_lines(name, first, color, places, 0.01), *arrows]
 
@@ -192,11 +192,11 @@ def velocity(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def match_text(name: str, match: Match, searched: Match | None, pose: AvatarPose) -> list[Marker]:
-    """Above the head."""
+    """Text above the head: clip, time, frame, and costs of the last search."""
     p, _ = room_joints(pose)
     lines = [f"{match.clip or match.engine}  {match.time:.2f} s  frame {match.frame}"]
     if searched is not None:
-        lines.append(f"cost {searched.cost:.2f}  playing on {searched.continue_cost:.2f}  ({searched.reason})")
+        lines.append(f"cost {searched.cost:.2f}  continuing {searched.continue_cost:.2f}  ({searched.reason})")
     return [_text(name, 0, "\n".join(lines), p[HEAD] + (0.0, 0.0, 0.4))]
 
 

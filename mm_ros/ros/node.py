@@ -1,4 +1,4 @@
-"""What all nodes share: parameters from settings, topics from the graph, diagnostics, reset, a clean end."""
+"""Base class of the nodes: parameters from settings, topics from the graph, diagnostics, reset, shutdown."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from mm_ros.ros.reach import settle_reach
 
 S = TypeVar("S", bound=Settings)
 
-GUESS_AFTER_NS = 1_000_000_000
-WAKE_S = 0.5  # Ctrl-C is noticed after this at the latest
-GIL_SWITCH_S = 0.0002  # sources make what comes next in a thread: Python's 5 ms would be waited for at each sample
+DEFAULT_AFTER_NS = 1_000_000_000
+WAKE_S = 0.5  # maximum delay of Ctrl-C
+GIL_SWITCH_S = 0.0002  # source threads would delay each sample by up to Python's default of 5 ms
 
 
 class WorldPublisher:
-    """Names the world frame in the header of each message. Conversions leave it at `map`, the name by default."""
+    """Publisher that writes the world frame into each header; conversions always write the default, `map`."""
 
     def __init__(self, publisher: Publisher, frame: str) -> None:
         self._publisher, self._frame = publisher, frame
@@ -52,7 +52,10 @@ class WorldPublisher:
 
 
 class AvatarNode(Node):
-    """Subclasses set `NAME`, build their core object in `__init__`, call `listen`, and end with `start()`."""
+    """Base class of all nodes.
+
+    Subclasses set `NAME`, build their stage in `__init__`, call `listen`, and call `start()` last.
+    """
 
     NAME = ""
 
@@ -63,17 +66,17 @@ class AvatarNode(Node):
         self._live = LiveSettings(self, types, self._settings_changed)
         self._parameter_service = LoadingParameterService(self, self._loading)
         self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
-        self.streams: list[Stream] = []  # what `listen` made, for the executor
+        self.streams: list[Stream] = []  # subscriptions made by `listen`, for ChainExecutor
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
-        self.outputs = Outputs()  # what the stage makes goes through it before it is published
+        self.outputs = Outputs()  # checks each output of the stage before it is published
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
-        self._reports = self.create_timer(self.health.first_report_ns() * 1e-9, self._tell_health)
+        self._reports = self.create_timer(self.health.first_report_ns() * 1e-9, self._publish_health)
 
-    def _tell_health(self) -> None:
+    def _publish_health(self) -> None:
         self._reports.timer_period_ns = self.health.next_report_ns()
         self._reports.reset()
         self._diagnostics.publish(self.health.report())
@@ -91,46 +94,46 @@ class AvatarNode(Node):
         return WorldPublisher(made, self.world_frame) if t.in_world else made
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
-        """What a callback refuses (MmRosError) is counted, logged now and then, and otherwise ignored.
+        """Subscribe to a topic of the graph; a message that the callback refuses (MmRosError) is counted and logged.
 
-        `name`: another name for the topic, given by a parameter.
+        `name` overrides the topic's name.
         """
         t = graph.TOPICS[topic]
-        heard = self.guarded(topic, callback)
-        made = self.create_subscription(message_class(t.type), name or t.name, heard, subscription_qos(t.qos))
-        self.streams.append((made, heard))
+        safe = self.guarded(topic, callback)
+        made = self.create_subscription(message_class(t.type), name or t.name, safe, subscription_qos(t.qos))
+        self.streams.append((made, safe))
 
     def every(self, period_s: float, callback: Callable[[], None]) -> Timer:
         return self.create_timer(period_s, self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """Nothing that a callback raises ends the node."""
+        """Wrap a callback so that no exception ends the node; `what` names the input in messages."""
 
         def safe(*arguments: Any) -> None:
             try:
                 callback(*arguments)
             except ImplausibleOutput as error:
-                self.health.refuse(f"{what}: {error}; the stage starts anew")
+                self.health.refuse(f"{what}: {error}; the stage was reset")
                 self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
-            except Exception as error:  # a fault of ours: told in full, and no reason for the avatar to vanish
+            except Exception as error:  # a bug in this package must not stop the avatar
                 if ending.asked():
                     raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
-                self.health.refuse(f"{what}: internal fault, started anew: {error!r}")
+                self.health.refuse(f"{what}: internal error, the stage was reset: {error!r}")
                 self.reset()
 
         return safe
 
     def listen_calibrated(self, topic: str, callback: Callable[[Any], None]) -> None:
-        """As `listen`, for input that means nothing before the user's measures are known.
+        """Like `listen`, but drop messages until a calibration was received.
 
-        When nobody publishes a calibration within a second of the first message, a sensible guess is taken.
+        Without a calibration within 1 s of the first message, default measurements are used.
         """
 
         def waiting(msg: Any) -> None:
-            if self._calibrated or self._guess_calibration():
+            if self._calibrated or self._use_default_calibration():
                 callback(msg)
             else:
                 self.health.dropped += 1
@@ -142,9 +145,9 @@ class AvatarNode(Node):
         self.listen("calibration", lambda msg: self._take_calibration(calibration_from_ros(msg)))
 
     def follow_layout(self, set_times: Callable[[tuple[float, ...]], None]) -> None:
-        """Give `trajectory` at the times of the matcher's layout, from its start on and after each change.
+        """Compute `trajectory` at the times of the matcher's feature layout, also after it changes.
 
-        Until the layout comes, the stage keeps the default times: the matcher interpolates between them.
+        Before a layout is received the stage uses the default times; the matcher interpolates between them.
         """
         self.listen("feature_layout", lambda msg: set_times(trajectory_times_from_ros(msg)))
 
@@ -152,35 +155,35 @@ class AvatarNode(Node):
         self._apply_calibration(calibration)
         self._calibrated = True
 
-    def _guess_calibration(self) -> bool:
+    def _use_default_calibration(self) -> bool:
         now_ns = time.monotonic_ns()
         self._first_input_ns = self._first_input_ns or now_ns
-        if now_ns - self._first_input_ns < GUESS_AFTER_NS:
+        if now_ns - self._first_input_ns < DEFAULT_AFTER_NS:
             return False
         if self.count_publishers("trackers"):
             self.get_logger().warning(
-                "no calibration came: the headset is taken to be 1.68 m high when standing. "
+                "no calibration was received: assuming a standing headset height of 1.68 m. "
                 f"Call the service /{self.avatar}/calibrate while standing upright."
             )
-        else:  # a gamepad or a path: there is nobody to measure
+        else:  # a gamepad or a path controls the avatar: there is no user to measure
             self.get_logger().info("no trackers are published: the avatar gets its usual size")
         self._take_calibration(Calibration())
         return True
 
     def start(self) -> None:
-        """Models are loaded and kernels compiled: only now may input come."""
+        """Accept input and report ready; call it after models are loaded and kernels compiled."""
         self._accepting = True
         self.health.ready = True
         self.get_logger().info("ready")
 
     def reset(self) -> None:
-        """Forget all state. Subclasses that hold some say how."""
+        """Clear all state; subclasses with state override it."""
 
     def apply_settings(self) -> None:
-        """Settings have changed while running; MmRosError refuses them."""
+        """Take changed settings; raise MmRosError to refuse them."""
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
-        """What has to be read from files before `apply_settings` can take these settings; it runs in another thread."""
+        """Return a function that reads the files that these settings need, or None; it runs in another thread."""
         return None
 
     def _loading(self, parameters: list[Parameter]) -> Callable[[], None] | None:
@@ -193,7 +196,7 @@ class AvatarNode(Node):
 
     def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.reset()
-        response.success, response.message = True, f"{self.NAME} starts anew"
+        response.success, response.message = True, f"{self.NAME} was reset"
         return response
 
 
@@ -205,19 +208,20 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 
 
 def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
-    """Start one node, spin until Ctrl-C or SIGTERM, end cleanly. A user's mistake is a sentence and exit code 2."""
+    """Run one node until Ctrl-C or SIGTERM; see `run_all`."""
     return run_all([make_node], args)
 
 
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
+    """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2."""
     settle_reach()
     try:
         rclpy.init(args=args)
-    except RuntimeError as error:  # RCLError: a file of parameters that cannot be read, an argument that is none
+    except RuntimeError as error:  # RCLError: unreadable parameter file or unknown argument
         print(f"mm_ros: {str(error).split(', at /')[0]}", file=sys.stderr)
         return 2
     sys.setswitchinterval(GIL_SWITCH_S)
-    # Shells start what runs behind with Ctrl-C ignored; launch needs it.
+    # Shells start background processes with SIGINT ignored, but launch stops its processes with SIGINT.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
     executor = ChainExecutor()
@@ -225,7 +229,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         for make in makers:
             nodes.append(make())
             executor.add_node(nodes[-1])
-        # Simulated time may stand still, and a signal is noticed only when the executor's wait ends.
+        # Simulated time may stop, and a signal is handled only when the executor's wait ends.
         nodes[0].create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
         settle()
         executor.spin()
@@ -235,13 +239,13 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     except RuntimeError as error:
-        if "error creating node" in str(error):  # RCLError: SROS2 where DDS was built without it
+        if "error creating node" in str(error):  # RCLError: SROS2 with a DDS built without security
             print(f"mm_ros: {' '.join(str(error).split(', at /')[0].split())}", file=sys.stderr)
             return 2
         if not ending.asked():
             raise
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not tear the clean-up
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the clean-up
             signal.signal(number, signal.SIG_IGN)
         for n in nodes:
             if hasattr(n, "close"):

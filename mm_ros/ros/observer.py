@@ -1,4 +1,4 @@
-"""Watches an avatar from outside: rate, latency, errors against the truth, poses for a film."""
+"""Node that measures an avatar from outside: rate, latency, errors against the truth, poses for a film."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mm_ros.ros.qos import message_class, subscription_qos
 
 @dataclass
 class Seen:
-    """What was received since the start; arrays of floats, one entry a pose."""
+    """Values since the start, one entry per pose."""
 
     stamps_ns: list[int] = field(default_factory=list)
     received_s: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Seen:
 
 
 class Observer(Node):
-    """`film_rate` > 0 keeps poses and truths at that rate, the last `film_s`."""
+    """Observer of `avatar`; `film_rate` > 0 keeps the poses and truths of the last `film_s` at that rate."""
 
     def __init__(self, avatar: str, film_rate: float = 0.0, film_s: float = 8.0) -> None:
         super().__init__("demo_observer", namespace=avatar)
@@ -63,10 +63,10 @@ class Observer(Node):
         facing, root = errors(msg, truth) if truth is not None else (np.nan, np.nan)
         seen.facing_errors.append(facing)
         seen.root_errors.append(root)
-        if self._wants_film(stamp_ns):
+        if self._is_film_frame(stamp_ns):
             seen.film.append((avatar_pose_from_ros(msg), None if truth is None else avatar_pose_from_ros(truth)))
 
-    def _wants_film(self, stamp_ns: int) -> bool:
+    def _is_film_frame(self, stamp_ns: int) -> bool:
         if not self._film_period_ns:
             return False
         if stamp_ns < self._film_due_ns <= stamp_ns + 2 * self._film_period_ns:
@@ -76,7 +76,7 @@ class Observer(Node):
 
 
 def errors(ours: Any, truth: Any) -> tuple[float, float]:
-    """Facing (rad) and place of the root (m) of one AvatarPose message against another."""
+    """Return facing error (rad) and root position error on the floor (m) of an AvatarPose message."""
     a, b = np.array(ours.root), np.array(truth.root)
     yaws = [float(rot.yaw_of(np.roll(r[3:], 1))) for r in (a, b)]
     return abs(float(rot.wrap_angle(yaws[0] - yaws[1]))), float(np.hypot(*(a - b)[:2]))

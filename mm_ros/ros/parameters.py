@@ -1,4 +1,4 @@
-"""ROS parameters from settings dataclasses: declared with descriptors, checked, changed while running."""
+"""ROS parameters made from settings dataclasses: declared with descriptors, checked, changed at runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HUGE = 1e9
 
 
 def world_frame(given: str, config: str) -> str:
-    """The one frame for all nodes: the option, else the one that the file of parameters names; "" when neither does."""
+    """Return the world frame for all nodes: the option, else that of the parameter file, else ""."""
     if given:
         return checked_frame(given)
     named = set(_values("world_frame", read_yaml(config) if config else {}))
@@ -35,7 +35,7 @@ def world_frame(given: str, config: str) -> str:
 
 
 def _values(name: str, tree: Any) -> list[str]:
-    """Each value that some node's parameters give to `name`."""
+    """Return the values of the parameter `name` in all nodes of a parameter tree."""
     if not isinstance(tree, dict):
         return []
     own = tree.get("ros__parameters")
@@ -45,44 +45,44 @@ def _values(name: str, tree: Any) -> list[str]:
 
 def checked_frame(name: str) -> str:
     if not name or name.startswith("/") or any(c.isspace() for c in name):
-        raise MmRosError(f"world_frame: expected the name of a TF frame, as map or odom, came '{name}'")
+        raise MmRosError(f"world_frame: expected the name of a TF frame such as map or odom, came '{name}'")
     return name
 
 
 class Loading:
-    """Awaited by a service's callback: `load` runs in a thread of its own, and the executor goes on meanwhile."""
+    """Awaitable that runs `load` in a thread, so that the executor continues meanwhile."""
 
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # one that never ends does not hold up the process
+        threading.Thread(target=self._run, daemon=True).start()  # a daemon does not block the end of the process
 
     def _run(self) -> None:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # whatever it is, a wrong file must not end the node
+        except Exception as error:  # no wrong file may end the node
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()
 
     def __await__(self) -> Generator[None, None, str]:
-        """The reason why the files are refused; empty when they are loaded."""
+        """Return the reason why the files are refused, or "" when they are loaded."""
         while self._refusal is None:
             yield
         return self._refusal
 
 
 class LoadingParameterService(ParameterService):
-    """rclpy's services, but for this: what a parameter names is loaded in another thread before it is set.
+    """rclpy's parameter services that load the files of a parameter in another thread before they set it.
 
-    `loading(parameters)` gives what has to be done there, or nothing.
+    `loading(parameters)` returns the function that loads the files, or None.
     """
 
     def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
         self._loading = loading
         group, node._default_callback_group = node._default_callback_group, ReentrantCallbackGroup()
-        try:  # a callback that waits must not keep the node's other callbacks waiting
+        try:  # a waiting callback must not block the node's other callbacks
             super().__init__(node)
         finally:
             node._default_callback_group = group
@@ -133,9 +133,9 @@ def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
 
 
 class LiveSettings:
-    """Declares the fields of one or several settings dataclasses on a node and keeps them current.
+    """Parameters of a node for the fields of settings dataclasses; `current` holds their values.
 
-    `on_change()` is called after each change; what it raises as MmRosError refuses the change with that sentence.
+    `on_change()` is called after each change; an MmRosError from it refuses the change with its message.
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
@@ -158,45 +158,45 @@ class LiveSettings:
             values.append(mine)
         self.current: list[Settings] = [k(**v) for k, v in zip(self._types, values, strict=True)]
         node.add_on_set_parameters_callback(self._set)
-        _doubt_names(node, list(self._owner))
+        _warn_of_misspelled(node, list(self._owner))
 
     def _set(self, parameters: list[Parameter]) -> SetParametersResult:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except Exception as error:  # whatever it is, a wrong value must not end the node
+        except Exception as error:  # no wrong value may end the node
             self.current = before
             with suppress(Exception):
-                self._on_change()  # some stages may have taken the new values already
+                self._on_change()  # a stage may already use the new values
             reason = str(error) if isinstance(error, MmRosError) else repr(error)
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
 
     def with_parameters(self, parameters: list[Parameter]) -> list[Settings] | None:
-        """The settings as they would be; None where they are refused."""
+        """Return the settings after a change to `parameters`, or None if the change is refused; change nothing."""
         before = list(self.current)
         try:
-            self._take(parameters)
+            self._replace(parameters)
             return self.current
-        except Exception:  # `_set` says why
+        except Exception:  # `_set` reports the reason
             return None
         finally:
             self.current = before
 
     def _apply(self, parameters: list[Parameter]) -> None:
-        if self._take(parameters):
+        if self._replace(parameters):
             self._on_change()
 
-    def _take(self, parameters: list[Parameter]) -> bool:
+    def _replace(self, parameters: list[Parameter]) -> bool:
         changed = False
         for p in parameters:
             if p.name not in self._owner:
-                continue  # use_sim_time, qos overrides: not ours
+                continue  # use_sim_time and QoS overrides
             refuse_renamed(self._node_name, p.name, p.value)
             i = self._owner[p.name]
             spec = self._types[i].specs()[p.name]
             if not spec.live:
-                raise MmRosError(f"{p.name} is read at the start only; start the node with another value")
+                raise MmRosError(f"{p.name} is read only at the start; restart the node with another value")
             value = _as_type(p.value, self._types[i].defaults()[p.name])
             self.current[i] = self.current[i].with_values(**{p.name: value})
             changed = True
@@ -204,7 +204,7 @@ class LiveSettings:
 
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
-    """A wrong value in a file is the user's mistake; a whole number where a file means 90.0 is none."""
+    """Declare a parameter; accept integers from a file where the parameter is a float."""
     given = node._parameter_overrides.get(name)
     if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
         node._parameter_overrides[name] = Parameter(name, value=float(given.value))
@@ -220,8 +220,8 @@ def _floats(default: Any) -> bool:
     return isinstance(default, list) and all(isinstance(v, float) for v in default)
 
 
-def _doubt_names(node: Node, known: list[str]) -> None:
-    """Files may name parameters of other nodes; one that is nearly ours is a slip."""
+def _warn_of_misspelled(node: Node, known: list[str]) -> None:
+    """Warn of unknown names that resemble a parameter; others are ignored, as they may belong to another node."""
     for name in node._parameter_overrides:
         near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.75)
         if near:

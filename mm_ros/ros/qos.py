@@ -11,17 +11,17 @@ from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """`depth`: messages to keep, when more than the topic's own."""
+    """QoS of a publisher; `depth` replaces a smaller depth of the topic."""
     return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    """For nodes of the live chain: shallow, so that the newest sample wins after a stall."""
+    """QoS of a subscription in the live chain: shallow, so that only the newest messages remain after a stall."""
     return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 
 
 def listener_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """For listeners that need each message: as reliable as the publisher, and as deep."""
+    """QoS of a subscription that needs each message: reliability and depth of the publisher."""
     return publisher_qos(qos, depth)
 
 
@@ -36,6 +36,6 @@ def _profile(qos: Qos, reliable: bool, depth: int) -> QoSProfile:
 
 
 def message_class(type_name: str) -> Any:
-    """ "pkg/msg/Name" → the class."""
+    """Return the message class of a type name "pkg/msg/Name"."""
     package, _, name = type_name.split("/")
     return getattr(importlib.import_module(f"{package}.msg"), name)

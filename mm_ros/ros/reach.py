@@ -1,4 +1,4 @@
-"""How far this process is heard: on this machine only, unless the user says otherwise."""
+"""Network reach of this process: this machine only, unless the user chooses otherwise."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"
 
 
 def settle_reach(unless_said: str = "") -> None:
-    """Before `rclpy.init`. `unless_said` is the range where the environment has none.
+    """Set the environment of DDS; call it before `rclpy.init`. `unless_said` is the default discovery range.
 
-    LOCALHOST alone keeps Fast DDS from looking for others, but it listens on every interface, and it answers whoever
-    sends to its ports. A profile binds it to the loopback interface; a profile of the user's own stays.
+    With LOCALHOST alone Fast DDS does not search other machines, but it listens on every interface and answers any
+    machine that sends to its ports. A profile binds it to the loopback interface; the user's own profile stays.
     """
     if unless_said:
         os.environ.setdefault(RANGE, unless_said)
-    # Fast DDS would read DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
+    # Otherwise Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
     os.environ.setdefault("SKIP_DEFAULT_XML_FILE", "1")
     ours = str(share_folder() / "config" / "this_machine.xml")
     if os.environ.get(RANGE) == "LOCALHOST":
         os.environ.setdefault(PROFILES, ours)
-    elif os.environ.get(PROFILES) == ours:  # of the process that started this one
+    elif os.environ.get(PROFILES) == ours:  # set by the parent process
         del os.environ[PROFILES]

@@ -1,4 +1,4 @@
-"""Topics of one avatar into a session."""
+"""Node that records topics of one avatar into a session."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mm_ros.sessions.bag import FLUSH_S, BagWriter
 from mm_ros.sessions.session import INPUTS, LATCHED, RECORDED
 
 OUTPUTS = ("body_orientation", "trajectory", "matched_pose", "match", "pose", "skeleton")
-DEPTH = 2000  # messages: a disk that stalls for 2 s loses nothing at the highest rate of a source, 1000 Hz
+DEPTH = 2000  # messages: no loss while the disk stalls for 2 s at the highest source rate, 1000 Hz
 
 
 class Recorder(Node):
-    """Messages are written as they come over the wire, unread."""
+    """Recorder that writes serialized messages without reading them."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Recorder(Node):
             qos = listener_qos(t.qos, DEPTH)
             self.create_subscription(message_class(t.type), t.name, self._keeper(topic), qos, raw=True)
 
-        # Also while nothing comes: a calibration may be the only message for minutes.
+        # A timer flushes also when no message follows: a calibration may be the only message for minutes.
         self.create_timer(FLUSH_S, self.bag.flush, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _keeper(self, topic: str) -> Any:

@@ -1,4 +1,4 @@
-"""The settings of other nodes, as they are now: read, watched, changed."""
+"""Client for the live settings of other nodes: read, watch and change them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Fields = dict[str, tuple[Any, Spec]]
 
 
 class RemoteSettings:
-    """Of one avatar's nodes; `watch` says whose. Call `tick` now and then.
+    """Live settings of the nodes of one avatar, chosen by `watch`. Call `look` and `tick` regularly.
 
-    found(node, values): a node has answered, these are all its live settings.
-    changed(node, name, value): by whomever, also back to what it was when a change of ours was refused.
-    told(text, refused): what came of a change of ours.
+    found(node, values): a node has answered with all its live settings.
+    changed(node, name, value): a setting has changed, or has its old value again because the change was refused.
+    told(text, refused): result of a change made by `set`.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class RemoteSettings:
         self._found, self._changed, self._told = found, changed, told
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
-        self._asked: dict[str, Any] = {}  # node → the answer to come
+        self._asked: dict[str, Any] = {}  # node → future of its answer
         self._known: dict[tuple[str, str], Any] = {}
-        self._wanted: dict[tuple[str, str], Any] = {}  # the newest of a hand that drags
+        self._wanted: dict[tuple[str, str], Any] = {}  # newest value that is not sent yet
         self._under_way: set[tuple[str, str]] = set()
-        ros.create_subscription(ParameterEvent, "/parameter_events", self._heard, qos_profile_parameter_events)
+        ros.create_subscription(ParameterEvent, "/parameter_events", self._on_event, qos_profile_parameter_events)
 
     def watch(self, avatar: str) -> None:
         if avatar == self.avatar:
@@ -55,7 +55,7 @@ class RemoteSettings:
         self.avatar = avatar
 
     def set(self, node: str, name: str, value: Any) -> None:
-        """At the next tick; a newer value replaces one that has not left yet."""
+        """Send the value at the next tick; a newer value replaces one that is not sent yet."""
         self._wanted[(node, name)] = value
 
     def tick(self) -> None:
@@ -63,7 +63,7 @@ class RemoteSettings:
             self._send(key, self._wanted.pop(key))
 
     def look(self) -> None:
-        """Asks the nodes that are there and have not answered yet."""
+        """Request the settings of the nodes that exist and were not asked yet."""
         if not self.avatar:
             return
         there = {n for n, space in self._ros.get_node_names_and_namespaces() if space == f"/{self.avatar}"}
@@ -75,7 +75,7 @@ class RemoteSettings:
                 self._asked[node].add_done_callback(
                     lambda f, node=node, avatar=avatar, names=names: self._answered(avatar, node, names, f)
                 )
-        for node in self._asked.keys() - there:  # it has ended; when it comes back it is asked again
+        for node in self._asked.keys() - there:  # the node has ended; ask again when it restarts
             del self._asked[node]
 
     def _client(self, node: str) -> tuple[Any, Any]:
@@ -96,7 +96,7 @@ class RemoteSettings:
         for name, value in values.items():
             self._show((node, name), value)
 
-    def _heard(self, event: ParameterEvent) -> None:
+    def _on_event(self, event: ParameterEvent) -> None:
         space, _, node = event.node.rpartition("/")
         if not self.avatar or space != f"/{self.avatar}" or node not in self._names:
             return
@@ -106,7 +106,7 @@ class RemoteSettings:
 
     def _show(self, key: tuple[str, str], value: Any) -> None:
         self._known[key] = value
-        if key not in self._wanted and key not in self._under_way:  # a hand that drags is not fought against
+        if key not in self._wanted and key not in self._under_way:  # do not move a slider back while the user drags it
             self._changed(*key, value)
 
     def _send(self, key: tuple[str, str], value: Any) -> None:
@@ -138,7 +138,7 @@ class RemoteSettings:
 
 
 def live_settings() -> dict[str, Fields]:
-    """Of each described node: the settings that may change while it runs, with their defaults."""
+    """Return the settings of each node that may change at runtime, with their defaults."""
     out: dict[str, Fields] = {}
     for node in graph.NODES:
         fields: Fields = {}

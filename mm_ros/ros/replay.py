@@ -1,4 +1,4 @@
-"""A session onto topics: keeps time, pauses by service, and is /clock when asked to be."""
+"""Node that publishes a session on topics in real time, with a pause service and optionally /clock."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from mm_ros.sessions.player import Due, Player, Rewriter
 from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 
 CLOCK_PERIOD_S = 0.01
-KEPT_S = 2.0  # so long may a reliable listener stall without a loss, at any rate
-ACKNOWLEDGED_S = 5.0  # how long the end waits at most for listeners that have not confirmed the last messages
-SETTLE_S, QUIET_S = 2.0, 0.3  # how long to wait at most for no more listeners to be found; and how long that must be so
+KEPT_S = 2.0  # a reliable subscriber that stalls for less loses no message, at any rate
+ACKNOWLEDGED_S = 5.0  # maximum wait at the end until subscribers acknowledge the last messages
+SETTLE_S, QUIET_S = 2.0, 0.3  # maximum wait for a stable number of subscribers, and how long it must be stable
 
 
 class Replay(Node):
-    """Services: `replay/pause` (std_srvs/SetBool). Parameter `position`: seconds into the session; setting it seeks."""
+    """Replay of a session. Service `replay/pause` (std_srvs/SetBool); parameter `position` [s]: setting it seeks."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Replay(Node):
             super().__init__("replay", namespace=avatar or inside or "avatar", **kwargs)
         except InvalidNamespaceException:
             raise MmRosError(
-                f"{bag.path}: its namespace {inside!r} cannot be one of ROS; give another with --avatar"
+                f"{bag.path}: its namespace {inside!r} is not a valid ROS namespace; choose another with --avatar"
             ) from None
         self._names = input_topics(bag, inside)
         messages = sorted(bag.messages(set(self._names)), key=lambda m: m.logged_ns)
@@ -75,7 +75,8 @@ class Replay(Node):
         t = graph.TOPICS["/clock"]
         self._clock_publisher = self.create_publisher(Clock, t.name, publisher_qos(t.qos)) if clock else None
         self.create_service(SetBool, "replay/pause", self._on_pause)
-        self.declare_parameter("position", start_s, ParameterDescriptor(description="seconds into the session"))
+        described = ParameterDescriptor(description="Position in the session [s]. Setting it seeks.")
+        self.declare_parameter("position", start_s, described)
         self.add_on_set_parameters_callback(self._on_parameters)
 
     def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
@@ -99,20 +100,23 @@ class Replay(Node):
         return SetParametersResult(successful=True)
 
     def wait_for(self, subscribers: int, seconds: float) -> None:
-        """Until so many listen to the trackers: a graph that still loads would miss the first ones."""
+        """Wait until `subscribers` nodes subscribe to the trackers, so that a starting graph misses no message.
+
+        Raises MmRosError after `seconds`.
+        """
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
         while publisher.get_subscription_count() < subscribers and not self._stop.is_set():
             if time.monotonic() > end:
                 raise MmRosError(
-                    f"after {seconds:g} s {publisher.get_subscription_count()} listen to "
-                    f"{self.resolve_topic_name('trackers')}, and {subscribers} were to be waited for"
+                    f"after {seconds:g} s, {self.resolve_topic_name('trackers')} has "
+                    f"{publisher.get_subscription_count()} of the {subscribers} expected subscribers"
                 )
             time.sleep(0.02)
         self._let_settle()
 
     def _let_settle(self) -> None:
-        """DDS finds listeners topic by topic: those of the trackers may not have been found on the others yet."""
+        """Wait until DDS finds no more subscribers; subscribers of other topics may be found after the trackers'."""
         since = time.monotonic()
         end, before = since + SETTLE_S, [-1]
         while time.monotonic() < min(end, since + QUIET_S):
@@ -122,8 +126,8 @@ class Replay(Node):
             time.sleep(0.02)
 
     def play(self) -> None:
-        """Until the end, or `end()`."""
-        self._tell_latched()
+        """Publish the session until its end or a call of `end()`."""
+        self._publish_latched()
         with self._lock:
             self.player.begin(time.monotonic())
         next_tick = time.monotonic()
@@ -151,7 +155,7 @@ class Replay(Node):
         self._stop.set()
         self._changed.set()
 
-    def _tell_latched(self) -> None:
+    def _publish_latched(self) -> None:
         latest = {m.topic: m for m in self._latched}
         for topic, message in latest.items():
             self._publishers_of[topic].publish(self._rewriter.rewritten(message, 0, None))
@@ -167,14 +171,14 @@ class Replay(Node):
         self.errors_s.append(time.monotonic() - due.at)
 
     def _now_at(self, due: Due) -> int:
-        """What the start of this run is in the present: asked once, so that no two messages disagree."""
+        """Return the present time of the run's start; computed once per run, so that all messages agree."""
         if (due.run, due.origin) != self._anchored:
             self._anchored = (due.run, due.origin)
             self._anchor_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.origin) * 1e9)
         return self._anchor_ns
 
     def _tick(self, run: int, at_ns: int) -> None:
-        """Publish /clock: within a run never a time before the last one, although a message may be sent late."""
+        """Publish /clock; within a run it never goes back, although a message may be sent late."""
         assert self._clock_publisher is not None
         last_run, last_ns = self._last_tick
         ns = max(at_ns, last_ns) if run == last_run else at_ns
@@ -182,14 +186,14 @@ class Replay(Node):
         self._clock_publisher.publish(Clock(clock=Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)))
 
     def _wait_until_acknowledged(self) -> None:
-        """A process that ends takes the messages with it that reliable listeners have not received yet."""
+        """Wait for acknowledgements: messages that are not received yet would be lost when the process ends."""
         until = time.monotonic() + ACKNOWLEDGED_S
         for publisher in self._publishers_of.values():
             publisher.wait_for_all_acked(Duration(seconds=max(0.0, until - time.monotonic())))
 
 
 def most_within(seconds: float, messages: list[BagMessage], topic: str) -> int:
-    """The largest number of messages of a topic that were logged within so long."""
+    """Return the largest number of messages of a topic that were logged within `seconds`."""
     logged_ns = np.array([m.logged_ns for m in messages if m.topic == topic], np.int64)
     after = np.searchsorted(logged_ns, logged_ns + round(seconds * 1e9), side="right")
     return int((after - np.arange(len(logged_ns))).max(initial=0))

@@ -1,8 +1,8 @@
-"""The file that RViz opens: displays for the avatars that exist, in their namespaces and frames.
+"""RViz configuration with displays for the given avatars, in their namespaces and frames.
 
-The launch files write one for each start; `rviz/avatar.rviz` is the same for the default avatar. Checked against the
-sources of RViz 14: a property is expanded only when its parents are too, `TF Prefix` is joined to a link by a slash, a
-disabled display has no subscription, and a disabled namespace is named under `Namespaces`.
+The launch files write one at each start; `rviz/avatar.rviz` is the one for the default avatar. Facts from the sources
+of RViz 14: a property is expanded only if its parents are expanded, `TF Prefix` and link are joined by a slash, a
+disabled display has no subscription, and `Namespaces` names disabled namespaces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FARTHEST_M = 30.0
 
 @dataclass(frozen=True)
 class MarkerDisplay:
-    """One topic of markers: switched off in RViz, it has no subscriber and the visualizer does no work for it."""
+    """A topic of markers; while its display is off in RViz, the visualizer computes nothing for it."""
 
     title: str
     topic: str
@@ -41,7 +41,10 @@ MARKERS: tuple[MarkerDisplay, ...] = (
 
 
 def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
-    """`robot`: `robot_description` is a URDF of the user's, whose links are frames below `<avatar>/robot/`."""
+    """Return the text of the RViz file.
+
+    `robot`: `robot_description` is the user's URDF, whose links are frames below `<avatar>/robot/`.
+    """
     each = [_avatar(name, robot) for name in avatars]
     displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each)), _frames()]
     paths = [""] if len(each) == 1 else [f"/{name}1" for name in avatars]
@@ -70,7 +73,7 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
 
 
 def _view(avatars: Sequence[str]) -> dict[str, Any]:
-    """An orbit around the first avatar that follows it; several stand side by side and are all in the picture."""
+    """Orbit that follows the first avatar, far enough away to show all avatars."""
     width = ROOM_M * (len(avatars) - 1)
     return {
         "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + width, FARTHEST_M),
@@ -110,7 +113,7 @@ def _markers(name: str, m: MarkerDisplay) -> dict[str, Any]:
 
 
 def _frames() -> dict[str, Any]:
-    """Off at the start: hundreds of frames at full rate slow RViz down (rviz#1727)."""
+    """TF display, disabled by default because hundreds of frames at full rate slow RViz down (rviz#1727)."""
     return {
         "Class": "rviz_default_plugins/TF", "Enabled": False, "Filter (blacklist)": "", "Filter (whitelist)": "",
         "Frame Timeout": 2, "Frames": {"All Enabled": True}, "Marker Scale": 0.3, "Name": "TF", "Show Arrows": False,

@@ -1,4 +1,4 @@
-"""Invented users side by side: who is called what and stands where."""
+"""Names, seeds and room positions of several synthetic users side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mm_ros.base.errors import MmRosError
 
-ROOM_M = 5.0  # from one user's room to the next
+ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
 
 
@@ -14,7 +14,7 @@ MOST = 64
 class User:
     avatar: str
     seed: int
-    place: str  # "x,y" of the room in the world
+    place: str  # "x,y" of the room in the world [m]
 
 
 def side_by_side(name: str, count: int, seed: int = 0) -> list[User]:

@@ -1,4 +1,4 @@
-"""TF of an avatar: one TFMessage a frame, its objects made once and filled in place."""
+"""TF of an avatar: one TFMessage per frame, whose objects are created once and filled in place."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ def _fill(t: TransformStamped, stamp: object, p: list[float], q: list[float]) ->
 
 
 class SerializedTf:
-    """A TFMessage whose frames stay the same, as it goes over the wire: rclpy takes twenty times as long to turn the
-    objects into it."""
+    """Serialized TFMessage with fixed frame names; rclpy's serialization takes about 20 times as long."""
 
     def __init__(self, transforms: list[TransformStamped]) -> None:
         self._bytes = np.frombuffer(bytearray(serialize_message(TFMessage(transforms=transforms))), np.uint8)
-        stamps, numbers = _places(transforms)
+        stamps, numbers = _offsets(transforms)
         self._stamps = stamps[:, None] + np.arange(8)
         self._numbers = numbers[:, None] + np.arange(7 * 8)
 
     def filled(self, stamp_ns: int, positions: NDArray[np.float64], rotations: NDArray[np.float64]) -> bytes:
-        """One row a transform; quaternions w first."""
+        """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms."""
         stamp = np.array([stamp_ns // 1_000_000_000, stamp_ns % 1_000_000_000], "<u4")
         self._bytes[self._stamps] = stamp.view(np.uint8)
         self._bytes[self._numbers] = np.concatenate([positions, w_last(rotations)], axis=1).view(np.uint8)
@@ -61,12 +60,12 @@ class PoseTf:
         return self._message
 
     def serialized(self, pose: AvatarPose) -> bytes:
-        """The same as it goes over the wire."""
+        """Return `message(pose)` serialized."""
         return self._wire.filled(pose.stamp_ns, *_numbers(pose))
 
 
-def _places(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each one's stamp and seven numbers stand in a serialized TFMessage (CDR, behind 4 bytes of head)."""
+def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return byte offsets of each transform's stamp and 7 numbers in a serialized TFMessage (CDR, 4-byte header)."""
     at, stamps, numbers = 4, [], []
     for t in transforms:
         at = -(-at // 4) * 4
@@ -88,7 +87,7 @@ def _numbers(pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 
 class RobotTf:
-    """The user's robot: its base in the world, and each link in its parent where nothing else publishes them."""
+    """TF of the user's robot: its base in the world, and with `links` each link in its parent."""
 
     def __init__(self, robot: Robot, prefix: str, world: str, links: bool) -> None:
         joints = robot.joints if links else ()
@@ -119,5 +118,5 @@ class TrackerTf:
 
 
 def _unit(q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float32 quaternions are 1e-7 off unit length; tf2 refuses beyond 1e-6 of its own."""
+    """Normalize quaternions: lengths of float32 ones are 1e-7 off, and tf2 refuses errors above 1e-6."""
     return q / np.linalg.norm(q, axis=-1, keepdims=True)

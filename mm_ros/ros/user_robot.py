@@ -1,7 +1,7 @@
-"""A humanoid robot given as URDF follows the avatar: joint_states, and TF under `<avatar>/robot/`.
+"""Humanoid robot, given as URDF, that follows the avatar: joint_states, and TF below `<avatar>/robot/`.
 
-The launch files start robot_state_publisher with `frame_prefix:=<avatar>/robot/` where it is installed; it then
-publishes the links and this only the base.
+Where robot_state_publisher is installed, the launch files start it with `frame_prefix:=<avatar>/robot/`. It then
+publishes the links, and this module publishes only the base.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ class UserRobot:
         self._map = guess_map(self._robot, angles(t_pose))
         if not self._map.chains:
             names = ", ".join(self._robot.moving) or "none"
-            raise MmRosError(f"{path}: no joint has the name of a human's (hip, knee, elbow, …). Joints: {names}")
+            raise MmRosError(f"{path}: no joint has the name of a human joint (hip, knee, elbow, …). Joints: {names}")
         self._tf = RobotTf(self._robot, f"{avatar}/robot/", world, links)
         self._retarget: RevoluteRetargeter | None = None
 
     def wear(self, skeleton: Skeleton) -> None:
+        """Retarget from this skeleton from now on."""
         self._retarget = RevoluteRetargeter(skeleton, self._robot, self._map)
 
     def step(self, pose: AvatarPose) -> tuple[JointState, bytes]:
-        """Joint states, and a serialized TFMessage."""
+        """Return joint states and a serialized TFMessage."""
         assert self._retarget is not None
         moved = self._retarget.step(pose)
         state = JointState(header=header(pose.stamp_ns, ""), name=list(moved.angles))
@@ -43,7 +44,7 @@ class UserRobot:
 
 
 def angles(text: str) -> dict[str, float]:
-    """'joint=1.57, joint=-1.57'"""
+    """Parse 'joint=1.57, joint=-1.57' (rad)."""
     out = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, value = part.partition("=")

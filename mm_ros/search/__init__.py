@@ -1,10 +1,12 @@
-"""Exact search: the frame whose features are nearest to a query, under live weights and masks. See docs/search.md.
+"""Exact search for the frame whose features are nearest to a query, with weights and masks per query.
+
+See docs/search.md.
 
     engine = make_engine("tree", features_normalized, range_starts, range_stops, tags, ends_excluded_frames=60)
     frame, cost = engine.search(query_normalized, weights, bound=cost_of_continuing, mask=Mask(all_of=upright))
 
-All engines give the same frame and the same cost, bit for bit. Frames too near the end of their clip are never
-returned; of equal costs the lower frame wins; nothing below the bound gives frame -1.
+All engines return the same frame and the same cost, bit for bit. Frames too near the end of their clip are never
+returned. Of frames with equal cost the lower one is returned. If no cost is below the bound, the frame is -1.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ def make_engine(
     arrays: dict[str, Any] | None = None,
     usual_weights: F32 | None = None,
 ) -> Engine:
-    """An engine over (N, D) normalized features, which may be memory-mapped; clips are [start, stop).
+    """Create an engine over normalized features (N, D), which may be memory-mapped; clips are [start, stop).
 
-    `arrays` is what `to_arrays` of such an engine gave, perhaps memory-mapped: used in place when it was made of these
-    very data (`from_store` tells), otherwise the index is built here.
-    `usual_weights` decide which frames are kept together: any weights are answered, those the fastest.
+    `arrays`: a stored index from `to_arrays`. If it was made from the same data, it is used in place, also when
+    memory-mapped (see `from_store`); otherwise the index is built. `usual_weights`: the weights for which the index is
+    optimized; searches with other weights are exact too, but may be slower.
     """
     if name not in ENGINES:
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")
@@ -55,14 +57,14 @@ def make_engine(
         tags = np.zeros(len(features_normalized), np.uint64)
     corpus = make_corpus(features_normalized, range_starts, range_stops, tags, ends_excluded_frames)
     if usual_weights is not None and np.shape(usual_weights) != (features_normalized.shape[1],):
-        raise MmRosError(f"usual_weights must be one a column, came {np.shape(usual_weights)}")
+        raise MmRosError(f"usual_weights must have one number per column, came shape {np.shape(usual_weights)}")
     if arrays and name != "brute" and np.array_equal(arrays.get(SEAL, ()), seal(name, corpus)):
         return Engine(name, corpus, checked_index(name, arrays, corpus), arrays[SEAL])
     return Engine(name, corpus, _BUILD[name](corpus, usual_weights))
 
 
 def warm_up() -> None:
-    """Compile, or load from the cache, all that a search needs."""
+    """Compile, or load from the cache, all functions that a search needs."""
     features = np.linspace(0, 1, 64 * 3, dtype=np.float32).reshape(64, 3)
     for name in ENGINES:
         make_engine(name, features, [0], [64]).warm_up()

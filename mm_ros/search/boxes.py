@@ -1,4 +1,4 @@
-"""The classic: boxes around 64 and around 16 consecutive frames (Holden 2020; Ponton 2022), scalar, with early out."""
+"""The classic index: boxes around 64 and around 16 consecutive frames (Holden 2020; Ponton 2022), with early out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference: every searchable frame, one after the other. What the other engines have to agree with."""
+"""The reference engine: it computes the cost of every searchable frame. All other engines must agree with it."""
 
 from __future__ import annotations
 

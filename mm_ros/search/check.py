@@ -1,7 +1,7 @@
-"""A stored search index, checked before compiled code follows its numbers: it does so without looking where they lead.
+"""Validation of a stored search index, because compiled code uses its numbers as addresses without bounds checks.
 
-A damaged code or tag can only give a wrong answer, which the file's checksums find (base/checksums.py). Wrong frames,
-children, levels or sizes would lead outside of the arrays.
+A damaged code or tag can only give a wrong answer, and the file's checksums detect it (base/checksums.py). Wrong
+frames, children, levels or sizes would cause access outside the arrays.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from mm_ros.search.tree.sift import WORDS
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import LEVELS, NO_FRAME, TreeIndex
 
-TOP_BLOCKS = 16  # a level more when the top one has more blocks than this
+TOP_BLOCKS = 16  # maximum number of blocks of the top level; more blocks get another level
 Shapes = dict[str, tuple[type[np.generic], tuple[int, ...]]]
 
 
 def tree_links(leaves: int, columns: int) -> tuple[I32, I32]:
-    """`children` and `top` of a tree: the number of leaves decides them."""
-    counts = [leaves]  # of the children of each level
+    """`children` and `top` of a tree, which follow from its number of leaves."""
+    counts = [leaves]  # number of children of each level
     while True:
         blocks = -(-counts[-1] // LANES)
         if blocks <= TOP_BLOCKS:
             break
         counts.append(blocks)
     starts = np.concatenate([[0], np.cumsum([-(-count // LANES) for count in counts])])
-    firsts = [starts[-1], *starts[: len(counts) - 1]]  # leaves are numbered behind all blocks
+    firsts = [starts[-1], *starts[: len(counts) - 1]]  # leaves are numbered after all blocks
     children = [_children(count, int(first)) for count, first in zip(counts, firsts, strict=True)]
     top = np.array([starts[-2], starts[-1], len(counts), last_code(columns)], np.int32)
     return np.concatenate(children), top
@@ -45,7 +45,7 @@ def _children(count: int, first: int) -> I32:
 
 
 def checked_index(name: str, arrays: dict[str, NDArray[Any]], corpus: Corpus) -> Any:
-    """The index that these arrays are; refused when they are not what such an engine makes of such a corpus."""
+    """Return the index in these arrays. Raise MmRosError if they cannot be an index of this engine and corpus."""
     index_type: Any = TreeIndex if name == "tree" else BoxesIndex
     missing = [f for f in index_type._fields if f not in arrays]
     if missing:
@@ -62,13 +62,13 @@ def checked_index(name: str, arrays: dict[str, NDArray[Any]], corpus: Corpus) ->
 
 def _check_tree(index: TreeIndex, frames: int, columns: int) -> None:
     if columns > MAX_COLUMNS:
-        raise _damaged(f"a tree has up to {MAX_COLUMNS} columns, and the features have {columns}")
+        raise _damaged(f"a tree has at most {MAX_COLUMNS} columns, but the features have {columns}")
     children, top = tree_links(len(index.frames), columns)
     if not np.array_equal(index.children, children) or not np.array_equal(index.top, top) or top[2] > LEVELS:
         raise _damaged("its levels do not fit the number of its leaves")
     lowest, highest = int(index.frames.min()), int(index.frames.max())
     if lowest < NO_FRAME or highest >= frames:
-        raise _damaged(f"it names frames {lowest} to {highest}; the database has 0 to {frames - 1}")
+        raise _damaged(f"it refers to frames {lowest} to {highest}; the database has 0 to {frames - 1}")
     for field in ("base", "per_unit", "unit", "closed_below", "closed_above"):
         if not np.isfinite(getattr(index, field)).all():
             raise _damaged(f"its {field} has numbers that are not finite")
@@ -112,7 +112,7 @@ def _check_shapes(arrays: dict[str, NDArray[Any]], shapes: Shapes) -> None:
         array = arrays[name]
         if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
             raise _damaged(
-                f"{name} must be {np.dtype(dtype).name} {shape} in one piece, came {array.dtype} {array.shape}"
+                f"{name} must be contiguous {np.dtype(dtype).name} {shape}, came {array.dtype} {array.shape}"
             )
 
 

@@ -1,6 +1,7 @@
-"""One engine object for all kinds of index: it checks, hands over to compiled code, and puts errors into words.
+"""The class Engine: one Python API for all search structures. It checks arguments and calls compiled code.
 
-Compiled code gets one address, of a table of addresses and sizes: handing over a dozen arrays costs more than a search.
+Compiled code gets the address of one table of addresses and sizes, because passing a dozen arrays takes longer than a
+search.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mm_ros.search.tree.tree import search_tree, tree_at, tree_table
 BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
-FORMAT = 2  # of stored indices: another number, and older ones are built anew
+FORMAT = 2  # version of stored indices; an index with another version is built again
 SEAL = "made_of"
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _TICK_SIGNATURE = (
@@ -72,7 +73,7 @@ def tick_at(
     address: Any, pose: Any, trajectory: Any, weights: Any, query: Any,
     can_continue: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
 ) -> Any:  # fmt: skip
-    """The whole tick: query = pose features with the wished trajectory, normalized, in them; then the search."""
+    """Assemble the query from pose features and the normalized desired trajectory, then search."""
     table = array_at(address, (TABLE_SIZE,), np.int64)
     corpus = _corpus_at(table)
     columns = array_at(table[SPACE_AT + 1], (table[SPACE_AT],), np.int64)
@@ -101,7 +102,7 @@ def batch_at(
     all_of: Any, any_of: Any, none_of: Any,
     frames: Any, costs: Any,
 ) -> Any:  # fmt: skip
-    """Row by row; `weights` has one row for all queries or one for each. Returns the first row that is bad, or -1."""
+    """Search for each query. `weights` has one row for all queries or one each. Return the first bad row, or -1."""
     for i in range(queries.shape[0]):
         w = weights[i if weights.shape[0] > 1 else 0]
         frames[i], costs[i] = search_at(
@@ -116,7 +117,7 @@ _ENTRIES = {search_at: _SEARCH_SIGNATURE, tick_at: _TICK_SIGNATURE, batch_at: _B
 
 
 def _compile_once() -> None:
-    """Only these types, so that a wrong one is refused rather than compiled for; from the cache when it is there."""
+    """Compile for these types only, so that other types raise TypeError instead of a slow compilation."""
     for function, signature in _ENTRIES.items():
         if COMPILED and not function.signatures:  # type: ignore[attr-defined]
             function.compile(signature)  # type: ignore[attr-defined]
@@ -124,13 +125,13 @@ def _compile_once() -> None:
 
 
 def seal(name: str, corpus: Corpus) -> U64:
-    """Which engine's index, of which data: a stored index serves only where this is the same."""
+    """Checksums of engine, format and data. A stored index is used only if its seal is the same."""
     head = f"{name} {FORMAT} {corpus.features.shape} {corpus.starts.tolist()} {corpus.searchable_stops.tolist()}"
     return np.array([crc32(head.encode()), crc32(corpus.features.data), crc32(corpus.tags.data)], np.uint64)
 
 
 class Engine:
-    """A search engine over one database. Read-only after construction: share it between avatars and threads."""
+    """A search engine over one database. Searches do not change it, so avatars and threads may share it."""
 
     def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
         self.name = name
@@ -149,7 +150,7 @@ class Engine:
 
     @property
     def from_store(self) -> bool:
-        """Whether the index is the one that was handed in, or one that was built for want of it."""
+        """Whether the index is the stored one that was passed in, rather than one that was built."""
         return self._seal is not None
 
     @property
@@ -166,9 +167,9 @@ class Engine:
         exclude_radius: int = 0,
         mask: Mask | None = None,
     ) -> tuple[int, float]:
-        """(frame, cost), or (-1, bound) when no wanted frame costs less than `bound`.
+        """Return (frame, cost), or (-1, bound) if no frame that matches `mask` costs less than `bound`.
 
-        Frames nearer than `exclude_radius` to `current`, within its clip, cannot win.
+        Frames nearer than `exclude_radius` to `current`, within its clip, are not returned.
         """
         bits = ANY_FRAME.signed if mask is None else mask.signed
         try:
@@ -192,7 +193,7 @@ class Engine:
         mask: Mask | None = None,
         threads: int = 1,
     ) -> tuple[NDArray[np.int64], F32]:
-        """Many queries (Q, D) at once; weights (D,) for all or (Q, D). Gives frames (Q,) and costs (Q,)."""
+        """Search for many queries (Q, D), with weights (D,) or (Q, D). Return frames (Q,) and costs (Q,)."""
         queries = np.ascontiguousarray(queries_normalized, np.float32)
         rows = np.ascontiguousarray(np.atleast_2d(weights), np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.columns:
@@ -205,7 +206,7 @@ class Engine:
         playing = np.full(count, -1, np.int64) if currents is None else np.ascontiguousarray(currents, np.int64)
         if limits.shape != (count,) or playing.shape != (count,):
             came = f"{limits.shape}, {playing.shape}"
-            raise MmRosError(f"bounds and currents must have one entry a query ({count}), came {came}")
+            raise MmRosError(f"bounds and currents must have one entry per query ({count}), came {came}")
         frames, costs = np.empty(count, np.int64), np.empty(count, np.float32)
         bits = (mask or ANY_FRAME).signed
 
@@ -229,12 +230,12 @@ class Engine:
     def k_best(
         self, query_normalized: F32, weights: F32, k: int, *, mask: Mask | None = None, apart_frames: int = 1
     ) -> tuple[NDArray[np.int64], F32, F32]:
-        """The k cheapest frames, no two nearer than `apart_frames`: frames, costs, cost by feature (k, D).
+        """Return the k cheapest frames, no two nearer than `apart_frames`, their costs, and costs by column (k, D).
 
-        Not for the hot path.
+        This is a full scan, for explanations rather than for each step of the matcher.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # the same checks
+        self.search(query, w, mask=mask)  # for its argument checks
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True
@@ -254,7 +255,7 @@ class Engine:
         return frames[chosen], costs[chosen], terms[chosen]
 
     def cost(self, query_normalized: F32, weights: F32, frame: int) -> float:
-        """What this frame costs, by the same sum as in the search: the cost of continuing."""
+        """The cost of one frame, by the same sum as in the search; for the current frame, the cost of continuing."""
         if not 0 <= frame < len(self.corpus.features):
             raise MmRosError(f"frame {frame} is not in the database (0 … {len(self.corpus.features) - 1})")
         query, w = _floats("query", query_normalized), _floats("weights", weights)
@@ -263,7 +264,7 @@ class Engine:
         return float(base.frame_cost(self.corpus.features, query, w, frame))
 
     def set_feature_space(self, mean: F32, std: F32, trajectory_columns: Any) -> None:
-        """What `tick` needs: how to normalize, and which columns the trajectory fills, in its own order."""
+        """Set what `tick` needs: mean (D,), std (D,), and the columns of the trajectory in the order of its values."""
         columns = np.ascontiguousarray(trajectory_columns, np.int64)
         mean, std = _floats("mean", mean), _floats("std", std)
         if mean.shape != (self.columns,) or std.shape != (self.columns,) or not (std > 0).all():
@@ -271,7 +272,7 @@ class Engine:
             raise MmRosError(f"mean and std must have {self.columns} numbers, std above 0; came {came}")
         if columns.ndim != 1 or (columns < 0).any() or (columns >= self.columns).any():
             raise MmRosError(f"trajectory_columns must lie within 0 … {self.columns - 1}, came {columns.tolist()}")
-        self._space = (columns, mean, std)  # keeps them alive
+        self._space = (columns, mean, std)  # the table below holds only their addresses
         self._table[SPACE_AT : SPACE_AT + 4] = [len(columns), *(a.ctypes.data for a in self._space)]
 
     def tick(
@@ -286,12 +287,12 @@ class Engine:
         exclude_radius: int = 0,
         mask: Mask | None = None,
     ) -> tuple[int, float, float]:
-        """One compiled call a tick: assemble, normalize, search. Gives frame (-1: play on), cost, cost of continuing.
+        """Assemble the query, normalize and search in one compiled call.
 
-        `pose_features` is a normalized row of the database (its trajectory columns are not looked at),
-        `trajectory_features` the wish, raw, in root space, in the order of `trajectory_columns`; the normalized query
-        is
-        left in `query_out`. With `can_continue` the cost of `current` is the first bound. An empty mask gives -1 here.
+        Return frame (-1: continue), cost, cost of continuing. `pose_features` is a normalized row of the database, of
+        which the trajectory columns are ignored. `trajectory_features` is the desired trajectory in root space, not
+        normalized, in the order of `trajectory_columns`. The normalized query is written to `query_out`. With
+        `can_continue`, the cost of `current` is the first bound. A mask that matches no frame gives -1.
         """
         if not self._space:
             raise MmRosError("tick needs the feature space: set_feature_space(mean, std, trajectory_columns)")
@@ -302,13 +303,13 @@ class Engine:
                 can_continue, current, exclude_radius, *bits,
             )
         except TypeError:
-            raise MmRosError("tick takes contiguous, writable float32 arrays: pose, wish, weights, query") from None
+            raise MmRosError("tick takes contiguous, writable float32 arrays") from None
         if frame < NONE:
             self._explain(frame, query_out, weights, None)
         return frame, cost, continuing
 
     def warm_up(self) -> None:
-        """Run every compiled path once, so that nothing is compiled or paged in within a frame."""
+        """Run every compiled function once, so that later searches do not compile or load code."""
         query, weights = self.corpus.features[0].copy(), np.ones(self.columns, np.float32)
         self.search(query, weights)
         self.search_batch(query[None], weights)
@@ -316,14 +317,14 @@ class Engine:
             self.tick(query, np.zeros(len(self._space[0]), np.float32), weights, np.empty_like(query))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The index as plain arrays, to be stored beside the features and given to `make_engine` again."""
+        """The index as plain arrays, to be stored with the features and passed to `make_engine` later."""
         if not self.index:
             return {}
         return {**self.index._asdict(), SEAL: seal(self.name, self.corpus) if self._seal is None else self._seal}
 
     @property
     def memory_bytes(self) -> int:
-        """What the index takes beside the features."""
+        """Memory of the index, without the features."""
         return sum(a.nbytes for a in self.index or ())
 
     def _explain(self, code: int, query: Any, weights: Any, mask: Mask | None) -> None:
@@ -346,7 +347,7 @@ class Engine:
             raise MmRosError(
                 f"mask is empty: no frame has all of {mask.all_of:#x}, one of {mask.any_of:#x} "
                 f"and none of {mask.none_of:#x}; "
-                f"tags that exist: {int(np.bitwise_or.reduce(self.corpus.tags)):#x}"
+                f"existing tags: {int(np.bitwise_or.reduce(self.corpus.tags)):#x}"
             )
 
 
@@ -355,8 +356,8 @@ def _floats(name: str, values: Any) -> F32:
         out = np.ascontiguousarray(values, np.float32)
     except (TypeError, ValueError):
         raise MmRosError(f"{name} must be numbers, came {values!r}") from None
-    if not out.flags.writeable:  # compiled code knows one type of array only
+    if not out.flags.writeable:  # the compiled signatures accept writable arrays only
         out = out.copy()
     if np.ndim(values) != 1:
-        raise MmRosError(f"{name} must be one row of numbers, came the shape {np.shape(values)}")
+        raise MmRosError(f"{name} must be one row of numbers, came shape {np.shape(values)}")
     return out

@@ -1,8 +1,8 @@
-"""What all search engines share: the mask, the cost, the checks, and the way into compiled code.
+"""Mask, cost and argument checks, which all search engines share.
 
-One cost, bit for bit, in every engine: float32, summed column by column, each term being
-(weight · difference) · difference. No fused multiply-add, no reordering. A lower bound that is summed in the same order
-from smaller differences can then never exceed the cost, because rounding is monotone: no epsilons anywhere.
+The cost is bit-identical in every engine: a float32 sum, column by column, of (weight · difference) · difference,
+without fused multiply-add or reordering. A lower bound that is summed in the same order from smaller differences can
+then never exceed the cost, because rounding is monotone. So no tolerance is needed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
-LARGEST = np.float32(np.finfo(np.float32).max)  # an infinite bound would let padding (cost inf) look alive
-NONE = -1  # nothing beats the bound
+LARGEST = np.float32(np.finfo(np.float32).max)  # largest bound; with an infinite one, padding (cost inf) would pass
+NONE = -1  # no frame costs less than the bound
 BAD_LENGTH, BAD_QUERY, BAD_WEIGHT, BAD_BOUND, BAD_CURRENT = -2, -3, -4, -5, -6
 _ALL_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class Mask:
-    """Which frames may win, as bits of their tags (height bands are tags too).
+    """Selects frames by the bits of their tags; height bands are tags too.
 
-    A frame is wanted when it has every bit of `all_of`, at least one of `any_of` (0: no such condition) and no bit of
+    A frame matches if it has every bit of `all_of`, at least one bit of `any_of` (0: no such condition) and no bit of
     `none_of`.
     """
 
@@ -51,7 +51,7 @@ class Mask:
             raise MmRosError(f"mask is empty: all_of and none_of share the bits {self.all_of & self.none_of:#x}")
         if self.any_of and not self.any_of & ~self.none_of:
             raise MmRosError(f"mask is empty: none_of forbids every bit of any_of ({self.any_of:#x})")
-        # numba sees Python ints as int64: hand the bits over in two's complement
+        # numba converts Python integers to int64, so the bits are passed in two's complement.
         signed = tuple(b - (1 << 64) if b >> 63 else b for b in (self.all_of, self.any_of, self.none_of))
         object.__setattr__(self, "signed", signed)
 
@@ -66,12 +66,12 @@ ANY_FRAME = Mask()
 
 
 class Corpus(NamedTuple):
-    """What is searched: the database's own arrays and where each clip's searchable frames end."""
+    """The searched data: arrays of the database, and the end of the searchable frames of each clip."""
 
     features: F32  # (N, D) normalized
     starts: I64  # (C,) clip ranges
     stops: I64  # (C,) exclusive
-    searchable_stops: I64  # (C,) without the ends of the clips
+    searchable_stops: I64  # (C,) exclusive, without the excluded ends of the clips
     tags: U64  # (N,)
 
 
@@ -88,11 +88,11 @@ def make_corpus(
         frame, column = np.argwhere(~np.isfinite(features))[0]
         raise MmRosError(f"features must be finite: frame {frame}, column {column} is {features[frame, column]}")
     if starts.ndim != 1 or starts.shape != stops.shape:
-        raise MmRosError(f"range_starts has shape {starts.shape}, range_stops {stops.shape}; expected one pair a clip")
+        raise MmRosError(f"range_starts has shape {starts.shape}, range_stops {stops.shape}; expected the same shape")
     if len(starts) and (starts[0] < 0 or stops[-1] > n or (starts > stops).any() or (stops[:-1] > starts[1:]).any()):
         raise MmRosError(f"clip ranges must ascend, not overlap and lie within 0 … {n}")
     if tags.shape != (n,) or tags.dtype != np.uint64:
-        raise MmRosError(f"tags must be uint64, one a frame ({n}), came {tags.dtype} {tags.shape}")
+        raise MmRosError(f"tags must be uint64, one per frame ({n}), came {tags.dtype} {tags.shape}")
     if ends_excluded_frames < 0:
         raise MmRosError(f"ends_excluded_frames must be 0 or more, came {ends_excluded_frames}")
     searchable = np.maximum(stops - ends_excluded_frames, starts)
@@ -106,7 +106,7 @@ def wanted(tags: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
 
 @njit(**LEAN)
 def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[int, int]:
-    """[from, to) around the current frame, within its own clip: its neighbours are no news."""
+    """The range [from, to) around the current frame, within its clip, that is not searched."""
     if current < 0 or radius <= 0:
         return 0, 0
     clip, after = -1, starts.shape[0]  # the last clip that starts at or before the frame
@@ -123,7 +123,7 @@ def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[
 
 @njit(**LEAN)
 def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
-    """0, or what is wrong with a query: in compiled code, where it costs nothing."""
+    """0, or the error code of a query. Compiled, because the same checks in Python would take too long."""
     if query.shape[0] != dimensions or weights.shape[0] != dimensions:
         return BAD_LENGTH
     query_sum = np.float32(0)
@@ -138,7 +138,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
 
 @njit(inline="always", **LEAN)
 def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
-    """The one cost. Every engine has to agree with this line."""
+    """The cost of a frame. Every engine must give exactly this value."""
     cost = np.float32(0)
     for c in range(features.shape[1]):
         difference = query[c] - features[frame, c]

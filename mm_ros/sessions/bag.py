@@ -1,4 +1,4 @@
-"""rosbag2 files: written by rosbags, read by it where they are whole, front to back where they are not."""
+"""Reading and writing of rosbag2 files by rosbags. Damaged files are read from front to back (recover.py)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ COMPRESSIONS = {
     "file": CompressionMode.FILE,
     "storage": CompressionMode.STORAGE,
 }
-# What deserializing damaged bytes ends in.
+# Exceptions of deserializing damaged bytes.
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
-FLUSH_S = 0.5  # what a killed recorder loses at most, and what it has not yet received
+FLUSH_S = 0.5  # a killed recorder loses at most the messages of this time, and those not yet received
 _FOREVER = QosTime(2147483647, 4294967295)
 
 
@@ -55,9 +55,9 @@ class BagMessage:
 
 
 class Bag:
-    """A bag that is there. `damage` says what is wrong with it, empty when nothing is.
+    """An existing bag. `damage`: description of damage, empty for a sound bag.
 
-    Messages of ours that a former version recorded come as today's; `version` is the oldest among them.
+    Messages of mm_ros recorded by a former version are converted to the present definitions; `version` is the oldest.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,14 +76,14 @@ class Bag:
         try:
             check_bag(self.path)
             if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
-                raise ReaderError("its recorder has not ended it")  # rosbags would not read all that is there
+                raise ReaderError("its recorder has not ended it")  # rosbags would not read the write-ahead log
             with Reader(self.path) as reader:
                 check_chunks(reader, self.path)
                 connections = list(reader.connections)
         except TooBigError as error:
             raise MmRosError(f"{self.path}: {str(error).removeprefix(f'{self.path}: ')}") from error
         except Exception as error:
-            # rosbags reads what it finds without suspicion; a cut file shows in many kinds of exceptions.
+            # rosbags does not validate: a truncated file causes many kinds of exceptions.
             broken = ", ".join(str(p) for p in self._broken_files())
             reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".:")
             self.damage = f"{broken} is missing, incomplete or broken ({reason}): read as far as it goes"
@@ -95,12 +95,12 @@ class Bag:
         return {c.topic: c.msgtype for c in connections}
 
     def _broken_files(self) -> list[Path]:
-        """Storage files that cannot be read by themselves; where all can, it is the folder's metadata."""
+        """Storage files that cannot be read alone; when all can, the metadata file."""
         broken = [p for p in storage_files(self.path) if not _readable(p)]
         return broken or [self.path / "metadata.yaml"]
 
     def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
-        """In order of log time; of a damaged bag in order of the file."""
+        """Messages in order of log time; of a damaged bag, in the order of the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
                 if not 0 <= int(logged_ns) < 1 << 63:
@@ -110,7 +110,7 @@ class Bag:
                 except MmRosError:
                     if not self.damage:
                         raise
-                    return  # the one in which the file stops
+                    return  # the truncated last message
 
     def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
         topic, kind = connection.topic, connection.msgtype
@@ -156,10 +156,10 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """A new bag; one that is there is never overwritten.
+    """Writer of a new bag. An existing bag is never overwritten.
 
-    What the disk refuses is an MmRosError. The bag then ends with what was written FLUSH_S before, as it does when the
-    process is killed: an MCAP file at the end of a chunk, an SQLite file with its write-ahead log beside it.
+    An error of the disk raises MmRosError. The bag then ends with the last flush, as after a kill of the process: an
+    MCAP file ends with a whole chunk, an SQLite file has its write-ahead log beside it.
     """
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
@@ -174,12 +174,12 @@ class BagWriter:
         self._writer.set_compression(COMPRESSIONS[compression], CompressionFormat.ZSTD)
         self._path = path
         self._ended = False
-        self._whole = 0  # bytes of an MCAP file that end with a record
+        self._whole = 0  # bytes of the MCAP file up to the last whole record
         with self._refusals():
             self._writer.open()
             if storage == "sqlite3":
                 self._storage.conn.execute("PRAGMA journal_mode=WAL")
-                # Losing power is not covered, and a recorder that waits for the disk would lose messages.
+                # No protection against power loss: a recorder that waits for the disk would lose messages.
                 self._storage.conn.execute("PRAGMA synchronous=OFF")
         self._connections: dict[str, Connection] = {}
         self._flushed = time.monotonic()
@@ -193,7 +193,7 @@ class BagWriter:
         self.counts[topic] = 0
 
     def write(self, topic: str, logged_ns: int, message: Any) -> None:
-        """A message object of rosbags, or its serialized bytes."""
+        """Write a message: an object of rosbags, or its serialized bytes."""
         connection = self._connections[topic]
         data = message if isinstance(message, bytes) else typestore().serialize_cdr(message, connection.msgtype)
         with self._refusals():
@@ -203,7 +203,7 @@ class BagWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand all messages to the operating system: rosbags itself does so once a megabyte (MCAP) or at the end."""
+        """Hand all messages to the operating system. rosbags does so only per megabyte (MCAP) or at the end."""
         self._flushed = time.monotonic()
         with self._refusals():
             if hasattr(self._storage, "close_chunk"):
@@ -220,7 +220,7 @@ class BagWriter:
             return
         self.flush()
         with self._refusals():
-            if hasattr(self._storage, "conn"):  # one file, also for readers that may not write beside it
+            if hasattr(self._storage, "conn"):  # leaves one file, for readers without write access to the folder
                 self._storage.conn.execute("PRAGMA journal_mode=DELETE")
             self._writer.close()
         self._ended = True
@@ -242,7 +242,7 @@ class BagWriter:
         self._ended = True
         if hasattr(self._storage, "bio"):
             with suppress(OSError):
-                self._storage.bio.raw.close()  # without what its buffer still holds
+                self._storage.bio.raw.close()  # closes without flushing the buffer
                 os.truncate(self._storage.path, self._whole)
         elif hasattr(self._storage, "conn"):
             with suppress(sqlite3.Error):
@@ -260,7 +260,7 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """What `ros2 bag play` will offer. Latched, or a player that starts late gets no calibration."""
+    """QoS that `ros2 bag play` will offer. `latched` lets late subscribers receive the calibration."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

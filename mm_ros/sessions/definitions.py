@@ -1,4 +1,4 @@
-"""Message definitions for bags: ROS's own, and ours from msg/ and of former versions, without ROS."""
+"""Message definitions for bags, without ROS: those of ROS, of msg/, and of former versions of msg/."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mm_ros.sessions.versions import PACKAGE, VERSION, former
 
 @cache
 def typestore(version: int = VERSION) -> Typestore:
-    """Our messages as that version had them."""
+    """Type store with the messages of mm_ros in that version."""
     store = get_typestore(Stores.ROS2_JAZZY)
     for path in sorted((share_folder() / "msg").glob("*.msg")):
         kind = PACKAGE + path.stem
@@ -28,9 +28,9 @@ def typestore(version: int = VERSION) -> Typestore:
 
 
 def version_of(connection: Connection, where: str) -> int:
-    """Version of our messages that was recorded; a bag without definitions is taken for today's.
+    """Recorded version of the messages of mm_ros; the present one for a bag without definitions.
 
-    Definitions that no version had are refused.
+    Raises MmRosError for a definition of no known version.
     """
     kind, definition = connection.msgtype, connection.msgdef
     if not kind.startswith(PACKAGE) or definition.format != MessageDefinitionFormat.MSG:
@@ -50,13 +50,13 @@ def version_of(connection: Connection, where: str) -> int:
             return version
     theirs, here = ([name for name, _ in fields] for fields in (recorded[kind], known[kind][1]))
     raise MmRosError(
-        f"{where}: {kind} was recorded by a version of mm_ros that this one does not know. "
+        f"{where}: {kind} was recorded by an unknown version of mm_ros. "
         f"Fields there: {', '.join(theirs)}; here: {', '.join(here)}"
     )
 
 
 def todays(data: bytes, kind: str, version: int) -> bytes:
-    """A serialized message of that version as one of today."""
+    """Convert a serialized message of that version to the present definition."""
     try:
         message = typestore(version).deserialize_cdr(data, kind)
     except SerdeError as error:

@@ -1,6 +1,6 @@
-"""Bounds of what a bag may expand to, and a look at an SQLite bag before its queries are run.
+"""Limits on the expanded size of a bag, and checks of an SQLite bag before its queries run.
 
-rosbags expands whatever a file claims, and SQLite runs whatever a file calls a table.
+rosbags expands any declared size, and SQLite executes anything that a file names a table.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.sessions.paths import storage_files
 
-LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200  # poses shrink to a third, still ones to a fiftieth
-# Instructions of SQLite's machine between two rows: a query of a bag with a million messages takes some millions.
+LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200  # typical ratios: 3 for moving poses, 50 for still ones
+# Maximum SQLite instructions between two rows: a query of a bag with a million messages takes some millions.
 MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
 _TABLES = ("topics", "messages", "schema", "message_definitions")
 
@@ -36,11 +36,11 @@ def most_bytes(compressed: int) -> int:
 
 
 class TooBigError(MmRosError):
-    """A few bytes that expand to far more than recorded motion does."""
+    """Data that expands far more than recorded motion does."""
 
 
 def expand_zstd(data: bytes, size: int | None = None) -> bytes:
-    """`size`: what the file declares."""
+    """Decompress within the limit. `size`: declared size [bytes]."""
     most = most_bytes(len(data))
     if size is not None and size > most:
         raise _too_big(len(data), size)
@@ -71,7 +71,7 @@ def _too_big(compressed: int, size: int) -> TooBigError:
 
 
 class _BoundedZstd:
-    """In the place of the module that rosbags expands messages and files with."""
+    """Replacement for the zstd module of rosbags."""
 
     ZstdError = zstd.ZstdError
     compress = staticmethod(zstd.compress)
@@ -102,13 +102,13 @@ class _BoundedFile(zstd.ZstdFile):
 
 @cache
 def bound_rosbags() -> None:
-    """rosbags has no option for it."""
+    """Replace the decompressors of rosbags, which has no option for a limit."""
     getattr(storage_mcap, "DECOMPRESSORS", {}).update({"zstd": expand_zstd, "lz4": expand_lz4})
     rosbags_reader.zstd = _BoundedZstd
 
 
 def check_bag(path: Path) -> None:
-    """Before rosbags opens it: metadata of a sane size, and tables that are tables."""
+    """Check the size of the metadata and the kind of the tables before rosbags opens the bag."""
     bound_rosbags()
     metadata = path / "metadata.yaml"
     if path.is_dir() and metadata.is_file():
@@ -119,7 +119,7 @@ def check_bag(path: Path) -> None:
 
 
 def check_chunks(reader: Any, path: Path) -> None:
-    """The chunks of an open MCAP file, together: their messages are sorted by time, all at once if need be."""
+    """Check the total size of an MCAP file's chunks: sorting by time may need all of them in memory at once."""
     storages = getattr(reader.storage, "storages", None) or [reader.storage]
     chunks = [c for s in storages for c in getattr(s, "chunks", [])]
     size, compressed = (sum(int(getattr(c, n)) for c in chunks) for n in ("uncompressed_size", "compressed_size"))
@@ -128,7 +128,7 @@ def check_chunks(reader: Any, path: Path) -> None:
 
 
 def check_sqlite(path: Path) -> None:
-    """A view may never end, a virtual table or a computed column may do anything."""
+    """Refuse views, which may never end, and virtual tables and computed columns, which may run any code."""
     try:
         database = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1&mode=ro", uri=True)
     except sqlite3.Error as error:
@@ -137,7 +137,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # damaged: reading it reports how
+        return  # damaged: the reader reports the error
     finally:
         database.close()
 
@@ -151,7 +151,7 @@ def check_tables(database: sqlite3.Connection, where: str) -> None:
 
 
 class Bounded:
-    """From now on a query of this connection that comes to no row in reasonable time is interrupted."""
+    """Interrupts queries of a connection that run for MOST_STEPS instructions without a row."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.left = MOST_STEPS

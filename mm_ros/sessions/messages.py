@@ -1,4 +1,4 @@
-"""Core types ↔ messages in bags, in pairs. The twin of ros/conversions.py for machines without ROS."""
+"""Conversions between types of `body` and messages in bags, like ros/conversions.py but without ROS."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where sessions are on the disk; no library is needed to see it."""
+"""Files of sessions on the disk, without any library."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-KEPT = 256  # messages that a writer keeps for its listeners: 2 s at 120 Hz
+KEPT = 256  # messages in a publisher's history: 2 s at 120 Hz
 STORED = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 
 
@@ -15,12 +15,12 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def write_ahead_log(part: Path) -> Path:
-    """What SQLite has not yet put into the file itself; it is there while a bag is recorded, and after a kill."""
+    """SQLite's log of changes that are not yet in the file. It exists during a recording and after a kill."""
     return part.with_name(part.name + "-wal")
 
 
 def is_session(path: Path) -> bool:
-    """A rosbag2 folder or its file; also one without metadata.yaml, as a recorder that was killed leaves it."""
+    """Whether this is a rosbag2 folder or file. A killed recorder leaves a folder without metadata.yaml."""
     if not path.is_dir():
         return path.name.endswith(STORED)
     return (path / "metadata.yaml").is_file() or (bool(storage_files(path)) and not any(path.glob("*.[bB][vV][hH]")))

@@ -1,4 +1,4 @@
-"""What of a session is due when: rate, pause, loop, seek. No ROS, no clock: `now` is any steady seconds."""
+"""Playback of a session: rate, pause, loop, seek. No ROS and no clock: `now` is any steady time [s]."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mm_ros.sessions.messages import time_ns
 @dataclass(frozen=True)
 class Due:
     message: BagMessage
-    at: float  # when it was due
-    run: int  # one more at each loop and seek: state before it means nothing any more
-    origin: float  # when `from_ns` was, or would have been, played; moves with every pause
+    at: float  # time at which it was due
+    run: int  # increments at each loop and seek, which invalidate earlier state
+    origin: float  # time at which `from_ns` was or would have been played; a pause shifts it
     from_ns: int
 
 
 class Player:
-    """`messages` in order of log time."""
+    """Player of messages, which must be in order of log time."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Player:
         return self._paused_at is not None
 
     def position_ns(self, now: float) -> int:
-        """Time in the session, for /clock."""
+        """Time in the session [ns], for /clock."""
         if self._origin is None:
             return self._from_ns
         at = now if self._paused_at is None else self._paused_at
@@ -95,7 +95,7 @@ class Player:
         return self._origin + (logged_ns - self._from_ns) * 1e-9 / self.rate
 
     def wait_s(self, now: float) -> float:
-        """Until the next one is due; inf while paused or at the end."""
+        """Time until the next message is due [s]; inf while paused or at the end."""
         if self.paused or self._origin is None:
             return math.inf
         if self._next < len(self.messages):
@@ -107,7 +107,7 @@ class Player:
         return not self.loop and self._next >= len(self.messages)
 
     def take(self, now: float) -> Due | None:
-        """The next one, if it is due. At the end of a loop everything begins again from the first message."""
+        """The next message if it is due, else None. A loop continues from the first message."""
         if self.wait_s(now) > 0:
             return None
         if self._next >= len(self.messages):
@@ -119,18 +119,18 @@ class Player:
 
 
 class Rewriter:
-    """Other stamps and epochs for what is played: a loop is a new epoch, and new stamps where time is the present's."""
+    """New stamps and epochs for played messages: each loop or seek is a new epoch; stamps may move to the present."""
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
-        """`frame`: name of the world frame to play into; empty keeps the recorded one. Coordinates stay as they are."""
+        """`frame`: name of the published world frame; empty keeps the recorded name. Coordinates do not change."""
         self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
-        """`present`: a time of the session and what it is now, ns; None keeps the recorded stamps.
+        """Serialized message. `present`: a session time and the present time for it [ns]; None keeps the stamps.
 
-        In whole nanoseconds: messages that had the same stamp, trackers and truth, have the same one again.
+        The computation is in integers, so that messages with equal stamps (trackers, truth) keep equal stamps.
         """
         if run == 0 and present is None and not self._frame:
             return message.data

@@ -1,7 +1,7 @@
-"""What is left of a bag that was cut off: everything up to the message in which it stops.
+"""Recovery of a truncated bag: all messages before the place where the file ends.
 
-A recorder that is killed leaves no index and no metadata.yaml; a copy that breaks off leaves less. Both formats are
-therefore read here from front to back, without their indexes.
+A killed recorder leaves no index and no metadata.yaml, an interrupted copy leaves less. Therefore both formats are read
+from front to back, without their indexes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Found = tuple[Connection, int, bytes]
 
 
 def recover(path: Path) -> Iterator[Found]:
-    """Messages in the order in which they lie in the file(s): connection, log time in ns, serialized data."""
+    """Messages in the order of the file(s): connection, log time [ns], serialized data."""
     for part in storage_files(path):
         name = part.name.removesuffix(".zstd")
         log = write_ahead_log(part)
@@ -46,7 +46,7 @@ def recover(path: Path) -> Iterator[Found]:
 
 
 def _expand(data: bytes) -> bytes:
-    """As far as it goes, and as far as recorded motion expands."""
+    """Decompress up to the first error or the size limit."""
     decompressor, most = zstd.ZstdDecompressor(), most_bytes(len(data))
     out = bytearray()
     try:
@@ -131,7 +131,6 @@ class _McapWalk:
             yield from self._chunk(c)
 
     def _chunk(self, c: _Cursor) -> Iterator[Found]:
-        """The last one may be cut off in the middle."""
         c.take(8 + 8 + 8 + 4)
         compression, _ = c.text(), c.number("Q")
         content = c.data[c.at :]
@@ -160,15 +159,15 @@ def _expand_lz4(data: bytes) -> bytes:
 
 
 def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
-    """`log`: the write-ahead log that lay beside the file."""
+    """Messages of a copy of the file. `log`: its write-ahead log."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db3"
         page = int.from_bytes(data[16:18], "big") or 4096
-        copy.write_bytes(data[: len(data) // page * page])  # rows of half a page would come out as zeros
+        copy.write_bytes(data[: len(data) // page * page])  # rows of an incomplete page would read as zeros
         write_ahead_log(copy).write_bytes(log)
         database = sqlite3.connect(copy)
         try:
-            # Without this, a file shorter than its header says is refused as a whole.
+            # Without this pragma, SQLite refuses a file that is shorter than its header declares.
             limit = Bounded(database)
             database.text_factory = lambda text: text.decode(errors="replace")
             database.execute("PRAGMA writable_schema=ON")
@@ -181,14 +180,14 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
                 if isinstance(topic, str) and isinstance(kind, str)
             }
             yield from _sqlite_rows(database, topics, limit)
-        except (sqlite3.Error, OverflowError, ValueError, TypeError):  # also cells of another type
+        except (sqlite3.Error, OverflowError, ValueError, TypeError):  # also for cells of a wrong type
             return
         finally:
             database.close()
 
 
 def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Type, then its definition and encoding. ROS before Iron wrote none."""
+    """Type with its definition and encoding. ROS before Iron wrote none."""
     try:
         rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
         yield from ((row[0], (row[1], row[2])) for row in rows if all(isinstance(cell, str) for cell in row))
@@ -197,7 +196,7 @@ def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _sqlite_rows(database: Any, topics: dict[int, Connection], limit: Bounded) -> Iterator[Found]:
-    """By row number, front to back: the index by time is what lies at the end of the file."""
+    """Rows by number, front to back: the index by time is at the end of the file and may be missing."""
     rows = database.execute("SELECT topic_id, timestamp, data FROM messages NOT INDEXED ORDER BY rowid")
     for topic, stamp, message in rows:
         limit.row()

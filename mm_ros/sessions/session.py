@@ -1,14 +1,12 @@
-"""Sessions: the inputs of an avatar as a rosbag2. Trackers, calibration, landmarks of a camera, and the truth where
-somebody knows it.
+"""Sessions: the inputs of an avatar as a rosbag2: trackers, calibration, landmarks, and the true pose when known.
 
-Topics keep their names in the avatar's namespace, so `ros2 bag play` feeds a graph; outputs, when they were asked for,
-lie under `recorded/` and are never played back.
+Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a graph. Recorded outputs are
+under `recorded/` and are never played back.
 """
 
 from __future__ import annotations
 
 import heapq
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,14 +23,13 @@ from mm_ros.sessions.bag import BROKEN_MESSAGE, Bag, BagWriter, refuse_existing
 from mm_ros.sessions.versions import VERSION
 
 RECORDED = "recorded"
-NAMESPACE = r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*"
 TRACKERS = "mm_ros/msg/TrackerArray"
 CALIBRATION = "mm_ros/msg/Calibration"
 POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
 MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
 LANDMARKS = "landmarks"
-INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}  # recorded and replayed; landmarks as they came over the wire
+INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}  # recorded and replayed; landmarks as received
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
 
@@ -40,12 +37,12 @@ LATCHED = ("calibration", "truth_skeleton", "skeleton")
 class Session:
     frames: list[TrackerFrame]
     calibration: Calibration | None = None
-    truth: list[AvatarPose] = field(default_factory=list)  # stamps are those of frames, some may be missing
+    truth: list[AvatarPose] = field(default_factory=list)  # stamps as in `frames`; some may be missing
     truth_skeleton: Skeleton | None = None
     name: str = ""
-    damage: str = ""  # what is wrong with the file, empty when nothing is
+    damage: str = ""  # description of damage, empty for a sound file
     version: int = VERSION  # of the messages in the file
-    sightings: list[Sighting] = field(default_factory=list)  # landmarks, in the order in which they came
+    sightings: list[Sighting] = field(default_factory=list)  # landmarks in order of arrival
 
     @property
     def seconds(self) -> float:
@@ -53,7 +50,7 @@ class Session:
 
 
 def avatars(bag: Bag) -> list[str]:
-    """Namespaces with trackers in them, in order."""
+    """Sorted namespaces that contain trackers."""
     return sorted(
         topic.removesuffix("trackers").strip("/")
         for topic, kind in bag.topics.items()
@@ -66,22 +63,19 @@ def choose_avatar(bag: Bag, avatar: str = "") -> str:
     if not there:
         kinds = ", ".join(f"{topic} ({kind})" for topic, kind in sorted(bag.topics.items())) or "nothing"
         raise MmRosError(f"{bag.path} holds no trackers ({TRACKERS} on …/trackers). It holds: {kinds}")
-    for name in there:
-        if name and not re.fullmatch(NAMESPACE, name):
-            raise MmRosError(f"{bag.path} holds an avatar '{name}', which cannot be a namespace of ROS")
     if avatar and avatar not in there:
         raise MmRosError(f"{bag.path} holds no avatar '{avatar}'. Avatars: {', '.join(there)}")
     return avatar or there[0]
 
 
 def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
-    """Topic in the bag → our name of it."""
+    """Topic in the bag → input name."""
     prefix = f"/{avatar}/" if avatar else "/"
     return {prefix + name: name for name, kind in INPUTS.items() if bag.topics.get(prefix + name) == kind}
 
 
 def read_session(path: Path, avatar: str = "") -> Session:
-    """`avatar`: namespace, when the bag holds several; the first otherwise."""
+    """Read a session. `avatar`: namespace to read; empty for the first one."""
     bag = Bag(path)
     names = input_topics(bag, choose_avatar(bag, avatar))
     out, refused = Session([], name=path.name, damage=bag.damage, version=bag.version), list[str]()
@@ -95,7 +89,7 @@ def read_session(path: Path, avatar: str = "") -> Session:
                 raise
             if not bag.damage:
                 raise MmRosError(f"{path}: a message of {message.topic} is broken: {error}") from error
-            break  # the one in which the file stops
+            break  # the truncated last message
     if refused:
         left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
         out.damage = f"{out.damage}; {left_out}" if out.damage else left_out
@@ -116,7 +110,7 @@ def _take(out: Session, name: str, message: Any) -> None:
     elif name == "calibration":
         out.calibration = convert.calibration_from_bag(message)
     elif name == LANDMARKS:
-        # Between which samples they came, the order says; the recorder's clock need not be the stamps'.
+        # Their order gives the time of arrival: the recorder's clock may differ from that of the stamps.
         came_ns = out.frames[-1].stamp_ns + 1 if out.frames else 0
         out.sightings.append(Sighting(came_ns, convert.landmarks_from_bag(message)))
     else:
@@ -124,7 +118,7 @@ def _take(out: Session, name: str, message: Any) -> None:
 
 
 class SessionWriter:
-    """For sessions made without a graph: from motion capture, tables, a synthetic user."""
+    """Writer of sessions made without a graph: from motion capture, tables or a synthetic user."""
 
     def __init__(
         self, path: Path, avatar: str = "avatar", storage: str = "mcap", compression: str = "none", truth: bool = True,
@@ -166,10 +160,10 @@ class SessionWriter:
 
 
 def write_session(path: Path, session: Session, storage: str = "mcap", compression: str = "none") -> None:
-    """Whole or not at all, and never over another."""
+    """Write a session completely or not at all. An existing path is refused."""
     refuse_existing(path)
-    with folder_whole(path) as aside:
-        _write_session(aside, session, storage, compression)
+    with folder_whole(path) as temporary:
+        _write_session(temporary, session, storage, compression)
 
 
 def _write_session(path: Path, session: Session, storage: str, compression: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables of tracker poses (CSV: t, role, x, y, z, qx, qy, qz, qw; ROS axes), each device with its own sample times."""
+"""Tables of tracker poses (CSV: t, role, x, y, z, qx, qy, qz, qw; ROS axes); each device has its own sample times."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import F64, HEAD_ROLE, ROLES, TRACKED, R, TrackerFrame
 
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
-# Devices that are asked one after the other have stamps this far apart and still belong to one frame.
+# Devices polled one after the other have stamps up to this far apart and still belong to one frame.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
 
 def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
-    """One frame a sample of the head; the other devices with their latest sample, whose time is `sampled_ns`."""
+    """One frame per sample of the head, with the latest sample of each other device; its time is `sampled_ns`."""
     rows = _rows(path)
     head = rows[HEAD_ROLE]
     if not len(head):
@@ -29,7 +29,7 @@ def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
 
 
 def _rows(path: Path) -> list[F64]:
-    """(N, 8) for each role, in order of time: t, x, y, z, qw, qx, qy, qz."""
+    """Rows (N, 8) of each role in order of time: t, x, y, z, qw, qx, qy, qz."""
     out: list[list[list[float]]] = [[] for _ in range(R)]
     for number, row in enumerate(_lines(path), 1):
         if number == 1 and tuple(row) != COLUMNS:
@@ -42,7 +42,7 @@ def _rows(path: Path) -> list[F64]:
 
 
 def _from_zero(path: Path, rows: list[F64]) -> list[F64]:
-    """Times of a clock that began long ago (Unix time) count from the first sample of the head."""
+    """Rows whose times count from the first sample of the head if the clock began long before (Unix time)."""
     first = float(rows[HEAD_ROLE][0, 0])
     if abs(first) > LONGEST_S:
         rows = [np.concatenate([table[:, :1] - first, table[:, 1:]], axis=1) for table in rows]
@@ -54,14 +54,14 @@ def _from_zero(path: Path, rows: list[F64]) -> list[F64]:
 
 
 def _lines(path: Path) -> list[list[str]]:
-    """A spreadsheet's mark at the beginning of the file is no part of the first name."""
+    """Cells of each line, without a byte-order mark."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             return list(csv.reader(handle)) or [[]]
     except OSError as error:
         raise MmRosError(f"{path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise MmRosError(f"{path}: is no table of text with commas ({error})") from error
+        raise MmRosError(f"{path}: is not a comma-separated table ({error})") from error
 
 
 def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
@@ -70,7 +70,7 @@ def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
         values = [float(v) for v in (t, x, y, z, qw, qx, qy, qz)]
         length = float(np.linalg.norm(values[4:]))
         if not 0.9 < length < 1.1 or not np.isfinite(values[0]) or any(abs(v) > FARTHEST_M for v in values[1:4]):
-            raise ValueError("no pose at a time")
+            raise ValueError("not a pose")
         values[4:] = [v / length for v in values[4:]]
         return ROLES.index(role), values
     except ValueError:

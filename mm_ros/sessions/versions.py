@@ -1,7 +1,7 @@
-"""Former definitions of our messages, and how a message of then becomes one of today.
+"""Former definitions of the messages in msg/, and the conversion of such messages to the present definitions.
 
-When a definition in msg/ changes, it gets a row here, `VERSION` grows by one, and a recording made before the change is
-kept under test/data. Fields keep their values by name; fields that are gone are left out.
+For each change of a definition in msg/, add a row here, increment `VERSION`, and keep a recording from before the
+change under test/data. Fields keep their values by name; removed fields are dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 PACKAGE = "mm_ros/msg/"
-VERSION = 2  # of today's definitions
+VERSION = 2  # of the present definitions
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Former:
     type: str
     definition: str
     change: Callable[[Any], dict[str, Any]] = lambda message: {}
-    """Today's values of fields that are new, or that mean something else now."""
+    """Present values of fields that are new or have another meaning now."""
 
 
 def engine_today(name: str) -> str:
-    """AvatarPose.engine, whose definition is the same in all versions."""
+    """Present name of a recorded AvatarPose.engine; the definition of that field has not changed."""
     return "search" if name == "motion_matching" else name
 
 
@@ -35,7 +35,7 @@ def _match_2(message: Any) -> dict[str, Any]:
     return {
         "engine": "search" if searches else message.engine,
         "search_structure": message.engine if searches else "",
-        # Version 1 never filled these.
+        # Version 1 did not fill these fields.
         "clip_index": -1,
         "tags": [],
         "weights": np.zeros(0, np.float32),
@@ -119,6 +119,6 @@ int16[2] toes
 
 
 def former(kind: str, version: int) -> Former | None:
-    """The definition of `kind` in that version; None where it is today's."""
+    """Definition of `kind` in that version; None when it equals the present one."""
     rows = [row for row in FORMER if row.type == kind and row.until >= version]
     return min(rows, key=lambda row: row.until, default=None)

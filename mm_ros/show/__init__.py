@@ -1,1 +1,1 @@
-"""Pictures without ROS: renderer, films, and the inspector page."""
+"""Drawing without ROS: renderer, films, and the inspector page."""

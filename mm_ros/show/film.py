@@ -1,4 +1,4 @@
-"""Films of avatars: bodies over time → pictures, the truth beside as a ghost. For the demo, reports and docs."""
+"""Films of avatars: poses over time → pictures, with the true body beside the avatar. For demo, reports and docs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.show.render import BODY, GHOST, Camera, Image, Shape, follow, render
 
-BESIDE_M = 1.1  # between ours and the truth
+BESIDE_M = 1.1  # distance between two actors
 
 
 @dataclass(frozen=True)
 class Actor:
-    """One body through all pictures; None where it is not there."""
+    """One body with a pose for each picture, or None where it is not visible."""
 
     skeleton: Skeleton
     poses: Sequence[AvatarPose | None]
@@ -32,7 +32,7 @@ def film(
     bearing: float = -1.1,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Image]:
-    """The camera goes smoothly along with the first actor; the others stand beside it, each a metre to the side."""
+    """Render the actors side by side; the camera follows the first one smoothly."""
     paths = np.array([_floor(actor) for actor in actors])
     target = _smoothed(paths[0])
     side = np.array([-np.sin(bearing), np.cos(bearing), 0.0])
@@ -56,7 +56,7 @@ def figure(
     color: tuple[float, float, float] = BODY,
     shift: F64 | tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Shape:
-    """One body, by its joints in the room, for `render`."""
+    """Return the mesh of a body with these joint positions and rotations in the world, for `render`."""
     mesh = skin(skeleton)
     vertices, normals = mesh.posed(positions, rotations)
     return Shape(vertices + np.asarray(shift), normals, mesh.faces, color)
@@ -67,7 +67,7 @@ def _camera(at: F64, actors: int, bearing: float) -> Camera:
 
 
 def _floor(actor: Actor) -> F64:
-    """Where the actor stands, (N, 2); holes are filled from before."""
+    """Return the actor's positions on the floor (N, 2); pictures without a pose are interpolated."""
     out = np.full((len(actor.poses), 2), np.nan)
     for i, pose in enumerate(actor.poses):
         if pose is not None:

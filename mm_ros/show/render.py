@@ -1,6 +1,6 @@
-"""Pictures of bodies without a screen: triangles over a floor, with a soft shadow.
+"""Software renderer for bodies: triangles on a floor with a soft shadow.
 
-For the demo without a browser, reports and docs. Arrays in, pixels out; `write_gif` needs pillow (extra `viewer`).
+For the demo without a browser, reports and docs. `write_gif` and `write_png` need pillow (extra `viewer`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHADOW_CELL_M, SHADOW_BLUR = 0.012, 2
 
 @dataclass(frozen=True)
 class Shape:
-    """A mesh in the room: vertices and normals (V, 3), triangles (F, 3), one colour 0 … 1."""
+    """A mesh in the world: vertices and normals (V, 3), triangles (F, 3), one RGB colour from 0 to 1."""
 
     vertices: F64
     normals: F64
@@ -42,14 +42,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Camera:
-    """Looks from `eye` to `target`, z up; `fov` is the vertical field of view in radians."""
+    """A camera at `eye` that looks at `target`, z up; `fov` is the vertical field of view in radians."""
 
     eye: tuple[float, float, float]
     target: tuple[float, float, float]
     fov: float = 0.6
 
     def axes(self) -> F64:
-        """Rows right, up, forward."""
+        """Return the axes as rows: right, up, forward."""
         forward = np.subtract(self.target, self.eye)
         forward = forward / np.linalg.norm(forward)
         right = np.cross(forward, (0.0, 0.0, 1.0))
@@ -58,13 +58,13 @@ class Camera:
 
 
 def follow(x: float, y: float, distance: float = 4.2, bearing: float = -0.9, height: float = 1.5) -> Camera:
-    """A camera that stands `distance` away from a person at x, y."""
+    """Return a camera at `distance` (m) from a person at x, y."""
     eye = (x + distance * math.cos(bearing), y + distance * math.sin(bearing), height)
     return Camera(eye, (x, y, 0.85))
 
 
 def render(shapes: Sequence[Shape], camera: Camera, width: int = 480, height: int = 480, smooth: int = 2) -> Image:
-    """`smooth`² samples a pixel."""
+    """Return a picture (height, width, 3) of the shapes; each pixel averages `smooth`² samples."""
     w, h = width * smooth, height * smooth
     out = np.empty((h, w, 3), np.float32)
     depth = np.full((h, w), np.inf)
@@ -82,7 +82,7 @@ def render(shapes: Sequence[Shape], camera: Camera, width: int = 480, height: in
 
 
 def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
-    """How much of the sun is hidden, on a grid of the floor around all shapes, and the grid's first corner."""
+    """Return the shadow on a floor grid around all shapes (0: lit, 1: dark), and the grid's lower corner (x, y)."""
     flat = [np.asarray(s.vertices[:, :2] - s.vertices[:, 2:] * (SUN[:2] / SUN[2]), np.float64) for s in shapes]
     if not flat:
         return np.zeros((1, 1)), np.zeros(2)
@@ -92,7 +92,7 @@ def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
     grid = np.zeros(size)
     for f, s in zip(flat, shapes, strict=True):
         _fill(grid, (f - corner) / SHADOW_CELL_M, s.faces)
-    for _ in range(2):  # two boxes are nearly a bell
+    for _ in range(2):  # two box filters approximate a Gaussian
         for axis in (0, 1):
             grid = np.mean([np.roll(grid, k, axis) for k in range(-SHADOW_BLUR, SHADOW_BLUR + 1)], axis=0)
     return grid, corner
@@ -100,7 +100,7 @@ def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
 
 @njit
 def _fill(grid: Any, points: Any, faces: Any) -> None:
-    """Cells below the triangles become 1."""
+    """Set the cells inside the triangles to 1."""
     for k in range(len(faces)):
         ax, ay = points[faces[k, 0], 0], points[faces[k, 0], 1]
         bx, by = points[faces[k, 1], 0], points[faces[k, 1], 1]
@@ -118,7 +118,7 @@ def _fill(grid: Any, points: Any, faces: Any) -> None:
 
 @njit
 def _ground(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, shadow: Any, corner: Any, cell: float) -> None:
-    """Sky, and a floor with a half-metre grid that fades into it."""
+    """Draw sky and a floor with a half-metre grid that fades into the sky."""
     h, w = depth.shape
     for i in range(h):
         for j in range(w):
@@ -160,7 +160,7 @@ def _sample(grid: Any, x: float, y: float) -> float:
 def _draw(
     out: Any, depth: Any, seen: Any, normals: Any, faces: Any, axes: Any, zoom: float, color: Any, sun: Any
 ) -> None:
-    """Triangles of one shape, `seen` from the camera (right, up, forward), with a normal for each pixel."""
+    """Draw the triangles of a shape; `seen` are its vertices in camera axes (right, up, forward)."""
     h, w = depth.shape
     for k in range(len(faces)):
         a, b, c = faces[k, 0], faces[k, 1], faces[k, 2]
@@ -195,7 +195,7 @@ def _draw(
 
 @njit
 def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any, color: Any, sun: Any) -> None:
-    """Sun, a sky that is brighter than the floor, and a rim of light where the surface turns away."""
+    """Shade a pixel: sun, sky brighter than the floor, highlight, and a bright rim at grazing angles."""
     size = max(math.sqrt(nx * nx + ny * ny + nz * nz), 1e-9)
     nx, ny, nz = nx / size, ny / size, nz / size
     sunlit = max(0.0, nx * sun[0] + ny * sun[1] + nz * sun[2])
@@ -209,7 +209,7 @@ def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any,
 
 
 def write_gif(path: Path, frames: Sequence[Image], rate: float) -> None:
-    """An endless GIF, written under another name first."""
+    """Write a looping GIF at `rate` (Hz); the file is renamed when it is complete."""
     if not frames:
         raise MmRosError(f"{path}: there are no frames to write")
     try:
@@ -236,7 +236,7 @@ def write_png(path: Path, picture: Image) -> None:
 
 
 def contact_sheet(pictures: Sequence[Image], columns: int) -> Image:
-    """Pictures of one size in rows, left to right."""
+    """Combine pictures of one size into rows, left to right."""
     rows = [list(pictures[i : i + columns]) for i in range(0, len(pictures), columns)]
     blank = np.full_like(pictures[0], 255)
     rows[-1] += [blank] * (columns - len(rows[-1]))

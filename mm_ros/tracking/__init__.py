@@ -1,1 +1,1 @@
-"""From devices to one clean stream of trackers."""
+"""Conversion of device poses into one filtered stream of trackers."""

@@ -1,4 +1,4 @@
-"""From a user's measures to what the stages need: height of the head joint, scale of the avatar."""
+"""Calibration of a user: measured from trackers, and converted to head height and avatar scale."""
 
 from __future__ import annotations
 
@@ -28,63 +28,66 @@ CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
 
 
 def head_joint_height(calibration: Calibration) -> float:
-    """Height of the head joint standing upright, m."""
+    """Height of the head joint of the standing user, m."""
     return float(calibration.head_height - calibration.headset_in_head[2])
 
 
 def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
-    """User over skeleton: 1.1 means that the user is larger."""
+    """Size of the user divided by the size of the skeleton."""
     return head_joint_height(calibration) / skeleton.head_height
 
 
 def standing_headset_height(skeleton: Skeleton) -> float:
-    """Height at which a person of these bones carries the headset, standing upright, m."""
+    """Height of the headset on a standing person with this skeleton, m."""
     return float(skeleton.rest_positions()[HEAD, 2]) + HEADSET_IN_HEAD[2]
 
 
 def from_standing_height(
     head_height: float, user: str = "default", calibrated: bool = True, arm_span: float = 0.0
 ) -> Calibration:
-    """`head_height`: of the headset above the floor, standing upright."""
+    """Calibration from `head_height`: height of the headset above the floor [m] when the user stands upright."""
     if not 0.8 <= head_height <= 2.3:
         raise MmRosError(
             f"standing height of the headset: came {head_height:.2f} m, expected 0.8 to 2.3 m. "
-            "Is the floor set right, and did the user stand upright?"
+            "Is the floor of the play space correct, and did the user stand upright?"
         )
     return Calibration(user=user, calibrated=calibrated, head_height=float(head_height), arm_span=float(arm_span))
 
 
 def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
-    """The calibration that a user of these very bones would get."""
+    """Calibration of a user with exactly this skeleton."""
     return from_standing_height(standing_headset_height(skeleton), user)
 
 
-# ---- measured from trackers
+# ---- measurement from trackers
 
-SEATED_TO_STANDING = 0.42  # m that a person's eyes rise when they get up from a chair: about the length of a thigh
-LOWEST, HIGHEST = 0.8, 2.3  # m, of the headset of a person standing
+SEATED_TO_STANDING = 0.42  # m; difference of eye height between standing and sitting, about the length of a thigh
+LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
 JUDGED_EVERY_NS = 200_000_000
-CONTROLLER_RADIUS = 0.03  # m, a controller's grip above what it lies on
+CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
 
 
 @dataclass(frozen=True)
 class CalibrationSettings(Settings):
-    user: str = setting("default", "whose measures: the name of the file they are kept in")
-    posture: str = setting("standing", "how the user plays", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "measure by itself when the user stands upright and still")
-    still_s: float = setting(3.0, "how long the user has to stand still", "s", 0.5, 20.0)
-    still_m: float = setting(0.03, "how far a head may stray and be still", "m", 0.001, 0.2)
-    level_rad: float = setting(0.35, "how far a head may look up or down and be upright", "rad", 0.05, 1.5)
-    face_forward: bool = setting(False, "the service also turns the room: x to where the user looks")
+    user: str = setting("default", "Name of the user, and of the file with the user's measures.")
+    posture: str = setting("standing", "Posture of the user while playing.", choices=("standing", "seated"))
+    auto_calibrate: bool = setting(True, "Measure the height automatically when the user stands upright and still.")
+    still_s: float = setting(3.0, "Time for which the user must stand still.", "s", 0.5, 20.0)
+    still_m: float = setting(
+        0.03, "Maximum movement of the head that counts as still. Larger measures sooner, but less accurately.",
+        "m", 0.001, 0.2,
+    )
+    level_rad: float = setting(0.35, "Maximum pitch of the head that counts as upright.", "rad", 0.05, 1.5)
+    face_forward: bool = setting(False, "The calibrate service also turns x of the room to where the user looks.")
 
 
 @dataclass(frozen=True)
 class Stand:
-    """What was seen in the last `still_s` seconds."""
+    """Summary of the headset's samples in the last `still_s` seconds."""
 
-    height: float  # median of the headset, m, source's room
-    strayed: float  # m
-    pitch: float  # rad, largest
+    height: float  # median height of the headset in the source's room, m
+    strayed: float  # diagonal of the bounding box of the positions, m
+    pitch: float  # largest absolute pitch, rad
     yaw: float
     seconds: float
 
@@ -93,42 +96,42 @@ DEFAULTS = CalibrationSettings()
 
 
 class Calibrator:
-    """Watches gated trackers in the source's room."""
+    """Measure a user from filtered trackers in the source's room."""
 
     def __init__(self, settings: CalibrationSettings = DEFAULTS, known: Calibration | None = None) -> None:
         self.settings = settings
         self.current = known or Calibration(user=settings.user, posture=settings.posture)
-        self._from_person = known is not None and known.calibrated  # asked for by service, or read from a file
+        self._from_person = known is not None and known.calibrated  # measured by request, or read from a file
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._highest = 0.0
         self._judged_ns = 0
         self._resting: dict[int, tuple[float, float, F64]] = {}
         self._timeline = Timeline()
-        self._stood: float | None = None  # height that was measured by us, in the source's room
+        self._stood: float | None = None  # measured standing height in the source's room
 
     def forget_motion(self) -> None:
-        """After a gap or a new epoch."""
+        """Clear the samples after a gap or in a new epoch."""
         self._samples.clear()
         self._resting.clear()
         self._judged_ns = 0
 
     def step(self, frame: TrackerFrame) -> Calibration | None:
-        """A new calibration when there is reason for one."""
+        """Return a new calibration if this frame changes it, else None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
-            self.forget_motion()  # the room has moved, or the clock has gone back or on
+            self.forget_motion()  # the room moved, or the clock jumped
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
-        self._remember(frame)
+        self._add_sample(frame)
         changed = self._floor(frame)
         changed = self._arms(frame) or changed
         due = frame.stamp_ns - self._judged_ns >= JUDGED_EVERY_NS
         if self.settings.auto_calibrate and not self._from_person and due:
             self._judged_ns = frame.stamp_ns
-            changed = self._stand_by_itself() or changed
+            changed = self._measure_automatically() or changed
         return self.current if changed else None
 
-    def _remember(self, frame: TrackerFrame) -> None:
+    def _add_sample(self, frame: TrackerFrame) -> None:
         t = frame.stamp_ns * 1e-9
         q = frame.rotations[HEAD_ROLE]
         ahead = quat.rotate(tuple(q.tolist()), (1.0, 0.0, 0.0))
@@ -150,7 +153,7 @@ class Calibrator:
         )  # fmt: skip
 
     def measure(self) -> tuple[bool, str]:
-        """On request: from the last seconds. What it says goes to the user."""
+        """Measure from the last seconds on request; return success and a message for the user."""
         s, stand = self.settings, self.stand()
         if stand is None or stand.seconds < 0.8 * s.still_s:
             return False, f"the headset has not been tracked for {s.still_s:g} s yet; put it on and call again"
@@ -162,8 +165,8 @@ class Calibrator:
         height = self._standing(stand)
         if not LOWEST <= height <= HIGHEST:
             return False, (
-                f"the headset is {height:.2f} m above the floor, and a person's is {LOWEST} to {HIGHEST} m: is the "
-                "floor of the play space set right? Laying a controller on the floor for two seconds measures it"
+                f"the headset is {height:.2f} m above the floor, expected {LOWEST} to {HIGHEST} m. Is the floor of the "
+                "play space correct? Lay a controller on the floor for two seconds to measure the floor"
             )
         self._from_person, self._stood = True, height + self.current.floor_height
         yaw = stand.yaw if s.face_forward else self.current.forward_yaw
@@ -177,13 +180,13 @@ class Calibrator:
         height = stand.height - self.current.floor_height
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
-    def _stand_by_itself(self) -> bool:
-        """Upright is the highest that this person stands still at: whoever straightens up later corrects it."""
+    def _measure_automatically(self) -> bool:
+        """Measure the largest height at which the user stands still, so that a more upright stand corrects it."""
         s, stand = self.settings, self.stand()
         if stand is None or stand.seconds < 0.95 * s.still_s or stand.strayed > s.still_m or stand.pitch > s.level_rad:
             return False
         height = self._standing(stand)
-        # Somebody who sits, kneels or has put the headset on the table is not measured unasked.
+        # The lower limit excludes users that sit or kneel, and a headset on a table.
         if not 1.3 <= height <= HIGHEST or height < self._highest + 0.02:
             return False
         self._highest, self._stood = height, height + self.current.floor_height
@@ -191,7 +194,7 @@ class Calibrator:
         return True
 
     def _arms(self, frame: TrackerFrame) -> bool:
-        """Arms spread at the height of the shoulders, wider than before."""
+        """Measure the arm span when the arms are spread at shoulder height, wider than before."""
         hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
         if (frame.state[hands] != TRACKED).any() or np.abs(frame.velocities[hands]).max() > 0.3:
             return False
@@ -208,19 +211,19 @@ class Calibrator:
         return True
 
     def _floor(self, frame: TrackerFrame) -> bool:
-        """A controller that lies still far below the head lies on the floor, if the floor can be there."""
+        """Measure the floor height from a controller that lies still far below the head, near the expected floor."""
         changed = False
         t = frame.stamp_ns * 1e-9
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]
             seen = frame.state[role] == TRACKED and frame.positions[HEAD_ROLE, 2] - p[2] > 1.0
-            since, told, place = self._resting.get(role, (t, 0.0, p))
+            since, measured_at, place = self._resting.get(role, (t, 0.0, p))
             if not seen or abs(p[2] - self.current.floor_height) > 0.5 or np.linalg.norm(p - place) > 0.01:
                 self._resting[role] = (t, 0.0, p.copy())
                 continue
-            self._resting[role] = (since, told, place)
+            self._resting[role] = (since, measured_at, place)
             lies_low = abs(p[2] - CONTROLLER_RADIUS) < 0.3
-            if lies_low and t - since > 2.0 and not told:
+            if lies_low and t - since > 2.0 and not measured_at:
                 self._resting[role] = (since, t, place)
                 floor = float(p[2]) - CONTROLLER_RADIUS
                 if abs(floor - self.current.floor_height) > 0.01:
@@ -229,7 +232,7 @@ class Calibrator:
         return changed
 
     def _lay_floor(self, floor: float) -> None:
-        """A height that we have measured was above the floor as it was taken to be then; one that was told is right."""
+        """Set the floor height, and correct a measured head height, which was relative to the old floor."""
         self.current = replace(self.current, floor_height=floor)
         if self._stood is not None and LOWEST <= self._stood - floor <= HIGHEST:
             self.current = replace(self.current, head_height=self._stood - floor)

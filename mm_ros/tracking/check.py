@@ -1,4 +1,4 @@
-"""Trackers that cannot be: refused before one NaN stays in a spring or an average for good."""
+"""Check of tracker frames. It refuses invalid numbers before they enter springs and averages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mm_ros.maths.jit import njit
 
 
 def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(R))) -> None:
-    """Numbers, and rotations that are some, of each of `roles` that is not lost."""
+    """Raise MmRosError unless the values of all `roles` that are not lost are finite and rotations have length 1."""
     t = trackers
     for role in roles:
         if t.state[role] != LOST and not _sound(t.positions, t.rotations, t.velocities, t.angular_velocities, role):

@@ -1,7 +1,8 @@
-"""Users' measures as YAML: `$MM_ROS_USERS`, else `$XDG_CONFIG_HOME/mm_ros/users`, one file a user."""
+"""Calibrations as YAML files, one per user, in `$MM_ROS_USERS` or else `$XDG_CONFIG_HOME/mm_ros/users`."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import fields
@@ -17,10 +18,9 @@ from mm_ros.body import plausible
 from mm_ros.body.types import Calibration
 
 VERSION = 1
-MOST = 1000.0
 POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
-COMMENT = """# How this user is measured (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the
-# device in the axes of the joint that carries it. Delete the file to be measured anew.
+COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; poses are x, y, z, qw, qx, qy, qz of the
+# device in the axes of the joint that carries it. Delete the file to be measured again.
 """
 
 
@@ -34,7 +34,7 @@ def users_folder() -> Path:
     try:
         return Path("~/.config").expanduser() / "mm_ros" / "users"
     except RuntimeError as error:  # a container with a user id that has no name
-        raise MmRosError("this user has no home for measures to be kept in; set MM_ROS_USERS to a folder") from error
+        raise MmRosError("this user has no home folder for calibrations; set MM_ROS_USERS to a folder") from error
 
 
 def user_file(user: str) -> Path:
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_calibration(user: str, path: Path | None = None) -> Calibration | None:
-    """None where this user has no file."""
+    """Read the calibration of a user; None if the user has no file."""
     path = path or user_file(user)
     if not path.is_file():
         return None
@@ -101,4 +101,4 @@ def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
 
 def _is_measure(value: Any) -> bool:
     """A number that metres or radians of a person can be."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -MOST <= value <= MOST
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,9 +1,9 @@
-"""One stream of trackers in, a clean one out, without delay.
+"""Filter of tracker samples without delay. Good samples pass unchanged.
 
-A sample is refused when its flag says so, when it is (0, 0, 0), not finite, frozen, farther from the head than an arm
-reaches, or away from where the device can have got to. What is refused is replaced by an extrapolation that comes to
-rest, and after a while by LOST. A new place that holds for `confirm_s` is believed; the output then walks over to it.
-A rate limit alone would follow a runaway pose, only slower (NVIDIA/IsaacTeleop#731). Good samples pass unchanged.
+A sample is refused when it is flagged as not tracked, at (0, 0, 0), not finite, frozen, out of reach of the head, or
+farther from the last pose than the device can have moved. Refused samples are replaced by an extrapolation that comes
+to rest, and after `extrapolate_s` by LOST. A new place is accepted after `confirm_s`, and the output then blends to it.
+A rate limit alone would follow a runaway pose, only more slowly (NVIDIA/IsaacTeleop#731).
 """
 
 from __future__ import annotations
@@ -20,30 +20,44 @@ from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.motion import Motion
 
 ZERO: Vec = (0.0, 0.0, 0.0)
-# Compositors stamp a frame when they get round to it: neighbours come 2 ms apart with poses that are 11 ms apart.
+# Compositors stamp frames irregularly: two stamps can be 2 ms apart while the poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
-BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # an offset below this is over
-SEEN_M = 0.001  # while the output is farther than this from the device, it is a guess
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets
+SEEN_M = 0.001  # while the output is farther than this from the device, its state is EXTRAPOLATED
 
 
 @dataclass(frozen=True)
 class GateSettings(Settings):
-    extrapolate_s: float = setting(0.3, "a loss is bridged for so long, then the tracker is LOST", "s", 0.0, 2.0)
-    rest_halflife_s: float = setting(0.06, "in which the velocity of the bridge halves", "s", 0.01, 1.0)
-    frozen_s: float = setting(0.5, "a pose that does not change at all for so long is LOST; 0: never", "s", 0, 10)
-    confirm_s: float = setting(0.05, "a place that was jumped to must hold for so long", "s", 0.0, 0.5)
-    blend_halflife_s: float = setting(0.06, "in which the rest of a jump halves", "s", 0.01, 1.0)
-    blend_speed: float = setting(0.7, "at which the output walks over to a new place", "m/s", 0.1, 10.0)
-    blend_turn_speed: float = setting(4.0, "at which the output turns over", "rad/s", 0.5, 50.0)
-    jump_m: float = setting(0.028, "a step beyond the expected one that is always believed", "m", 0.0, 1.0)
-    jump_rad: float = setting(0.7, "a turn beyond the expected one that is always believed", "rad", 0.0, 3.2)
-    acceleration: float = setting(60.0, "of a hand, at most", "m/s²", 10.0, 5000.0)
-    hand_speed: float = setting(12.0, "of a hand, at most", "m/s", 1.0, 50.0)
-    head_speed: float = setting(5.0, "of a head, at most", "m/s", 1.0, 50.0)
-    turn_speed: float = setting(50.0, "of anything, at most", "rad/s", 5.0, 200.0)
-    reach_m: float = setting(1.5, "a controller farther from the head is in nobody's hand", "m", 0.5, 10.0)
-    velocity_window_s: float = setting(0.06, "over which velocities are fitted", "s", 0.01, 0.5)
-    new_epoch_s: float = setting(2.0, "after a longer loss of the headset everything starts anew", "s", 0.5, 60.0)
+    extrapolate_s: float = setting(0.3, "Time of extrapolation after a loss; then the tracker is LOST.", "s", 0.0, 2.0)
+    rest_halflife_s: float = setting(
+        0.06, "Half-life of the velocity during extrapolation. Larger drifts farther.", "s", 0.01, 1.0
+    )
+    frozen_s: float = setting(
+        0.5, "Time without any change, after which a pose is refused as frozen. 0 disables the check.", "s", 0, 10
+    )
+    confirm_s: float = setting(
+        0.05, "Time after which the place behind a jump is accepted. Larger rejects longer glitches.", "s", 0.0, 0.5
+    )
+    blend_halflife_s: float = setting(
+        0.06, "Half-life of the offset while the output blends to a new pose. Larger is smoother.", "s", 0.01, 1.0
+    )
+    blend_speed: float = setting(0.7, "Maximum speed of the output during such a blend.", "m/s", 0.1, 10.0)
+    blend_turn_speed: float = setting(4.0, "Maximum turn rate of such a blend.", "rad/s", 0.5, 50.0)
+    jump_m: float = setting(0.028, "Deviation from the expected position that is always accepted.", "m", 0.0, 1.0)
+    jump_rad: float = setting(0.7, "Deviation from the expected rotation that is always accepted.", "rad", 0.0, 3.2)
+    acceleration: float = setting(
+        60.0, "Maximum plausible acceleration. Faster samples are treated as jumps.", "m/s²", 10.0, 5000.0
+    )
+    hand_speed: float = setting(12.0, "Maximum plausible speed of controllers and body trackers.", "m/s", 1.0, 50.0)
+    head_speed: float = setting(5.0, "Maximum plausible speed of the headset.", "m/s", 1.0, 50.0)
+    turn_speed: float = setting(50.0, "Maximum plausible turn rate of any device.", "rad/s", 5.0, 200.0)
+    reach_m: float = setting(
+        1.5, "Controllers farther from the head than this are ignored; body trackers at 1.5 times this.", "m", 0.5, 10.0
+    )
+    velocity_window_s: float = setting(
+        0.06, "Window over which velocities are fitted. Larger is smoother, but follows changes later.", "s", 0.01, 0.5
+    )
+    new_epoch_s: float = setting(2.0, "A longer loss of the headset starts a new epoch.", "s", 0.5, 60.0)
 
 
 class TrackerGate:
@@ -52,30 +66,30 @@ class TrackerGate:
         self.refused = dict.fromkeys(("flag", "zero", "frozen", "reach", "jump"), 0)
         self._timeline = Timeline()
         self._devices = [_Device(r, self.refused) for r in range(R)]
-        self._started_anew = 0  # epochs that the gate has added to the source's
+        self._added_epochs = 0  # number of epochs that the gate has added to the source's
         self._raw_epoch: int | None = None
         self._last_ns = self._head_seen_ns = 0
 
     def reset(self) -> None:
-        """Forget all state; the next sample is the first, of a new epoch."""
+        """Clear all state; the next sample starts a new epoch."""
         if self._raw_epoch is not None:
-            self._started_anew += 1
-        self._forget()
+            self._added_epochs += 1
+        self._clear()
         self._timeline.reset()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._raw_epoch = None
         self._devices = [_Device(r, self.refused) for r in range(R)]
 
     def step(self, raw: TrackerFrame) -> TrackerFrame | None:
-        """None: a duplicate or a late sample, nothing to tell."""
+        """Filter one frame; None for a duplicate or late frame."""
         verdict, _ = self._timeline.judge(raw.stamp_ns, raw.epoch, raw.new_from_old)
         if verdict == DROP:
             return None
         self._begin(raw, verdict)
         dt = max(0.0, (raw.stamp_ns - self._last_ns) * 1e-9)
         self._last_ns = raw.stamp_ns
-        out = TrackerFrame(raw.stamp_ns, raw.epoch + self._started_anew, new_from_old=raw.new_from_old.copy())
+        out = TrackerFrame(raw.stamp_ns, raw.epoch + self._added_epochs, new_from_old=raw.new_from_old.copy())
         head: Vec | None = None
         for r, device in enumerate(self._devices):
             device.step(self.settings, raw, dt, head)
@@ -85,11 +99,11 @@ class TrackerGate:
         return out
 
     def _begin(self, raw: TrackerFrame, verdict: str) -> None:
-        """Epochs, gaps and moves of the play space, before the sample itself is looked at."""
+        """Apply epochs, gaps and moves of the play space, before the sample itself."""
         if verdict == RESET:
-            if raw.epoch == self._raw_epoch:  # the source's clock went back, and it did not say so
-                self._started_anew += 1
-            self._forget()
+            if raw.epoch == self._raw_epoch:  # the source's clock went back without a new epoch
+                self._added_epochs += 1
+            self._clear()
         elif not is_identity(raw.new_from_old):
             moved = tuple(raw.new_from_old.tolist())
             for device in self._devices:
@@ -97,8 +111,8 @@ class TrackerGate:
         if verdict == HOLD or self._head_returns(raw):
             gap = (raw.stamp_ns - self._head_seen_ns) * 1e-9
             if gap > self.settings.new_epoch_s:
-                self._started_anew += 1
-                self._forget()
+                self._added_epochs += 1
+                self._clear()
         if self._raw_epoch is None:
             self._last_ns = self._head_seen_ns = raw.stamp_ns
         self._raw_epoch = raw.epoch
@@ -108,7 +122,7 @@ class TrackerGate:
 
 
 class _Device:
-    """What is known of one tracker."""
+    """Filter state of one tracker."""
 
     def __init__(self, role: int, refused: dict[str, int]) -> None:
         self.role, self.refused = role, refused
@@ -117,11 +131,11 @@ class _Device:
         self.accepted = False
         self.state = LOST
         self.p, self.q, self.v, self.w = ZERO, IDENTITY, ZERO, ZERO  # the output
-        self.raw_p, self.raw_q = ZERO, IDENTITY  # the last that came, good or not
-        self.repeats = 0  # how often the last pose has come again
+        self.raw_p, self.raw_q = ZERO, IDENTITY  # the last raw pose, accepted or not
+        self.repeats = 0  # number of repetitions of the last pose
         self.raw_ns = self.changed_ns = self.good_ns = self.sampled_ns = 0
-        self.off_p, self.off_q = ZERO, IDENTITY  # output = raw + offset while it walks over
-        self.motion, self.other = Motion(), Motion()  # of the place believed in, of the one jumped to
+        self.off_p, self.off_q = ZERO, IDENTITY  # output = raw + offset during a blend
+        self.motion, self.other = Motion(), Motion()  # at the accepted place, and at an unconfirmed one
         self.other_since_ns = 0
 
     def step(self, s: GateSettings, raw: TrackerFrame, dt: float, head: Vec | None) -> None:
@@ -133,23 +147,23 @@ class _Device:
         q: Quat = tuple(raw.rotations[r].tolist())
         sampled = int(raw.sampled_ns[r]) or now
         before, repeated = self.accepted, self.repeats
-        why = self._refusal(s, state, p, q, sampled, now, head)
-        if not why and self.known:
-            why = self._jump(s, p, q, sampled)
-        self.accepted = not why
-        if why:
-            self.refused[why] += 1
-            if why == "jump" and before:
-                # The way there may have been a runaway's already: do not go on at full speed.
+        reason = self._refusal(s, state, p, q, sampled, now, head)
+        if not reason and self.known:
+            reason = self._jump(s, p, q, sampled)
+        self.accepted = not reason
+        if reason:
+            self.refused[reason] += 1
+            if reason == "jump" and before:
+                # The last accepted samples may already belong to a runaway pose, so the speed is limited.
                 self.v = quat.shortened(self.v, 1.2 * s.blend_speed)
             self._bridge(s, now, dt)
             self.bridged += 1
             return
         thawed = repeated >= 2 and self.repeats == 0
         if self.known and (not before or thawed):
-            self._aim_over(s, dt, p, q, not before)
+            self._start_blend(s, dt, p, q, not before)
         else:
-            self._walk_over(s, dt, p)
+            self._blend(s, dt, p)
         self.known, self.good_ns, self.bridged = True, now, 0
         if sampled > self.sampled_ns:
             self.motion.push(sampled, p, q)
@@ -161,8 +175,8 @@ class _Device:
         self.state = state if quat.norm(self.off_p) <= SEEN_M else EXTRAPOLATED
 
     def _refusal(self, s: GateSettings, state: int, p: Vec, q: Quat, sampled: int, now: int, head: Vec | None) -> str:
-        """Why the sample by itself cannot be used; empty when it can."""
-        # A headset without cameras only ever guesses its position; a controller's guess drifts off within a second.
+        """Reason why the sample by itself is refused; empty if it is not."""
+        # A headset without cameras always extrapolates its position; an extrapolated controller drifts within a second.
         if state == LOST or (state == EXTRAPOLATED and self.role != HEAD_ROLE):
             return "flag"
         if p == ZERO or not all(map(math.isfinite, (*p, *q))) or abs(math.hypot(*q) - 1.0) > 0.01:
@@ -178,12 +192,12 @@ class _Device:
         return ""
 
     def _jump(self, s: GateSettings, p: Vec, q: Quat, sampled: int) -> str:
-        """Whether the device cannot have got here, and the place has not been confirmed either."""
+        """Reason "jump" if the device cannot have moved here and the place is not confirmed yet; else empty."""
         m = self.motion
-        if self._believable(s, m, p, q, sampled, s.acceleration):
+        if self._plausible(s, m, p, q, sampled, s.acceleration):
             self.other.clear()
             return ""
-        if self.other.held == 0 or not self._believable(s, self.other, p, q, sampled, 5 * s.acceleration):
+        if self.other.held == 0 or not self._plausible(s, self.other, p, q, sampled, 5 * s.acceleration):
             self.other.clear()
             self.other_since_ns = sampled
         self.other.push(sampled, p, q)
@@ -193,7 +207,7 @@ class _Device:
         self.other.clear()
         return ""
 
-    def _believable(self, s: GateSettings, m: Motion, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
+    def _plausible(self, s: GateSettings, m: Motion, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
         if m.held == 0:
             return True
         v, w = m.velocities(s.velocity_window_s)
@@ -201,17 +215,17 @@ class _Device:
         speed, turn = quat.norm(v), quat.norm(w)
         last_p, last_q = quat.get3(m.positions, 0), quat.get4(m.rotations, 0)
         step = quat.sub(p, last_p)
-        # Against both, going on and stopping dead: a fist that hits a table is no jump.
+        # The smaller deviation from continued motion and from a sudden stop: a fist that hits a table is no jump.
         off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
         top = s.head_speed if self.role == HEAD_ROLE else s.hand_speed
-        # Of the first few samples nobody knows how fast the device was already.
+        # The velocity is unknown after the first two samples, so only the maximum speed limits the step.
         gained = 0.5 * acceleration * dt * dt if m.held > 2 else math.inf
         room = s.jump_m + min(speed * dt + gained, top * dt)
         angle = quat.angle_of(quat.mul_inv(q, last_q))
         return off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt)
 
     def _bridge(self, s: GateSettings, now: int, dt: float) -> None:
-        """Go on from the last output, ever slower."""
+        """Extrapolate from the last output with decaying velocity; LOST after `extrapolate_s`."""
         if not self.known:
             return
         if (now - self.good_ns) * 1e-9 > s.extrapolate_s:
@@ -227,8 +241,8 @@ class _Device:
         self.q = quat.normalize(quat.mul(quat.exp(quat.scale(self.w, seconds)), self.q))
         self.v, self.w = quat.scale(self.v, 1.0 - share), quat.scale(self.w, 1.0 - share)
 
-    def _aim_over(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
-        """Back after a loss: the output starts from where the bridge has got to."""
+    def _start_blend(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
+        """Start a blend after a loss: the offset is the extrapolated output minus the new raw pose."""
         if lost and self.state == EXTRAPOLATED:
             self._drift(s, dt)
         elif lost:
@@ -238,16 +252,16 @@ class _Device:
         if self.off_q[0] < 0.0:
             self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
         if self.bridged == 1 and quat.norm(self.off_p) <= 2.0 * dt * self._speed(s):
-            self.off_p, self.off_q = ZERO, IDENTITY  # one bad sample in a movement: less than the movement itself
-        if not lost and quat.norm(self.off_p) < s.jump_m:  # thawed: stillness, or a hiccup of the source
+            self.off_p, self.off_q = ZERO, IDENTITY  # after one bad sample, the offset is within the motion itself
+        if not lost and quat.norm(self.off_p) < s.jump_m:  # repeated poses of a still device or a delayed source
             self.off_p, self.off_q = ZERO, IDENTITY
-        self._walk_over(s, dt, p)
+        self._blend(s, dt, p)
 
-    def _walk_over(self, s: GateSettings, dt: float, p: Vec) -> None:
-        """Shrink the offset; slower while the device itself moves, so that both together stay within the speed."""
+    def _blend(self, s: GateSettings, dt: float, p: Vec) -> None:
+        """Shrink the offset; more slowly while the device moves, so that the output stays within `blend_speed`."""
         if self.off_p == ZERO and self.off_q == IDENTITY:
             return
-        # Right after a loss the device's own speed is not known yet: take it to be high.
+        # The device's speed is unknown right after a loss, so the slowest blend is used.
         own = self._speed(s) if self.motion.held > 3 else math.inf
         left = 1.0 - damping_share(s.blend_halflife_s, dt)
         away = quat.norm(self.off_p)
@@ -286,7 +300,7 @@ class _Device:
 
 
 def warm_up() -> None:
-    """A second of samples with a loss, a jump and a re-centring: all that a step needs is compiled."""
+    """Compile all functions of a step by one second of samples with a loss, a jump and a re-centring."""
     gate = TrackerGate()
     moved = identity_pose()
     moved[0] = 1e-3

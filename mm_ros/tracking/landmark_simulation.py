@@ -1,8 +1,8 @@
-"""What a pose estimator would have said about a body in front of a camera: for tests and evaluation.
+"""Simulation of a pose estimator's landmarks for a body in front of a camera, for tests and evaluation.
 
-A pinhole camera somewhere in the room; landmarks from the joints; then what real estimators do to them: the axes of the
-ray to the person, depth flattened, errors that last (mostly along the sight), hands hidden by the trunk, left taken for
-right, a back for a front, pictures lost, late. Figures: docs/fusion.md says where they come from.
+A pinhole camera in the room sees landmarks computed from the joints. Then the errors of real estimators are added: axes
+of the ray to the person, flattened depth, correlated errors (mostly along the line of sight), hidden hands, swapped
+sides, swapped front and back, lost pictures, latency. docs/fusion.md gives the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mm_ros.body.types import F32, F64, HEAD_ROLE
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import TrackerTrack, facing, head_axes, resample
 
-# Landmark → joint that carries it; the face and the fingers hang on head and hands.
+# Landmark and the joint that carries it; fingers are at the hand joint.
 CARRIERS: tuple[tuple[int, int], ...] = (
     (11, sk.LEFT_UPPER_ARM), (12, sk.RIGHT_UPPER_ARM), (13, sk.LEFT_LOWER_ARM), (14, sk.RIGHT_LOWER_ARM),
     (15, sk.LEFT_HAND), (16, sk.RIGHT_HAND), (23, sk.LEFT_UPPER_LEG), (24, sk.RIGHT_UPPER_LEG),
@@ -39,16 +39,16 @@ CARRIERS: tuple[tuple[int, int], ...] = (
     (17, sk.LEFT_HAND), (18, sk.RIGHT_HAND), (19, sk.LEFT_HAND), (20, sk.RIGHT_HAND), (21, sk.LEFT_HAND),
     (22, sk.RIGHT_HAND),
 )  # fmt: skip
-# On the head, in head axes from the head joint: nose, eyes (inner, middle, outer), ears, mouth.
+# Positions from the head joint in head axes [m]: nose, eyes (inner, middle, outer), ears, mouth.
 FACE = np.array(
     [(0.11, 0.0, 0.03), (0.09, 0.02, 0.07), (0.09, 0.03, 0.07), (0.08, 0.045, 0.07), (0.09, -0.02, 0.07),
      (0.09, -0.03, 0.07), (0.08, -0.045, 0.07), (0.0, 0.075, 0.05), (0.0, -0.075, 0.05), (0.09, 0.025, -0.01),
      (0.09, -0.025, -0.01)]
 )  # fmt: skip
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
-TRUNK_RADIUS = 0.16  # m; a hand behind it is hidden
-HIDDEN_NOISE = 3.0  # times the usual
-RANGES = {  # of options that are not simply 0 to 1000
+TRUNK_RADIUS = 0.16  # m; a hand behind the trunk is hidden
+HIDDEN_NOISE = 3.0  # factor on the noise of hidden landmarks
+RANGES = {  # of the options; 0 to 1000 for all others
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
     "untold_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0), "flip_lasts_s": (0.01, 100.0),
@@ -58,29 +58,29 @@ RANGES = {  # of options that are not simply 0 to 1000
 
 @dataclass(frozen=True)
 class LandmarkSimulation:
-    """Defaults: an estimator as good as a common one; `PERFECT` has no errors at all."""
+    """Options of the simulated camera. The defaults match common estimators; `PERFECT` has no errors."""
 
     rate: float = 30.0
-    field_of_view: float = 1.05  # rad, from left to right
+    field_of_view: float = 1.05  # rad, horizontal
     aspect: float = 16 / 9
     height: float = 1.2  # m, of the camera
     pitch: float = 0.0  # rad; > 0 looks down
-    side: float = 0.6  # rad; where around the person's first position it stands
-    nearest: float = 2.2  # m from where the person mostly is; farther where the motion needs it
+    side: float = 0.6  # rad; direction from the person's area to the camera, in the room
+    nearest: float = 2.2  # m; smallest distance from the person's area; larger if the motion needs it
     latency_s: float = 0.10  # from the picture to its arrival
-    untold_s: float = 0.05  # of that, what stamps do not know
-    noise_m: float = 0.015  # of each landmark across the sight
-    depth_noise_m: float = 0.035  # and along it
-    hand_noise: float = 2.5  # times as much at wrists, knees and feet
-    lasts_s: float = 0.4  # how long such an error stays
-    turn_noise: float = 0.09  # rad; the whole body seen turned
-    turn_lasts_s: float = 1.0
-    flattened: float = 0.9  # depth is told as this much
-    size: float = 0.97  # the estimator's person over the real one
-    lost: float = 0.03  # share of pictures without an answer
-    flips: float = 0.01  # share of pictures with sides or back and front mistaken
+    untold_s: float = 0.05  # part of the latency by which stamps are late
+    noise_m: float = 0.015  # of each landmark, perpendicular to the line of sight
+    depth_noise_m: float = 0.035  # of each landmark, along the line of sight
+    hand_noise: float = 2.5  # factor on the noise of wrists, hands, knees and feet
+    lasts_s: float = 0.4  # correlation time of this noise
+    turn_noise: float = 0.09  # rad; yaw error of the whole body
+    turn_lasts_s: float = 1.0  # correlation time of the yaw error
+    flattened: float = 0.9  # factor on the depth
+    size: float = 0.97  # factor on the size of the person
+    lost: float = 0.03  # share of pictures without a result
+    flips: float = 0.01  # share of pictures with swapped sides or swapped front and back
     flip_lasts_s: float = 0.25
-    perspective: bool = True  # axes of the ray rather than of the camera
+    perspective: bool = True  # landmarks in the axes of the ray instead of the camera
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -100,9 +100,9 @@ PERFECT = LandmarkSimulation(
 def simulate_landmarks(
     clip: Clip, options: LandmarkSimulation = COMMON, start_ns: int = 0, trackers: TrackerTrack | None = None
 ) -> list[Sighting]:
-    """In the order of arrival. Stamps and trackers' stamps count from the same `start_ns`.
+    """Simulate landmarks of a clip in the order of their arrival; `start_ns` is the time of the first frame.
 
-    `trackers`: of the same clip; the face turns with their headset, which may look around where the clip's does not.
+    `trackers`: simulated for the same clip and `start_ns`; the face follows their headset, which may look around.
     """
     p, q = (a.astype(np.float64) for a in clip.globals())
     times = np.arange(int((len(p) - 1) / clip.rate * options.rate) + 1) / options.rate
@@ -119,8 +119,8 @@ def simulate_landmarks(
     seen = rot.rotate(rot.inverse(camera), room - at)  # (F, 33, 3) in the camera's axes
     image = project(seen, options)
     visibility = _visibility(seen, image, p, at)
-    told = _told(seen, visibility, options, rng)
-    turn = _flips(told, visibility, len(times), options, rng)
+    estimated = _estimated(seen, visibility, options, rng)
+    turn = _flips(estimated, visibility, len(times), options, rng)
     lost = rng.random(len(times)) < options.lost
     image = image + _image_noise(seen, image, options, rng)
     out = []
@@ -129,14 +129,14 @@ def simulate_landmarks(
         vis = visibility[i][SWAPPED] if turn[i] else visibility[i]
         confidence = float(np.mean(visibility[i, [LEFT_HIP, RIGHT_HIP, 11, 12]]))
         landmarks = Landmarks(
-            taken + round(options.untold_s * 1e9), told[i], vis, image[i], confidence, 0, "simulated"
+            taken + round(options.untold_s * 1e9), estimated[i], vis, image[i], confidence, 0, "simulated"
         )
         out.append(Sighting(taken + round(max(options.latency_s, options.untold_s) * 1e9), landmarks))
     return out
 
 
 def body_landmarks(positions: F64, head_rotations: F64) -> F64:
-    """Joints (F, J, 3) and the head's own axes (F, 4) → landmarks (F, 33, 3) in the room."""
+    """Joints (F, J, 3) and head axes (F, 4) → landmarks (F, 33, 3) in the room."""
     out = np.zeros((len(positions), COUNT, 3))
     out[:, : len(FACE)] = positions[:, sk.HEAD, None] + rot.rotate(
         head_rotations[:, None], np.broadcast_to(FACE, (len(positions), *FACE.shape))
@@ -147,7 +147,7 @@ def body_landmarks(positions: F64, head_rotations: F64) -> F64:
 
 
 def place_camera(hips: F64, options: LandmarkSimulation) -> tuple[F64, float]:
-    """Where it stands, and its yaw: it sees where the person is for 95 % of the time."""
+    """Position (3,) and yaw of a camera that sees the person for 95 % of the time."""
     middle = (np.percentile(hips[:, :2], 5, axis=0) + np.percentile(hips[:, :2], 95, axis=0)) / 2
     from_middle = np.linalg.norm(hips[:, :2] - middle, axis=1)
     reach = float(np.percentile(from_middle, 95))
@@ -158,7 +158,7 @@ def place_camera(hips: F64, options: LandmarkSimulation) -> tuple[F64, float]:
 
 
 def project(seen: F64, options: LandmarkSimulation) -> F32:
-    """Points in the camera's axes → picture, 0 … 1 from left and top."""
+    """Points in the camera's axes → picture positions, 0 … 1 from left and top."""
     half = math.tan(options.field_of_view / 2)
     depth = np.maximum(seen[..., 0], 0.05)
     x = 0.5 - seen[..., 1] / depth / (2 * half)
@@ -167,7 +167,7 @@ def project(seen: F64, options: LandmarkSimulation) -> F32:
 
 
 def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
-    """What is outside the picture is not seen, what the trunk hides hardly."""
+    """Visibility (F, 33): low outside the picture, and for hands behind the trunk."""
     inside = ((image > 0) & (image < 1)).all(-1) & (seen[..., 0] > 0.3)
     out = np.where(inside, 0.98, 0.1)
     hips = joints[:, sk.HIPS, :2] - camera[:2]
@@ -176,14 +176,14 @@ def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
     for wrist, joint in ((LEFT_WRIST, sk.LEFT_HAND), (RIGHT_WRIST, sk.RIGHT_HAND)):
         hand = joints[:, joint, :2] - camera[:2]
         along = (hand * sight).sum(1)
-        beside = np.abs(hand[:, 0] * sight[:, 1] - hand[:, 1] * sight[:, 0])
+        lateral = np.abs(hand[:, 0] * sight[:, 1] - hand[:, 1] * sight[:, 0])
         low = joints[:, joint, 2] < joints[:, sk.NECK, 2]
-        out[(along > far) & (beside < TRUNK_RADIUS) & low, wrist] = 0.25
+        out[(along > far) & (lateral < TRUNK_RADIUS) & low, wrist] = 0.25
     return out.astype(np.float32)
 
 
-def _told(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F64:
-    """From the middle of the hips, with the estimator's errors, in the ray's axes (or the camera's)."""
+def _estimated(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F64:
+    """Landmarks from the centre of the hips with the estimator's errors, in the ray's or the camera's axes."""
     middle = seen[:, [LEFT_HIP, RIGHT_HIP]].mean(1)
     ray = np.arctan2(middle[:, 1], middle[:, 0])
     to_ray = rot.from_yaw(-ray)[:, None]
@@ -201,14 +201,14 @@ def _told(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Gene
 
 
 def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F32:
-    """What `noise_m` is at the person, in the picture."""
+    """Noise of picture positions that corresponds to `noise_m` at the person."""
     wide = 2 * math.tan(o.field_of_view / 2) * np.maximum(seen[..., :1], 0.05)
     slow = wander(len(image), COUNT * 2, o.lasts_s * o.rate, rng).reshape(image.shape)
     return np.asarray(o.noise_m * slow / wide * (1.0, o.aspect), np.float32)
 
 
-def _flips(told: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """In place; which pictures are flipped. Half are left for right, half a back for a front."""
+def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Flip landmarks in place, and return which pictures (n,) are flipped; half also have a negated depth."""
     flipped = np.zeros(n, np.bool_)
     last = max(o.flip_lasts_s * o.rate, 1.0)
     starts = np.flatnonzero(rng.random(n) < o.flips / last / max(1 - o.flips, 0.1))
@@ -217,14 +217,14 @@ def _flips(told: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.ra
         if flipped[first:stop].any():
             continue
         flipped[first:stop] = True
-        told[first:stop] = told[first:stop, SWAPPED]
+        points[first:stop] = points[first:stop, SWAPPED]
         if rng.random() < 0.5:
-            told[first:stop, :, 0] *= -1
+            points[first:stop, :, 0] *= -1
     return flipped
 
 
 def wander(n: int, columns: int, lasts: float, rng: np.random.Generator) -> F64:
-    """Noise of unit variance whose neighbours are alike for `lasts` steps."""
+    """Noise (n, columns) of unit variance with a correlation time of `lasts` steps."""
     keep = math.exp(-1 / max(lasts, 1e-3))
     fresh = rng.normal(size=(n, columns)) * math.sqrt(1 - keep * keep)
     out = np.empty((n, columns))

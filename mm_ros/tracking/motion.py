@@ -1,7 +1,7 @@
-"""Velocities from stamped poses: the slope, at the newest sample, of a parabola through the last 60 milliseconds.
+"""Velocities from stamped poses: the slope at the newest sample of a parabola fitted to the last samples.
 
-A difference of neighbours is half a sample old and shows every jitter of the stamps; a low-pass lags by its half-life.
-The end slope of a parabola has no lag as long as the acceleration is constant over the window.
+A difference of neighbours is half a sample old and contains the jitter of the stamps; a low-pass filter lags. The end
+slope of a parabola has no lag while the acceleration is constant over the window.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Vec
 
-KEPT = 16  # samples; at 240 Hz still 60 ms
+KEPT = 16  # samples; more than 60 ms at 240 Hz
 STILL: tuple[Vec, Vec] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
 @njit
 def end_slopes(times: F64, values: F64, count: int) -> Vec:
-    """Slope (3,) at row 0, the newest, of a least-squares parabola (a line below four samples). `times` ≤ 0, s."""
+    """Slope (3,) at row 0, the newest, of a least-squares parabola; of a line below four samples. `times` ≤ 0 [s]."""
     if count < 2:
         return (0.0, 0.0, 0.0)
     order = 3 if count >= 4 else 2
     a = np.zeros((3, 3))
     b = np.zeros((3, 3))
-    scale = 1.0 / max(-times[count - 1], 1e-6)  # times over −1 … 0: well conditioned
+    scale = 1.0 / max(-times[count - 1], 1e-6)  # times in −1 … 0 make the system well conditioned
     for i in range(count):
         t = times[i] * scale
         basis = (1.0, t, t * t)
@@ -41,7 +41,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
         - a[0, 1] * (a[1, 0] * a[2, 2] - a[1, 2] * a[2, 0])
         + a[0, 2] * (a[1, 0] * a[2, 1] - a[1, 1] * a[2, 0])
     )
-    if abs(det) < 1e-12:  # all stamps alike
+    if abs(det) < 1e-12:  # all stamps are equal
         return (0.0, 0.0, 0.0)
     c0 = a[1, 2] * a[2, 0] - a[1, 0] * a[2, 2]
     c1 = a[0, 0] * a[2, 2] - a[0, 2] * a[2, 0]
@@ -56,7 +56,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
 
 @njit
 def _velocities(times: F64, positions: F64, rotations: F64, held: int, window: float) -> tuple[Vec, Vec]:
-    """Rows newest first. Turns are taken against the newest rotation, in room axes."""
+    """Linear and angular velocity at row 0, the newest; rotations are relative to the newest, in room axes."""
     t = np.zeros(held)
     p = np.zeros((held, 3))
     r = np.zeros((held, 3))
@@ -64,7 +64,7 @@ def _velocities(times: F64, positions: F64, rotations: F64, held: int, window: f
     count = 0
     for i in range(held):
         t[i] = times[i] - times[0]
-        # Four samples at the least, or a slow source would have no velocity; none from before a gap.
+        # At least four samples, so that a slow source has a velocity; but none from before a gap.
         if t[i] < -window and (i >= 4 or t[i] < -4.0 * window):
             break
         for k in range(3):
@@ -75,7 +75,7 @@ def _velocities(times: F64, positions: F64, rotations: F64, held: int, window: f
 
 
 class Motion:
-    """The last samples of one device."""
+    """Last samples of one device, newest first."""
 
     def __init__(self) -> None:
         self.times, self.positions, self.rotations = np.zeros(KEPT), np.zeros((KEPT, 3)), np.zeros((KEPT, 4))
@@ -101,7 +101,7 @@ class Motion:
         return v, w
 
     def carry(self, p: Vec, q: Quat) -> None:
-        """The play space has moved by this pose."""
+        """Move all samples along with the play space by this pose."""
         for i in range(self.held):
             self.positions[i] = quat.add(quat.rotate(q, quat.get3(self.positions, i)), p)
             self.rotations[i] = quat.mul(q, quat.get4(self.rotations, i))

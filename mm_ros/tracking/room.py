@@ -1,4 +1,4 @@
-"""Poses as transforms (x, y, z, qw, qx, qy, qz), and the source's room turned and lifted into ours."""
+"""Poses as transforms (x, y, z, qw, qx, qy, qz), and the transform from the source's room to the map frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mm_ros.maths import rotations as rot
 
 
 def compose(a: F64, b: F64) -> F64:
-    """First b, then a."""
+    """Pose a · b: first b, then a."""
     return np.concatenate([a[:3] + rot.rotate(a[3:], b[:3]), rot.multiply(a[3:], b[3:])])
 
 
@@ -19,16 +19,19 @@ def inverse(a: F64) -> F64:
 
 
 def room_from_source(calibration: Calibration) -> F64:
-    """Floor to z = 0, forward to x."""
+    """Transform that moves the floor to z = 0 and turns the user's forward direction to x."""
     turn = rot.from_yaw(-calibration.forward_yaw)
     return np.concatenate([rot.rotate(turn, np.array([0.0, 0.0, -calibration.floor_height])), turn])
 
 
 class Room:
-    """Carries frames over. When the way there changes, everything behind is told to move along: a new epoch."""
+    """Transform frames from the source's room to the world.
+
+    When the transform changes, the next frame has a new epoch, and `new_from_old` moves the state of later stages.
+    """
 
     def __init__(self, place: tuple[float, ...] = (0.0, 0.0)) -> None:
-        """`place`: where the user's room lies in the world, x and y; users side by side have one each."""
+        """`place`: x and y of the user's room in the world [m]; several users have different places."""
         self.place = identity_pose()
         self.place[:2] = place
         self._now = self.place.copy()
@@ -47,11 +50,11 @@ class Room:
         self._plain = bool(np.allclose(new, identity_pose(), atol=1e-12))
 
     def carry(self, frame: TrackerFrame) -> TrackerFrame:
-        """In place, and returned."""
+        """Transform a frame in place, and return it."""
         frame.epoch += self._epochs
         if self._plain and not self._has_moved:
             return frame
-        # Source's own move happens in the source's axes: ours is it, seen from here.
+        # `new_from_old` of the source is in the source's axes; conjugation moves it to world axes.
         inside = frame.new_from_old
         if not self._plain:
             frame.new_from_old = compose(compose(self._now, inside), inverse(self._now))

@@ -1,4 +1,4 @@
-"""Sessions without a headset: from motion, from tables, from the synthetic user."""
+"""Creation of sessions without a headset: from clips and from tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_lan
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
 
-START_NS = 1_700_000_000_000_000_000  # the same input makes the same session
+START_NS = 1_700_000_000_000_000_000  # fixed, so that the same input makes the same session
 PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 
@@ -26,12 +26,12 @@ EMPTY = Simulation()
 def session_of_clips(
     clips: list[Clip], options: Simulation = EMPTY, name: str = "", camera: LandmarkSimulation | None = None
 ) -> Session:
-    """One person's clips, each a new epoch, a second apart; before each, where asked for, a camera of its own."""
+    """Session of one person's clips, each in a new epoch, one second apart, optionally with simulated landmarks."""
     people = {c.skeleton.hash: c.subject or c.name for c in clips}
     if len(people) > 1:
         raise MmRosError(
-            f"a session is of one person, and these clips are of {len(people)}: {', '.join(people.values())}. "
-            "Make one session for each"
+            f"a session holds clips of one person, and these clips are of {len(people)}: {', '.join(people.values())}. "
+            "Make one session for each person"
         )
     out = Session([], from_skeleton(clips[0].skeleton), [], clips[0].skeleton, name)
     start_ns = START_NS
@@ -51,7 +51,7 @@ def session_of_clips(
 
 
 def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
-    """As the bridge would have sent them: with velocities, without what is no pose."""
+    """Frames as the bridge would publish them: filtered by the gate, with velocities."""
     gate = TrackerGate()
     for raw in frames:
         out = gate.step(raw)
@@ -60,7 +60,10 @@ def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
 
 
 def session_of_table(frames: list[TrackerFrame], name: str = "", head_height: float = 0.0) -> Session:
-    """Poses of a table. `head_height` 0: measured from a still stand if there is one, else guessed."""
+    """Session from the poses of a table.
+
+    `head_height` [m]; 0: measured while the user stands still, or else estimated from all heights.
+    """
     out = Session(list(gated(frames)), name=name)
     out.calibration = from_standing_height(head_height) if head_height else _measured(out.frames)
     return out
@@ -72,7 +75,7 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
         calibrator.step(frame)
     if calibrator.current.calibrated:
         return calibrator.current
-    # Nobody stood still for long: people are upright most of the time.
+    # The user never stood still for long, so a high percentile is used: people are upright most of the time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
     return from_standing_height(guess, calibrated=False)

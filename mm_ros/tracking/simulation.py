@@ -1,7 +1,7 @@
-"""What a headset and controllers would have reported while a body moved: one function for training, tests, evaluation.
+"""Simulation of the trackers on a moving body, for training, tests and evaluation.
 
-Headset = head joint + (0.10, 0, 0.08) m in head axes, controller = wrist + 0.08 m along the hand, 90 Hz. The chain does
-not know these offsets. Noise, dropouts, grips and look-around are options with a seed.
+By default, headset = head joint + (0.10, 0, 0.08) m in head axes, controller = wrist + 0.08 m along the hand, 90 Hz.
+Noise, dropouts, grips and look-around are options with a seed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RATE = 90.0
 
 @dataclass(frozen=True)
 class Simulation:
-    """How the devices are worn and how badly they work. Defaults: perfect devices, at the offsets above."""
+    """Placement and errors of the devices. The defaults are exact devices at the offsets above."""
 
     rate: float = RATE
     headset_in_head: tuple[float, float, float] = HEADSET_IN_HEAD
@@ -56,14 +56,14 @@ class Simulation:
     noise_m: float = 0.0  # standard deviation of each coordinate
     noise_rad: float = 0.0
     grip_sd_rad: float = (
-        0.0  # each controller is held turned by a constant random rotation of this size an axis
+        0.0  # standard deviation per axis of a constant random rotation of each controller
     )
     grip_sd_m: float = 0.0
     dropouts_per_minute: float = 0.0  # of each controller
     dropout_s: float = 0.5  # mean length
     look_around_rad: float = 0.0  # amplitude of slow turns of the head alone
     level_pitch: bool = True
-    remove_yaw_bias: bool = False  # training only: constant yaw of the head's frame against the pelvis
+    remove_yaw_bias: bool = False  # training only: removes the constant yaw of the head's frame against the pelvis
     waist: bool = False
     feet: bool = False
     seed: int = 0
@@ -82,7 +82,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class TrackerTrack:
-    """TrackerFrames as arrays over F frames and R roles."""
+    """Tracker frames as arrays over F frames and R roles."""
 
     stamps_ns: NDArray[np.int64]  # (F,)
     positions: F64  # (F, R, 3)
@@ -118,10 +118,10 @@ def simulate(
     head_axes_local: F64 | None = None,
     times: F64 | None = None,
 ) -> TrackerTrack:  # fmt: skip
-    """Room-space joints (F, J, 3), (F, J, 4) at `rate` → trackers at `options.rate`.
+    """Simulate trackers at `options.rate` from room-space joints (F, J, 3), (F, J, 4) at `rate` [Hz].
 
-    `head_axes_local` (4,): head axes in the head joint's own, when they are known better than from this motion alone
-    (all clips of one person together). `times`: seconds of the samples, when they are not to begin at 0.
+    `head_axes_local` (4,): head axes in the head joint's axes; None: estimated from this motion. `times`: sample times
+    [s]; None: from 0 at `options.rate`.
     """
     joints = np.array(
         [HEAD, LEFT_HAND, RIGHT_HAND, HIPS, LEFT_FOOT, RIGHT_FOOT, LEFT_LOWER_ARM, RIGHT_LOWER_ARM,
@@ -157,17 +157,17 @@ def simulate(
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
-    """Seconds of the samples at `new_rate` that lie within the motion."""
+    """Sample times [s] at `new_rate` within the motion."""
     last = (frames - 1) / rate
     return np.arange(int(np.floor(last * new_rate + 1e-6)) + 1) / new_rate
 
 
 def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
-    """At `times` (s): positions by a cubic through the neighbours (a line would make steps in the velocity)."""
+    """Resample to `times` [s] by cubic interpolation; linear interpolation would make steps in the velocity."""
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(_one_cover(q))  # one more at each end: index i is now i + 1
+    p, q = _continued(p), _continued(_one_cover(q))  # one more frame at each end: index i becomes i + 1
     out_p = _cubic(p[i], p[i + 1], p[i + 2], p[i + 3], u)
     return out_p, rot.normalize(_cubic(q[i], q[i + 1], q[i + 2], q[i + 3], u))
 
@@ -177,13 +177,13 @@ def _continued(a: F64) -> F64:
 
 
 def _one_cover(q: F64) -> F64:
-    """Signs such that neighbours in time lie close together."""
+    """Choose signs of quaternions so that neighbours in time are close to each other."""
     flips = np.where((q[1:] * q[:-1]).sum(-1, keepdims=True) < 0, -1.0, 1.0)
     return np.asarray(q * np.concatenate([np.ones_like(flips[:1]), np.cumprod(flips, axis=0)]))
 
 
 def _cubic(z: F64, a: F64, b: F64, c: F64, u: F64) -> F64:
-    """Catmull-Rom from a to b."""
+    """Catmull-Rom spline from a (u = 0) to b (u = 1)."""
     out: F64 = a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z)))
     return out
 
@@ -197,7 +197,7 @@ def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
 
 
 def facing(left_hip: F64, right_hip: F64) -> F64:
-    """Unit directions (F, 3) of the pelvis on the floor; the mean direction where the line of the hips is vertical."""
+    """Unit directions (F, 3) of the pelvis on the floor; the mean direction where the hips are above each other."""
     side = (left_hip - right_hip)[:, :2]
     forward = np.stack([side[:, 1], -side[:, 0], np.zeros(len(side))], axis=-1)
     length = np.linalg.norm(forward, axis=-1, keepdims=True)
@@ -208,18 +208,18 @@ def facing(left_hip: F64, right_hip: F64) -> F64:
 def head_axes(
     head_rotations: F64, facing_room: F64, level_pitch: bool = True, remove_yaw_bias: bool = False
 ) -> F64:
-    """Head axes (x forward, y left, z up) in the head joint's own, as a quaternion.
+    """Head axes (x forward, y left, z up) in the head joint's axes, as a quaternion.
 
-    Joint frames differ between skeletons, so the axes are the signed local ones nearest to the mean up and forward;
-    what pitch is left in the median is mounting, not looking, and is taken out. Yaw stays unless asked: on test data
-    nobody would know it.
+    Joint frames differ between skeletons, so the axes are the signed local axes nearest to the mean up and forward
+    directions. The remaining median pitch is caused by the marker mounting and is removed. The constant yaw is removed
+    only on request, because it is unknown in live use.
     """
     back = rot.inverse(head_rotations)
     up = _nearest_axis(rot.rotate(back, np.array([0.0, 0.0, 1.0])).mean(0))
     ahead = rot.rotate(back, facing_room).mean(0)
     forward = _nearest_axis(np.where(np.abs(up) > 0.5, 0.0, ahead))
     axes = _quaternion_of_axes(forward, up)
-    # The two corrections turn about each other's axes, so a few rounds until both hold.
+    # Each correction disturbs the other, so both are iterated.
     for _ in range(6 if remove_yaw_bias and level_pitch else 1):
         if remove_yaw_bias:
             seen = rot.rotate(rot.inverse(rot.multiply(head_rotations, axes)), facing_room).mean(0)
@@ -232,7 +232,7 @@ def head_axes(
 
 
 def hand_axis(hand_rotations: F64, forearm_room: F64) -> F64:
-    """Signed local axis of the hand that goes along it, away from the elbow."""
+    """Signed local axis of the hand that points along the hand, away from the elbow."""
     return _nearest_axis(rot.rotate(rot.inverse(hand_rotations), forearm_room).mean(0))
 
 
@@ -244,7 +244,7 @@ def _nearest_axis(v: F64) -> F64:
 
 
 def _quaternion_of_axes(forward: F64, up: F64) -> F64:
-    """Rotation whose columns are forward, left, up."""
+    """Quaternion of the rotation matrix with the columns forward, left, up."""
     turn = rot.between(np.array([1.0, 0.0, 0.0]), forward)
     z = rot.rotate(turn, np.array([0.0, 0.0, 1.0]))
     angle = np.arctan2(float(np.dot(np.cross(z, up), forward)), float(np.dot(z, up)))
@@ -252,11 +252,11 @@ def _quaternion_of_axes(forward: F64, up: F64) -> F64:
 
 
 def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
-    """Yaw (F,) of a head that looks about: glances of 0.3 to 2.5 s, blended over about a third of a second."""
+    """Yaw (F,) of a head that looks around: glances of 0.3 to 2.5 s, blended over 0.3 s."""
     keys: list[float] = [0.0]
     while keys[-1] <= times[-1]:
         keys.append(keys[-1] + rng.uniform(0.3, 2.5))
-    # Every other glance comes back to straight ahead.
+    # Every other glance is straight ahead.
     yaws = np.array([rng.uniform(-amplitude, amplitude) if i % 2 else 0.0 for i in range(len(keys))])
     i = np.searchsorted(np.array(keys), times, side="right") - 1
     u = np.clip((times - np.array(keys)[i]) / 0.3, 0, 1)
@@ -267,7 +267,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 def _noisy(
     p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator
 ) -> tuple[F64, F64, F64, F64]:
-    """Velocities come from the inertial sensors: far less noise than a difference of positions."""
+    """Add noise. Velocities come from inertial sensors and have less noise than differences of positions."""
     p = p + options.noise_m * rng.normal(size=p.shape)
     q = rot.multiply(rot.exp(options.noise_rad * rng.normal(size=v.shape)), q)
     return (
@@ -279,7 +279,7 @@ def _noisy(
 
 
 def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Controllers that are lost are extrapolated by their runtime for the first 0.1 s."""
+    """Tracking states; the runtime extrapolates a lost controller for the first 0.1 s."""
     state = np.full((frames, R), LOST, np.uint8)
     state[:, [HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE]] = TRACKED
     if options.waist:
@@ -299,7 +299,7 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
 def _track(
     p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]
 ) -> TrackerTrack:
-    """A lost tracker keeps its last pose and stands still, as runtimes report it: a flag, never a frozen velocity."""
+    """Tracks in which a lost tracker keeps its last pose with zero velocity, as runtimes report it."""
     for role in range(R):
         lost = state[:, role] == LOST
         last = np.maximum.accumulate(np.where(lost, -1, np.arange(len(p))))

@@ -1,4 +1,4 @@
-"""The true body of a simulated user, sample by sample with the trackers."""
+"""True body of a simulated user, sampled at the times of the trackers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mm_ros.body.types import F32, F64, AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import derivatives, resample, sample_times
 
-TRUTH = "truth"  # AvatarPose.engine of a true body
+TRUTH = "truth"  # value of AvatarPose.engine
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class TruthTrack:
 
 
 def truth_of_clip(clip: Clip, rate: float, times: F64 | None = None) -> TruthTrack:
-    """At the very times of `simulate_clip(clip)` at this rate, or at `times` (s)."""
+    """Resample the body to the sample times of `simulate_clip(clip)` at `rate` [Hz], or to `times` [s]."""
     times = sample_times(len(clip), clip.rate, rate) if times is None else times
     p, q = resample(clip.positions.astype(np.float64), clip.rotations.astype(np.float64), clip.rate, times)
     v, w = derivatives(p, q, rate)
     roots = np.concatenate([p[:, 0], q[:, 0]], axis=-1)
     back = rot.inverse(q[:, 0])
-    v[:, 0], w[:, 0] = rot.rotate(back, v[:, 0]), rot.rotate(back, w[:, 0])  # the root's, in its own axes
+    v[:, 0], w[:, 0] = rot.rotate(back, v[:, 0]), rot.rotate(back, w[:, 0])  # in root axes
     p[:, 0], q[:, 0] = 0.0, (1.0, 0.0, 0.0, 0.0)
     return TruthTrack(
         clip.skeleton.hash,

@@ -1,4 +1,4 @@
-"""From trackers to the wish: where the body is under the head, how it moves, where it will be."""
+"""Predict the desired trajectory from trackers: position of the hips, velocity, facing, and their future values."""
 
 from __future__ import annotations
 
@@ -28,29 +28,61 @@ from mm_ros.tracking.check import check_trackers
 from mm_ros.trajectory.lean import Lean
 
 WAIST_HALFLIFE_S = 0.1
-LARGEST_TURN = 3.0  # rad/s that the look-ahead believes
+LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 
 @dataclass(frozen=True)
 class TrajectorySettings(Settings):
-    velocity_halflife: float = setting(0.06, "half-life of the smoothed velocity", "s", 0.001, 2.0)
-    facing_halflife: float = setting(0.05, "half-life of a certain facing", "s", 0.001, 2.0)
-    facing_lead: float = setting(1.0, "share of a certain facing's delay made up for", "", 0.0, 3.0)
-    lead: float = setting(1.0, "share of the velocity's delay made up for; above 1 trusts the trend", "", 0.0, 3.0)
-    trend: float = setting(0.8, "share of the look-ahead's velocity that is of this moment …", "", 0.0, 2.0)
-    trend_halflife: float = setting(0.2, "… the rest follows with this half-life", "s", 0.01, 5.0)
-    aside: float = setting(0.9, "share of the velocity across the facing that is taken as an average …", "", 0.0, 1.0)
-    aside_halflife: float = setting(0.8, "… with this half-life: a walking head sways, a turning body", "s", 0.01, 5.0)
-    turn_persistence: float = setting(0.3, "how long a turn lasts: its rate fades by this", "s", 0.01, 100.0)
-    turn_halflife: float = setting(0.15, "half-life of the turn rate that the look-ahead takes", "s", 0.001, 2.0)
-    still_speed: float = setting(0.15, "slower is standing …", "m/s", 0.0, 1.0)
-    moving_speed: float = setting(0.4, "… faster is moving", "m/s", 0.01, 3.0)
-    still_distance: float = setting(0.05, "nearer to where one stood is swaying …", "m", 0.0, 1.0)
-    moving_distance: float = setting(0.12, "… farther away is moving", "m", 0.01, 1.0)
-    still_halflife: float = setting(1.0, "half-life in which the place where one stood follows", "s", 0.01, 10.0)
+    velocity_halflife: float = setting(
+        0.06, "Half-life of the velocity smoothing. Larger values are smoother and react later.", "s", 0.001, 2.0
+    )
+    facing_halflife: float = setting(
+        0.05, "Half-life of the facing smoothing if the facing is certain. Larger values react later.", "s", 0.001, 2.0
+    )
+    facing_lead: float = setting(
+        1.0, "Share of the facing_halflife delay that is compensated. Larger values overshoot more.", "", 0.0, 3.0
+    )
+    lead: float = setting(
+        1.0, "Share of the velocity_halflife delay that is compensated. Larger values overshoot more.", "", 0.0, 3.0
+    )
+    trend: float = setting(
+        0.8, "Share of the current velocity in the predicted one. Larger values react earlier.", "", 0.0, 2.0
+    )
+    trend_halflife: float = setting(
+        0.2, "Half-life of the averaged part of the predicted velocity. Larger values are smoother.", "s", 0.01, 5.0
+    )
+    aside: float = setting(
+        0.9, "Share of the lateral average with aside_halflife. Larger values predict less head sway.", "", 0.0, 1.0
+    )
+    aside_halflife: float = setting(
+        0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
+    )
+    turn_persistence: float = setting(
+        0.3, "Time constant with which a predicted turn decays. Larger values predict longer turns.", "s", 0.01, 100.0
+    )
+    turn_halflife: float = setting(
+        0.15, "Half-life of the smoothed turn rate in the prediction. Larger values react later.", "s", 0.001, 2.0
+    )
+    still_speed: float = setting(
+        0.15, "Below this speed a body at its standing place stands. Larger values ignore more sway.", "m/s", 0.0, 1.0
+    )
+    moving_speed: float = setting(
+        0.4, "Above this speed the body moves. Larger values predict slow motion less.", "m/s", 0.01, 3.0
+    )
+    still_distance: float = setting(
+        0.05, "A slow body this near its standing place sways. Larger values ignore more sway.", "m", 0.0, 1.0
+    )
+    moving_distance: float = setting(
+        0.12, "A slow body this far from its standing place moves. Larger values react later.", "m", 0.01, 1.0
+    )
+    still_halflife: float = setting(
+        1.0, "Half-life with which the standing place follows the body. Larger values react earlier.", "s", 0.01, 10.0
+    )
 
 
 class TrajectoryStage:
+    """Predicts the desired trajectory. `times`: prediction times [s]; positions and velocities are in the room."""
+
     def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
         self.settings = settings
         self.set_times(times)
@@ -60,7 +92,7 @@ class TrajectoryStage:
         self.reset()
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -71,17 +103,17 @@ class TrajectoryStage:
     def reset(self) -> None:
         self.timeline.reset()
         self.epoch = 0
-        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; where the hips were when the body stood
+        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; standing place of the hips
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
-        self.slow, self.across = np.zeros(2), 0.0  # averages: velocity; its part to the left of the facing
+        self.slow, self.across = np.zeros(2), 0.0  # averages: of the velocity; of its component to the left
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
         self.height_ratio = 1.0
         self.lean.reset(1.0)
-        self.worn = 0.0  # how much the waist tracker counts
+        self.worn = 0.0  # weight of the waist tracker, 0 … 1
         self.waist = np.zeros(2)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
-        """None for a sample that comes late or twice, or that has no head."""
+        """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head."""
         if trackers.state[HEAD_ROLE] == LOST:
             return None
         _check(trackers, facing)
@@ -94,47 +126,47 @@ class TrajectoryStage:
         head, own = self._head_centre(trackers)
         velocity = own
         if verdict not in (CARRY, RESET, HOLD) and dt > 0:
-            velocity = velocity + self._travel(trackers.new_from_old, dt)
+            velocity = velocity + self._locomotion_velocity(trackers.new_from_old, dt)
         self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
         if verdict in (RESET, HOLD):
             self._start(velocity, facing.yaw)
-        velocity = self._with_waist(dt, trackers, velocity)
-        self._follow(dt, velocity, own, facing)
-        return self._wish(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
+        velocity = self._blend_waist(dt, trackers, velocity)
+        self._update(dt, velocity, own, facing)
+        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
 
     def stale(self, stamp_ns: int) -> Trajectory:
-        """No trackers: stand where the body was last seen."""
+        """A desired trajectory that stands at the last position, for use while no trackers are received."""
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
         self.slow, self.across = np.zeros(2), 0.0
         self.yaw_rate = self.turn = 0.0
         self.stood, self.lean.rate = self._position(), 0.0
-        return self._wish(stamp_ns, identity_pose(), True)
+        return self._make_trajectory(stamp_ns, identity_pose(), True)
 
     def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
-        """The head joint, which stays still when the head turns; its velocity on the floor."""
+        """Position of the head joint (3,), which does not move when the head turns, and its velocity (x, y)."""
         q = quat.get4(trackers.rotations, HEAD_ROLE)
         arm = quat.rotate(q, quat.get3(self.calibration.headset_in_head.reshape(1, -1), 0))
         swing = quat.cross(quat.get3(trackers.angular_velocities, HEAD_ROLE), arm)
         velocity = trackers.velocities[HEAD_ROLE]
         return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
 
-    def _with_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
-        """A waist tracker knows where the hips are; it comes and goes softly."""
-        seen = trackers.state[WAIST_ROLE] != LOST
-        self.worn = damp(self.worn, float(seen), WAIST_HALFLIFE_S, dt) if dt > 0 else float(seen)
-        if seen:
+    def _blend_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
+        """Blend to the waist tracker's velocity while it is tracked, and update its weight."""
+        tracked = trackers.state[WAIST_ROLE] != LOST
+        self.worn = damp(self.worn, float(tracked), WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
+        if tracked:
             self.waist = trackers.positions[WAIST_ROLE, :2].copy()
             return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - velocity)
         return velocity
 
-    def _travel(self, new_from_old: F64, dt: float) -> F64:
-        """Velocity of stick locomotion: the play space moves, the trackers in it may not."""
-        c, s = _turn_of(new_from_old)
+    def _locomotion_velocity(self, new_from_old: F64, dt: float) -> F64:
+        """Velocity of stick locomotion, which moves the play space rather than the trackers in it."""
+        c, s = _cos_sin_yaw(new_from_old)
         x, y = self.head
         return np.array([new_from_old[0] + c * x - s * y - x, new_from_old[1] + s * x + c * y - y]) / dt
 
     def _carry(self, new_from_old: F64) -> None:
-        c, s = _turn_of(new_from_old)
+        c, s = _cos_sin_yaw(new_from_old)
         turned = np.array([[c, -s], [s, c]])
         self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
         self.slow = turned @ self.slow
@@ -148,82 +180,85 @@ class TrajectoryStage:
         self.lean.settle(self.height_ratio)
         self.stood = self._position()
 
-    def _follow(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
-        """`own`: the head's velocity alone, as the tracker has it."""
+    def _update(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
+        """Update all smoothed values. `own`: velocity of the head joint without stick locomotion and waist tracker."""
         s = self.settings
         self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
-        # an uncertain facing follows more slowly: half a radian doubles the half-life
+        # An uncertainty of 0.5 rad doubles the half-life.
         halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
         self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
-        self.lean.step(dt, self.height_ratio, float(self._ahead() @ own), float(self._left() @ own), self.yaw_rate)
+        self.lean.step(dt, self.height_ratio, float(self._forward() @ own), float(self._left() @ own), self.yaw_rate)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:
-        """The hips on the floor, behind the head."""
-        guess = self.head - self.lean.now * self._ahead()
-        return guess + self.worn * (self.waist - guess) if self.worn > 1e-3 else guess
+        """Position of the hips (x, y): behind the head, blended to the waist tracker by its weight."""
+        estimate = self.head - self.lean.now * self._forward()
+        return estimate + self.worn * (self.waist - estimate) if self.worn > 1e-3 else estimate
 
     def _velocity_now(self) -> F64:
-        """The smoothed velocity with its delay made up for."""
+        """The smoothed velocity with its delay compensated."""
         s = self.settings
         return np.asarray(self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration)
 
     def _yaw_now(self) -> float:
-        """The smoothed facing with its delay made up for: that of a certain one, so that doubt is not thrown ahead."""
+        """The smoothed facing with the delay of a certain facing compensated. Compensation of the longer delay of an
+        uncertain facing would amplify errors."""
         s = self.settings
         return self.yaw + s.facing_lead * s.facing_halflife / math.log(2) * self.yaw_rate
 
-    def _moving(self, velocity: F64) -> float:
-        """0 while the head only sways or comes forward because the body bends, 1 when the body goes somewhere."""
+    def _moving_confidence(self, velocity: F64) -> float:
+        """Confidence that the body moves: 0 while the head only sways or the body bends, 1 when the body walks."""
         s = self.settings
-        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._ahead())))
+        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._forward())))
         away = math.hypot(*(self._position() - self.stood))
         left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
         return max(_ramp(speed, s.still_speed, s.moving_speed), left)
 
-    def _wish(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
+    def _make_trajectory(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
         position, velocity = self._position(), self._velocity_now()
-        moving = self._moving(velocity)
-        ways = self.times.astype(np.float64)[:, None] * moving * self._velocity_ahead(velocity)
+        moving = self._moving_confidence(velocity)
+        offsets = self.times.astype(np.float64)[:, None] * moving * self._predicted_velocity(velocity)
         yaw = self._yaw_now()
-        yaws = yaw + self._turns_ahead()
+        yaws = yaw + self._predicted_turns()
         return Trajectory(
             stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
-            self.height_ratio, self.times.copy(), (position + ways).astype(np.float32),
+            self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
 
-    def _velocity_ahead(self, velocity: F64) -> F64:
-        """What of the velocity lasts. Along the facing nearly all; across it a walking head sways with each step, and a
-        body that turns still drifts where it went: there the average of the last second tells (CMU, docs/matching.md).
+    def _predicted_velocity(self, velocity: F64) -> F64:
+        """The velocity that the prediction assumes to last.
+
+        It is a mix of the current velocity and its average. Across the facing, the head sways with each step and drifts
+        in a turn, so most of the lateral average is replaced by a slower one (measurements: docs/matching.md).
         """
         s, left = self.settings, self._left()
         steady = s.trend * velocity + (1 - s.trend) * self.slow
         return np.asarray(steady + s.aside * (self.across - float(left @ self.slow)) * left)
 
-    def _ahead(self) -> F64:
+    def _forward(self) -> F64:
         return np.array([math.cos(self.yaw), math.sin(self.yaw)])
 
     def _left(self) -> F64:
         return np.array([-math.sin(self.yaw), math.cos(self.yaw)])
 
-    def _turns_ahead(self) -> F64:
-        """Turns (T,) from now: the rate fades."""
+    def _predicted_turns(self) -> F64:
+        """Predicted turns (T,) relative to the current yaw [rad]; the turn rate decays exponentially."""
         last = self.settings.turn_persistence
         return np.asarray(self.turn * last * -np.expm1(-self.times.astype(np.float64) / last))
 
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
-    """One NaN would stay in the springs for good."""
+    """Refuse values that are not finite: one NaN would stay in the springs."""
     check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
     if not math.isfinite(facing.yaw + facing.sigma):
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")
 
 
-def _turn_of(pose: F64) -> tuple[float, float]:
+def _cos_sin_yaw(pose: F64) -> tuple[float, float]:
     """Cosine and sine of a pose's yaw."""
     yaw = quat.yaw_of((pose[3], pose[4], pose[5], pose[6]))
     return math.cos(yaw), math.sin(yaw)

@@ -1,4 +1,4 @@
-"""A gamepad or a Twist instead of trackers: the same Trajectory, out of a stick."""
+"""Desired trajectory from a gamepad or a Twist instead of trackers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ GAITS = ("walk", "jog", "sprint")
 
 @dataclass(frozen=True)
 class JoystickSettings(Settings):
-    walk_speed: float = setting(1.3, "speed of a full stick", "m/s", 0.1, 10.0)
-    jog_speed: float = setting(2.5, "the same with the jog button held", "m/s", 0.1, 10.0)
-    sprint_speed: float = setting(4.0, "the same with the sprint button held", "m/s", 0.1, 12.0)
-    dead_zone: float = setting(0.15, "a stick nearer to its middle than this is at rest", "", 0.0, 0.9)
-    velocity_halflife: float = setting(0.2, "half-life in which the velocity follows the stick", "s", 0.01, 2.0)
-    facing_halflife: float = setting(0.2, "half-life in which the facing follows", "s", 0.01, 2.0)
+    walk_speed: float = setting(1.3, "Speed at full stick deflection.", "m/s", 0.1, 10.0)
+    jog_speed: float = setting(2.5, "Speed at full stick deflection with the jog button held.", "m/s", 0.1, 10.0)
+    sprint_speed: float = setting(4.0, "Speed at full stick deflection with the sprint button held.", "m/s", 0.1, 12.0)
+    dead_zone: float = setting(
+        0.15, "Stick deflection that is ignored, relative to full deflection. Larger values ignore more.", "", 0.0, 0.9
+    )
+    velocity_halflife: float = setting(
+        0.2, "Half-life with which the velocity follows the stick. Larger values react later.", "s", 0.01, 2.0
+    )
+    facing_halflife: float = setting(
+        0.2, "Half-life with which the facing follows the stick. Larger values react later.", "s", 0.01, 2.0
+    )
 
 
 class JoystickStage:
-    """Velocity through a spring; facing along the way, or fixed while strafing."""
+    """The velocity follows the stick through a spring. The facing follows the motion, or is fixed while strafing."""
 
     def __init__(self, settings: JoystickSettings, times: tuple[float, ...]):
         self.settings = settings
@@ -37,7 +43,7 @@ class JoystickStage:
         self.reset()
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def reset(self, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0) -> None:
@@ -49,7 +55,11 @@ class JoystickStage:
     def step(
         self, stamp_ns: int, move: Any, gait: str = "walk", strafe: bool = False, look: Any = (0.0, 0.0)
     ) -> Trajectory | None:
-        """`move`, `look`: sticks, x forward and y left in the room, −1 … 1. Strafing, the facing obeys `look` alone."""
+        """Return the desired trajectory, or None for a late or duplicate sample.
+
+        `move`, `look`: stick deflections in the room, x forward and y left, −1 … 1. With `strafe`, only `look` changes
+        the facing.
+        """
         if gait not in GAITS:
             raise MmRosError(f"gait '{gait}' is not among {', '.join(GAITS)}")
         speed = getattr(self.settings, f"{gait}_speed")
@@ -61,7 +71,7 @@ class JoystickStage:
         return self._advance(stamp_ns, stick * speed, 0.0)
 
     def step_twist(self, stamp_ns: int, velocity: Any, turn_rate: float) -> Trajectory | None:
-        """`velocity` (2,) m/s in the body's own axes, `turn_rate` rad/s: a `cmd_vel`."""
+        """Like `step`, for a `cmd_vel`: `velocity` (2,) in the body's axes [m/s], `turn_rate` [rad/s]."""
         v = np.array(velocity, np.float64)
         if v.shape != (2,) or not np.isfinite(v).all() or not math.isfinite(turn_rate):
             raise MmRosError(f"twist: expected two finite numbers and a turn rate, came {velocity}, {turn_rate}")

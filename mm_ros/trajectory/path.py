@@ -1,4 +1,4 @@
-"""A path of key points instead of trackers: smooth, with a speed at each point, and a stop at the end."""
+"""Desired trajectory along a smooth path of key points, with a speed at each point and a stop at the end."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.timeline import DROP, RESET, Timeline
 from mm_ros.body.types import F64, Trajectory, identity_pose
 
-SPACING_M = 0.005  # of the table that the path becomes
+SPACING_M = 0.005  # between the points at which the path is tabulated
 
 
 @dataclass(frozen=True)
 class PathSettings(Settings):
-    speed: float = setting(1.2, "speed along the path; nav_msgs/Path has no speeds of its own", "m/s", 0.05, 8.0)
-    acceleration: float = setting(1.5, "largest acceleration along the path", "m/s²", 0.1, 20.0)
-    cornering: float = setting(2.0, "largest acceleration across the path: slows down in bends", "m/s²", 0.1, 20.0)
+    speed: float = setting(1.2, "Speed along the path, because nav_msgs/Path carries no speeds.", "m/s", 0.05, 8.0)
+    acceleration: float = setting(
+        1.5, "Maximum acceleration along the path. Larger values start and stop faster.", "m/s²", 0.1, 20.0
+    )
+    cornering: float = setting(
+        2.0, "Maximum acceleration across the path. Larger values allow faster bends.", "m/s²", 0.1, 20.0
+    )
 
 
 class PathStage:
-    """Walks a path once, from the first step after `set_path`; then stands at its end."""
+    """Follows a path once, from the first step after `set_path`, then stands at its end."""
 
     def __init__(self, settings: PathSettings, times: tuple[float, ...]):
         self.settings = settings
@@ -34,22 +38,25 @@ class PathStage:
         self.set_path([(0.0, 0.0)])
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Seconds ahead at which each trajectory is given: the feature layout's `trajectory_times`."""
+        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def reset(self) -> None:
-        """Back to the path's first point."""
+        """Return to the first point of the path."""
         self.timeline.reset()
         self.start_ns = None
 
     def set_path(self, points: Any, speeds: Any = None, yaws: Any = None) -> None:
-        """`points` (N, 2) m; `speeds` (N,) m/s at each point; `yaws` (N,) rad when the facing is not along the path."""
+        """Set the key points and return to the first one.
+
+        `points` (N, 2) [m]; `speeds` (N,) [m/s], default `settings.speed`; `yaws` (N,) [rad], default along the path.
+        """
         keys = _key_points(points)
         speeds = np.full(len(keys), self.settings.speed) if speeds is None else np.asarray(speeds, np.float64)
         if speeds.shape != (len(keys),) or not np.isfinite(speeds).all() or (speeds < 0).any():
             raise MmRosError(f"path: expected {len(keys)} speeds of 0 or more, came {speeds}")
         if (speeds[:-1] <= 0).any() and len(keys) > 1:
-            speeds = np.maximum(speeds, 0.1)  # a stop within the path would never end
+            speeds = np.maximum(speeds, 0.1)  # at speed 0 within the path the motion would never continue
         self.points, place = smooth_line(keys)
         self.along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(self.points, axis=0), axis=1))])
         speed = _allowed_speed(
@@ -93,7 +100,7 @@ class PathStage:
         )  # fmt: skip
 
     def at(self, t: float) -> tuple[F64, F64, float]:
-        """Position, velocity, facing t seconds after the start."""
+        """Position [m], velocity [m/s] and facing [rad] at t seconds after the start."""
         h = 0.01
         here, later = self._place(t), self._place(t + h)
         return here, (later - here) / h, float(np.interp(t, self.when, self.facing))
@@ -110,7 +117,7 @@ def _key_points(points: Any) -> F64:
 
 
 def smooth_line(keys: F64) -> tuple[F64, F64]:
-    """Points along a centripetal Catmull-Rom curve through the key points, and the key's number at each."""
+    """Points along a centripetal Catmull-Rom curve through the key points, and the fractional key index of each."""
     if len(keys) < 2:
         return keys.copy(), np.zeros(len(keys))
     before, after = 2 * keys[0] - keys[1], 2 * keys[-1] - keys[-2]
@@ -125,7 +132,7 @@ def smooth_line(keys: F64) -> tuple[F64, F64]:
 
 
 def _centripetal(p: F64, u: F64) -> F64:
-    """Barry-Goldman pyramid, from p[1] (u = 0) to p[2] (u = 1)."""
+    """Catmull-Rom segment from p[1] (u = 0) to p[2] (u = 1) by the Barry-Goldman pyramid."""
     knots = np.concatenate([[0.0], np.cumsum(np.sqrt(np.maximum(np.linalg.norm(np.diff(p, axis=0), axis=1), 1e-6)))])
     t = knots[1] + u * (knots[2] - knots[1])
 
@@ -138,9 +145,9 @@ def _centripetal(p: F64, u: F64) -> F64:
     return mix(b[0], b[1], 1, 2)
 
 
-def _allowed_speed(points: F64, along: F64, wished: F64, acceleration: float, cornering: float) -> F64:
-    """The wished speed, slower in bends, from and to a stop no quicker than allowed."""
-    speed = wished.copy()
+def _allowed_speed(points: F64, along: F64, desired: F64, acceleration: float, cornering: float) -> F64:
+    """The desired speed, limited in bends and by the acceleration from and to a stop at both ends."""
+    speed = desired.copy()
     if len(points) > 2:
         way = np.gradient(points, axis=0)
         yaw = np.unwrap(np.arctan2(way[:, 1], way[:, 0]))

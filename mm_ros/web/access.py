@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 
 from mm_ros.base.errors import MmRosError
 
-# A process that starts the server of a page may choose the token by this variable, and so know the address.
+# A process that starts the server may set the token by this variable; it then has the address.
 TOKEN_VARIABLE = "MM_ROS_PAGE_TOKEN"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>\d{1,5}))?")
 
-# Sent with each page: its address holds the token, so no other page may frame it or learn where it is.
+# Headers of each response: the address contains the token, so other pages must not frame it or receive it.
 HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -43,17 +43,19 @@ def new_token() -> str:
 
 
 def session_token() -> str:
-    """Return the token that the environment names, else a new one."""
+    """Return the token of the environment variable, else a new one."""
     given = os.environ.get(TOKEN_VARIABLE)
     if given is None:
         return new_token()
     if not _TOKEN.fullmatch(given):
-        raise MmRosError(f"{TOKEN_VARIABLE}: expected 20 to 100 letters, digits, '-' or '_', came {len(given)} others")
+        raise MmRosError(
+            f"{TOKEN_VARIABLE}: expected 20 to 100 letters, digits, '-' or '_', came {len(given)} characters"
+        )
     return given
 
 
 def address(host: str, port: int, token: str) -> str:
-    """Return the address that a user opens. Of a server on all interfaces, the one that works on this machine."""
+    """Return the address that a user opens; for a server on all interfaces the one for this machine."""
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -65,7 +67,7 @@ def address(host: str, port: int, token: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server on this address is reached from this machine only."""
+    """Return whether a server on this address accepts connections from this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -74,11 +76,11 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a page may send. The camera of the inspector page sends about 50 messages of 400 bytes a second."""
+    """Limits on messages of a page. The inspector page's camera sends about 50 messages of 400 bytes per second."""
 
     message_bytes: int = 65_536
     messages_per_s: float = 300.0
-    burst: float = 900.0  # messages that may come at once
+    burst: float = 900.0  # messages that may arrive at once
     clients: int = 16
 
 
@@ -92,12 +94,12 @@ class Access:
     refused: Counter[str] = field(default_factory=Counter)
 
     def admit(self, path: str, hosts: Sequence[str], origins: Sequence[str]) -> tuple[str, str]:
-        """Judge a request by its path and all its Host and Origin headers.
+        """Check a request by its path and all its Host and Origin headers.
 
-        Returns (path without the token, "") where it is admitted, else ("", the reason in a sentence).
+        Return (path without the token, "") if it is admitted, else ("", the reason in a sentence).
         """
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            return self._refuse("host", f"this server is not known as '{_shown(hosts)}'")
+            return self._refuse("host", f"this server does not have the name '{_shown(hosts)}'")
         if len(origins) > 1 or (origins and not _same_origin(origins[0], hosts[0])):
             return self._refuse("origin", f"a page of '{_shown(origins)}' may not use this server")
         first, _, rest = path.partition("?")[0].removeprefix("/").partition("/")
@@ -150,5 +152,5 @@ def _is_ip(name: str) -> bool:
 
 
 def _shown(headers: Sequence[str]) -> str:
-    """The header for a message: short, and without characters that steer a terminal."""
+    """Return headers for a message: shortened, and without control characters."""
     return "".join(c for c in ", ".join(headers)[:80] if c.isprintable())

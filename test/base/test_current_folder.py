@@ -1,4 +1,4 @@
-"""Nothing that we start imports from the current folder."""
+"""No process of mm_ros imports from the current folder."""
 
 import ast
 import os
@@ -34,7 +34,7 @@ def wrapper(name: str) -> str:
 
 
 def test_plain_python_m_imports_from_the_current_folder(downloads: HostileFolder) -> None:
-    """So the tests below can fail."""
+    """Shows that the tests below can fail."""
     run([sys.executable, "-m", "mm_ros", "--version"], downloads, PYTHONSAFEPATH="")
     assert downloads.imported()
 

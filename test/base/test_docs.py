@@ -1,4 +1,4 @@
-"""What the pages say: links lead somewhere, commands are ones that exist."""
+"""Links in README, docs and benchmarks lead somewhere, and their commands exist."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from mm_ros.cli import main as cli
 from mm_ros.ros import launching
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [TOP / "README.md", *(p for folder in ("docs", "benchmarks") for p in sorted((TOP / folder).glob("*.md")))]
 ELLIPSIS = {"…", "..."}
 
 
@@ -28,7 +28,7 @@ def inline(text: str) -> list[str]:
 
 
 def commands(program: str) -> list[tuple[str, str]]:
-    """Page and command line, of each that begins with this program."""
+    """Page and command line of each command that begins with this program."""
     found = []
     for page in PAGES:
         text = page.read_text()
@@ -39,7 +39,7 @@ def commands(program: str) -> list[tuple[str, str]]:
 
 
 def headings(page: Path) -> set[str]:
-    """As GitHub makes anchors of them."""
+    """GitHub's anchors of the headings."""
     text = page.read_text()
     titles, named = re.findall(r"^#+ +(.*)$", text, re.M), re.findall(r'<a id="([^"]+)"', text)
     return set(named) | {re.sub(r"[^\w\- ]", "", t.strip().lower()).replace(" ", "-") for t in titles}
@@ -69,7 +69,7 @@ def test_each_command_shown_is_one_that_exists(page, line, monkeypatch):
     assert words[0] in cli.available(), f"{page}: {line}"
     subs = cli.available()[words[0]]
     if len(words) == 1:
-        return  # the verb is talked about, not called
+        return  # a mention of the verb, not a call
     if subs:
         assert words[1] in subs, f"{page}: {line}"
     verb, rest = (words[:2], words[2:]) if subs else (words[:1], words[1:])

@@ -1,4 +1,4 @@
-"""Contracts that imports alone do not show: algorithms touch no disk, network or device, and read no clock."""
+"""Contracts beyond imports: algorithms use no disk, network or device, and read no clock."""
 
 import ast
 from pathlib import Path
@@ -15,7 +15,7 @@ CLOCKS = {"time", "datetime"}
 # Folders and modules that may touch disk, network and devices.
 EDGES = ("base/", "sessions/", "show/", "ros/", "cli/", "evaluation/", "tracking/sources/", "motion/importing/", "web/")
 EDGE_NAMES = ("files.py", "feature_files.py", "model_file.py", "__main__.py")
-# Modules with a file in their name or purpose; each says why.
+# Other modules that handle files, and why.
 EDGE_MODULES = {
     "__init__.py": "points numba at its cache",
     "motion/bvh/reader.py": "reads and writes BVH files",
@@ -41,7 +41,7 @@ def may_read_clocks(name: str) -> bool:
 
 
 def uses(source: str) -> set[str]:
-    """Modules that are imported, and disk calls, by name."""
+    """Names of imported modules and of disk calls."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""What is written twice agrees; each gate fails when it should; what is missing is said in words."""
+"""Duplicated facts agree, each gate can fail, and missing tools are reported in a sentence."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def test_cmakes_nodes_are_those_of_graph() -> None:
 
 def test_every_module_of_nodes_is_a_node_and_installed() -> None:
     sources = {path.stem: path.read_text() for path in (REPOSITORY / "mm_ros" / "ros" / "nodes").glob("*.py")}
-    # The graph's benchmark lives beside the nodes and is none.
+    # The graph's benchmark is beside the nodes but is not a node.
     nodes = {name for name, text in sources.items() if f"class {name.title().replace('_', '')}(AvatarNode)" in text}
     assert nodes == set(cmake_nodes())
 
@@ -74,7 +74,7 @@ def test_poses_travel_as_flat_float32() -> None:
 
 
 def test_tf_message_is_that_of_ros() -> None:
-    """The hash that ROS 2's own tf2_msgs/msg/TFMessage has on the wire (seen in rmw_zenoh's sources)."""
+    """The type hash of ROS 2's own tf2_msgs/msg/TFMessage (from the sources of rmw_zenoh)."""
     from rclpy.type_support import check_for_type_support
     from tf2_msgs.msg import TFMessage
 
@@ -103,7 +103,7 @@ def test_torch_is_never_installed_by_make_test() -> None:
         assert not [line for line in requirements(pyproject, extras.split(",")) if line.startswith("torch")]
 
 
-# --- what is missing is a sentence -----------------------------------------------------------------------------
+# --- missing tools are reported ---------------------------------------------------------------------------------
 
 
 def test_an_old_python_is_refused_in_a_sentence() -> None:
@@ -167,7 +167,7 @@ def test_a_second_set_up_does_nothing() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The package's sources and settings, to be broken."""
+    """A copy of sources and settings to damage."""
     shutil.copytree(REPOSITORY / "mm_ros", tmp_path / "mm_ros", ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
     return tmp_path
@@ -196,7 +196,7 @@ def test_an_import_against_the_layers_fails(copy: Path, breach: str) -> None:
     name, line, contract = BREACHES[breach]
     source = copy / "mm_ros" / name
     source.write_text(f"{source.read_text()}\n{line}\n")
-    # python -c, so that the copy is what is analysed, not the checkout that the venv knows of.
+    # python -c, so that mypy analyses the copy instead of the checkout on the venv's path.
     done = run(*tool("lint-imports"), "--no-cache", cwd=copy, PYTHONPATH=str(copy))
     assert done.returncode, done.stdout
     assert contract in done.stdout.split("Broken contracts")[1], done.stdout

@@ -1,4 +1,4 @@
-"""The two ways in, walked to the end: a wheel in a second venv, a colcon workspace, the same hashes, nothing left."""
+"""Both installations: a wheel in a second venv and a colcon workspace. Equal hashes, and a complete uninstall."""
 
 import json
 import os
@@ -21,7 +21,7 @@ NOT_OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
-    # What the ROS wheels put into the environment of this Python is not for the Python of another venv.
+    # The ROS wheels' environment of this Python does not fit the Python of another venv.
     plain = {k: v for k, v in os.environ.items() if k not in NOT_OURS}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -33,7 +33,7 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a fresh clone holds, so that nothing of this checkout's builds is in the way."""
+    """A copy of the tracked files, without the builds of this checkout."""
     folder = tmp_path_factory.mktemp("sources") / "mm_ros"
     folder.mkdir()
     for name in SOURCES:
@@ -53,7 +53,7 @@ def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def listing(prefix: Path) -> set[str]:
-    """All files, but for what Python itself keeps beside the modules of others."""
+    """All files, except the bytecode that Python writes beside the modules of other packages."""
     paths = {str(path.relative_to(prefix)) for path in prefix.rglob("*")}
     return {path for path in paths if "__pycache__" not in path or "mm_ros" in path or "tf2_msgs" in path}
 
@@ -63,7 +63,7 @@ def names(folder: Path) -> set[str]:
 
 
 class Installed:
-    """A second venv with the wheel, and what was in it before."""
+    """A second venv with the wheel, and the files that were in it before."""
 
     def __init__(self, prefix: Path, before: set[str]) -> None:
         self.prefix = prefix
@@ -85,7 +85,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     prefix = tmp_path_factory.mktemp("second") / "venv"
     run(sys.executable, "-m", "venv", prefix, cwd=prefix.parent)
     pip = (prefix / "bin" / "python", "-m", "pip", "install", "--quiet")
-    # The wheel's dependencies first, alone, so that `before` tells what the wheel itself has added.
+    # The wheel's dependencies first, so that the difference to `before` is the wheel alone.
     run(*pip, wheel, cwd=prefix.parent)
     run(prefix / "bin" / "python", "-m", "pip", "uninstall", "--quiet", "-y", "mm_ros", cwd=prefix.parent)
     before = listing(prefix)
@@ -215,7 +215,7 @@ def test_pip_and_colcon_build_the_same_types(installed: Installed, workspace: Pa
 
 
 def test_uninstalling_leaves_the_cache_which_clean_removes(installed: Installed) -> None:
-    """The last one: afterwards there is nothing to test."""
+    """The last test, because it removes the installation."""
     installed.python("-c", "import numba, mm_ros.base.cache as c; c.writable_root()")
     assert installed.cache.is_dir()
     installed.python("-m", "mm_ros", "clean")

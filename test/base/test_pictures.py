@@ -1,4 +1,4 @@
-"""The skin around a skeleton, and the pictures made of it."""
+"""The skin around a skeleton, and its pictures."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_the_skin_is_closed_and_looks_outward(mesh):
     assert (count % 2 == 0).all()
     a, b, c = (mesh.vertices[mesh.faces[:, k]].astype(float) for k in range(3))
     volume = np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6
-    assert 0.05 < volume < 0.1  # m³, of a person; negative were inside out
+    assert 0.05 < volume < 0.1  # m³, of a person; negative if the surface is inside out
 
 
 def test_the_skin_stands_on_the_floor_and_is_as_tall_as_a_person(mesh):

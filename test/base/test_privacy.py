@@ -1,4 +1,4 @@
-"""Nothing of mm_ros writes an identifier into the home folder or sends anything to a network."""
+"""mm_ros writes no identifier into the home folder and sends nothing to a network."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def has_telemetry() -> bool:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Without what makes a wheel think that it runs in CI, and without a switch that the caller has set."""
+    """Environment without the variables of CI and without a telemetry switch of the caller."""
     known = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH")
              if name in os.environ}  # fmt: skip
     return known | {"HOME": str(home), "MM_ROS_CACHE": str(cache_root()), "ROS_DOMAIN_ID": "84", **more}
@@ -57,7 +57,7 @@ def test_a_session_writes_no_file_into_the_home_folder(tmp_path: Path, network: 
 
 
 def test_without_the_switch_a_session_leaves_an_identifier(tmp_path: Path):
-    """Otherwise the test above would prove nothing."""
+    """Shows that the test above can fail."""
     if not has_telemetry():
         pytest.skip(f"onnxruntime {ort.__version__} has no telemetry client on this platform")
     run(tmp_path, "-c", BARE_SESSION)
@@ -81,7 +81,7 @@ def test_clean_lists_what_it_keeps_and_how_to_remove_it(tmp_path: Path):
 
 
 class Side:
-    """One namespace: the programs in it reach only the listener in the other one."""
+    """One network namespace, whose programs reach only the listener in the other one."""
 
     def __init__(self, link: Link, side: int, folder: Path) -> None:
         self.link, self.side, self.home = link, side, folder / f"home{side}"
@@ -92,7 +92,7 @@ class Side:
         ip("-n", link.names[side], "route", "add", "default", "via", self.address(1 - side))
         self.log, self.heard_log = folder / f"log{side}", folder / f"heard{side}"
         self.started: list[subprocess.Popen] = []
-        self.start(self.heard_log, str(Path(__file__).with_name("net_ear.py")), self.address(side))
+        self.start(self.heard_log, str(Path(__file__).parents[1] / "net_ear.py"), self.address(side))
 
     @staticmethod
     def address(side: int) -> str:
@@ -121,7 +121,7 @@ def wait_for(text: str, log: Path) -> None:
 
 
 def test_the_graph_sends_nothing_and_the_listener_would_have_heard_it(tmp_path: Path):
-    """The graph in one namespace; a bare session, begun later, in the other. Only the second one connects."""
+    """The graph in one namespace, a bare session, started later, in the other. Only the session connects."""
     why = missing_rights()
     if why:
         pytest.skip(why)

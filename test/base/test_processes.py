@@ -1,4 +1,4 @@
-"""Helper processes: in order, and no waiting for one that was killed."""
+"""Helper processes: results in order, and no wait for a killed process."""
 
 import math
 import os

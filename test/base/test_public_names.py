@@ -1,4 +1,4 @@
-"""Every module imports, every verb has its three names, every dependency is declared."""
+"""Every module can be imported, every verb has its three names, every dependency is declared."""
 
 import ast
 import importlib
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "mm_ros"
-# What only an extra brings, by import name.
+# Import names of packages that only an extra installs.
 OPTIONAL = {"viser", "xr", "openvr", "torch", "matplotlib", "onnx", "launch", "launch_ros", "scipy", "PIL", "imageio"}
 OPTIONAL |= {"bvhio", "pymotion", "ray", "faiss", "annoy", "hnswlib", "playwright"}
 OPTIONAL |= {"ament_index_python", "ai_edge_litert", "cv2"}
@@ -144,7 +144,7 @@ def test_help_lists_the_verbs_without_importing_them() -> None:
     assert "doctor" in done.stdout
 
 
-# --- what main() makes of mistakes -----------------------------------------------------------------------------
+# --- main() with wrong arguments --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_bench_all_goes_on_after_one_that_fails(monkeypatch: pytest.MonkeyPatch,
 
     def run_verb(words: tuple[str, ...], argv: list[str]) -> int:
         if words[1] == "search":
-            os.sched_setaffinity(0, {max(cores)})  # as it does, for its own figures
+            os.sched_setaffinity(0, {max(cores)})  # as the benchmark does for its own figures
             raise MmRosError("no database")
         if words[1] == "paper":
             raise ZeroDivisionError

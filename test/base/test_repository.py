@@ -1,4 +1,4 @@
-"""What a repository of this field is expected to have: licences of all that ships, one version, a release command."""
+"""Standard parts of a repository: licences of all shipped files, one version, a release command."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ import release
 import yaml
 
 TOP = Path(__file__).resolve().parents[2]
-# Made by this project; everything else that ships needs a row in THIRD_PARTY.md.
+# Made by this project; all other shipped files need a row in THIRD_PARTY.md.
 OURS = (".py", ".msg", ".md", ".yaml", ".yml", ".rviz", ".in", ".sh", ".toml", ".txt", ".cff", ".typed", ".xml")
 OURS_BY_NAME = ("LICENSE", "Makefile", "MANIFEST.in", "CMakeLists.txt", "COLCON_IGNORE")
 OURS_BY_NAME += (".gitignore", "run")

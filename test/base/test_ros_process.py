@@ -1,4 +1,4 @@
-"""Processes of nodes: forked side by side, ended with their parent; the executor and TF's short way to the wire."""
+"""Processes of nodes: forked, ended with their parent; the executor, and the direct publication of TF."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ sys.exit(run_each([stay, {second}]))
 
 @contextmanager
 def started(code):
-    """A process that has said that its first child is there."""
+    """A process that has reported its first child."""
     with running([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "here\n"
         yield process

@@ -1,4 +1,4 @@
-"""What a user does wrong ends in one sentence and a code that is not 0, and nothing of theirs is lost."""
+"""User mistakes end with one sentence and an exit code other than 0, and no file of the user is lost."""
 
 import json
 import lzma
@@ -30,10 +30,10 @@ def walk(tmp_path: Path) -> Path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """The sentence."""
+    """The sentence of the refusal."""
     try:
         code = main([str(w) for w in words])
-    except SystemExit as end:  # argparse's own
+    except SystemExit as end:  # raised by argparse
         code = end.code
     said = capsys.readouterr().err
     assert code == 2, said
@@ -47,7 +47,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
         ("skip_start: a", "skip_start: expected a count of frames, came 'a'"),
         ("skip_end: -5", "skip_end: expected a count of frames, came -5"),
         ("floor_m: high", "floor_m: expected a number"),
-        ("tags: [[walk, a, b]]", "tags: expected names, or [name, from second, to second]"),
+        ("tags: [[walk, a, b]]", "tags: expected names, or [name, start_s, stop_s]"),
         ("joints: [a, b]", "joints: expected canonical joint: joint of the file"),
         ("rate: .nan", "rate: expected a number above 0"),
     ],
@@ -77,7 +77,7 @@ def test_a_feature_of_the_wrong_kind(walk: Path, row: str, says: str, capsys: py
     features.write_text(f"features:\n- {{name: a, kind: trajectory_position, {row}}}\n".replace(
         "kind: trajectory_position, kind", "kind"))  # fmt: skip
     assert says in refused(capsys, "import", walk, "-o", database, "--features", features)
-    assert not walk.with_name("a.report.md").exists()  # looked at before the work
+    assert not walk.with_name("a.report.md").exists()  # checked before the work
 
 
 @pytest.mark.parametrize("option", ["--options", "--map", "--features"])
@@ -103,7 +103,7 @@ def test_broken_archives(walk: Path, capsys: pytest.CaptureFixture[str]):
         archive.write(walk, "a.bvh")
     data = bytearray(locked.read_bytes())
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        data[data.index(mark) + at] |= 1  # says that a password is needed
+        data[data.index(mark) + at] |= 1  # flag: a password is needed
     locked.write_bytes(data)
     assert "is no archive that can be unpacked" in refused(capsys, "import", locked)
 
@@ -129,11 +129,11 @@ def test_json_to_stdout_is_json_alone(walk: Path, capsys: pytest.CaptureFixture[
     assert main(["info", str(walk), "--json", "-"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["kind"] == "motion"
-    assert "Velocities covered" in said.err
+    assert "Time spent at each velocity" in said.err
 
 
 def test_a_pipe_gets_the_json_and_stays_a_pipe(walk: Path):
-    """What is written aside and renamed would take the place of /dev/stdout or /dev/null."""
+    """A temporary file that is renamed would replace /dev/stdout or /dev/null."""
     pipe = walk.with_name("pipe")
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -188,7 +188,7 @@ def test_a_table_that_is_none(tmp_path: Path, text: str, says: str, capsys: pyte
     table.write_text(text)
     assert says in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
     table.write_bytes(b"\xba\xff" * 50)
-    assert "no table of text" in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
+    assert "not a comma-separated table" in refused(capsys, "session", "from-csv", table, "-o", tmp_path / "s")
 
 
 def test_a_table_with_unix_times(tmp_path: Path):
@@ -236,11 +236,11 @@ def test_devices_that_cannot_be(walk: Path, devices: tuple[str, ...], capsys: py
 
 
 def test_a_picture_of_an_unknown_kind(walk: Path, capsys: pytest.CaptureFixture[str]):
-    assert "is no picture" in refused(capsys, "info", walk, "--plot", walk.with_name("x.foo"))
+    assert "is not a picture" in refused(capsys, "info", walk, "--plot", walk.with_name("x.foo"))
 
 
 def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):
-    """As a terminal sends it: to the whole group, helpers that are still importing included."""
+    """Ctrl-C as a terminal sends it: to the whole process group, including helpers during their imports."""
     for i in range(8):
         (walk.parent / f"w{i}.bvh").write_bytes(walk.read_bytes().replace(b"\n0.", b"\n%d." % i, 1))
     heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # where tests run behind

@@ -1,4 +1,4 @@
-"""Plausible sizes: what is refused, in which words, and what leaves a stage."""
+"""Limits of input and output values, and the sentences of refusals."""
 
 import math
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_a_leap_is_not_published_unless_the_input_speaks_of_it():
     outputs.trajectory(here)
     with pytest.raises(plausible.ImplausibleOutput, match="a leap of 60 m"):
         outputs.trajectory(far)
-    outputs.trajectory(far)  # the stage has started anew, and is there again
+    outputs.trajectory(far)  # accepted again after the reset
     outputs.trajectory(replace(here, epoch=1))
     moved = np.array([-60.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     outputs.trajectory(replace(far, epoch=1, new_from_old=moved))
@@ -91,7 +91,7 @@ def test_a_file_of_absurd_measures_is_refused_by_its_name(tmp_path):
 
 
 def absurd_things():
-    """What bags and topics carry, each with one number that cannot be."""
+    """Values of bags and topics, each with one impossible number."""
     frame, moved, pose = TrackerFrame(0), TrackerFrame(0), rest_pose(default_skeleton())
     frame.velocities[0, 1], frame.state[0] = 1e30, TRACKED
     moved.new_from_old = np.array([1e30, 0, 0, 1.0, 0, 0, 0])

@@ -36,7 +36,7 @@ def test_wandering_alone_needs_no_users(tmp_path, capsys):
     result = json.loads(told.read_text())
     assert set(result["endured"]) == {"noise 0", "noise 0.3"}
     assert all(r["finite"] for by_engine in result["endured"].values() for r in by_engine.values())
-    assert "minutes of wandering" in capsys.readouterr().out
+    assert "minutes of synthetic input" in capsys.readouterr().out
 
 
 def test_an_effort_below_nothing_is_refused(capsys):

@@ -158,7 +158,7 @@ def test_the_report_is_one_file_with_pictures_of_the_worst_moments(result, tmp_p
 def test_a_plot_keeps_a_single_high_value():
     values = np.zeros(5000)
     values[1234] = 7.0
-    assert "top 7.0" in line_plot("x", [values], ["a"], 1.0)
+    assert "maximum 7.0" in line_plot("x", [values], ["a"], 1.0)
 
 
 def test_peaks_keep_their_distance():
@@ -247,7 +247,7 @@ def test_clips_that_are_part_of_the_database_are_named(tmp_path, capsys):
     words += [str(tmp_path / "my.mmdb"), "--rows", "ours", "--json", str(tmp_path / "t.json")]
     assert main(["evaluate", *words]) == 0
     assert json.loads((tmp_path / "t.json").read_text())["in_database"] == ["renamed", "part"]
-    assert "warning: clips that are part of the database, 2 of 3: renamed, part." in capsys.readouterr().err
+    assert "warning: 2 of 3 clips are part of the database: renamed, part." in capsys.readouterr().err
 
 
 def test_no_clip_of_another_seed_is_taken_for_one_of_the_database(clips):

@@ -1,4 +1,4 @@
-"""Videos and webcams by OpenCV: what is read from them, what is said when they are missing, and the node on one."""
+"""Videos and webcams by OpenCV: their pictures, errors when they are missing, and the node with a video."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_a_video_gives_its_pictures_red_first_in_its_own_time(tmp_path):
 def test_what_is_no_video_is_refused_at_once(tmp_path):
     broken = tmp_path / "broken.avi"
     broken.write_bytes(np.random.default_rng(0).bytes(5000))
-    with pytest.raises(MmRosError, match=r"broken\.avi cannot be opened: is it a whole video"):
+    with pytest.raises(MmRosError, match=r"broken\.avi cannot be opened: is it a complete video"):
         pictures(str(broken))
 
 
@@ -57,7 +57,7 @@ def test_a_video_that_stops_after_its_head_is_a_sentence(tmp_path):
 
 
 def test_a_webcam_that_is_not_there_is_refused_at_once():
-    with pytest.raises(MmRosError, match="webcam 63 cannot be opened: is it there"):
+    with pytest.raises(MmRosError, match="webcam 63 cannot be opened: is it connected"):
         pictures("webcam 63")
 
 
@@ -84,7 +84,7 @@ def test_the_node_ends_with_a_sentence_when_its_camera_cannot_be_opened(tmp_path
 
 
 def test_a_person_in_a_video_becomes_landmarks(person, tmp_path):
-    """Who walks to the right in the picture does so in the landmarks; a video that loops goes on."""
+    """A person who walks to the right in the picture does so in the landmarks; a looped video continues."""
     film = write_video(tmp_path / "film.avi", [np.roll(person, 6 * i, axis=1) for i in range(10)])
     pytest.importorskip("rclpy", reason="rclpy is not installed")
     import rclpy

@@ -1,4 +1,4 @@
-"""Landmarks and trackers: alignment exact on clean points, robust on bad ones, never much worse than the network."""
+"""Fusion of landmarks: alignment is exact on clean points, robust on bad ones, never much worse than the network."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ LOOK = Simulation(look_around_rad=float(np.radians(60)), grip_sd_rad=0.3, noise_
 
 
 class World:
-    """One clip, its trackers, and what the network says of them."""
+    """One clip, its trackers, and the network's predictions."""
 
     def __init__(self, clip: Clip, simulation: Simulation) -> None:
         self.clip, self.track = clip, simulate_clip(clip, simulation)
@@ -67,7 +67,7 @@ def turned_by(yaw):
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """A user who goes about a room for 40 s, looks around and holds the controllers oddly."""
+    """A user who walks around a room for 40 s, looks around and holds the controllers in an unusual way."""
     return World(next(c for c in make_clips(3) if c.name == "wander 1"), LOOK)
 
 
@@ -173,7 +173,7 @@ def test_clean_landmarks_find_camera_latency_and_facing(world):
 def test_common_landmarks_help(world):
     yaw, _ = world.fused(world.seen(COMMON))
     fused, network = world.error(yaw), world.error(world.network_yaw)
-    assert fused.mean() < network.mean()  # this user the network knows well; strangers: test_fusion_held_out.py
+    assert fused.mean() < network.mean()  # the network predicts this user well; held-out users: test_fusion_held_out.py
     assert np.percentile(fused, 95) <= np.percentile(network, 95)
 
 
@@ -193,7 +193,7 @@ def test_no_landmarks_make_it_worse_by_a_degree(world, worse):
 
 
 def test_another_person_misleads_little(world):
-    """From 20 s on the camera follows somebody else, who went about elsewhere: the same clip, 13 s earlier."""
+    """From 20 s on the camera follows another person in another place: the same clip, 13 s earlier."""
     own, shift = world.seen(COMMON), 13 * 10**9
     cut = 20 * 10**9
     theirs = [
@@ -210,14 +210,14 @@ def test_unplugged_and_back_without_a_jump(world):
     seen = [s for s in world.seen(COMMON) if not 12 < s.arrives_ns * 1e-9 < 22]
     yaw, _ = world.fused(seen)
     moved = np.degrees(np.abs(rot.wrap_angle(np.diff(rot.wrap_angle(yaw - world.network_yaw)))))
-    assert moved.max() <= 3.5  # beside what the network itself turns by
+    assert moved.max() <= 3.5  # in addition to the turn of the network's own prediction
     away = (world.track.stamps_ns * 1e-9 > 21) & (world.track.stamps_ns * 1e-9 < 22)
     assert world.error(yaw, world.network_yaw)[away].max() < 1.0  # the network alone again
     assert turned_by(yaw).max() <= max(turned_by(world.network_yaw).max() + 3.5, 5.0)
 
 
 def test_a_snap_turn_carries_the_camera_along(world):
-    """The room turns by 90° at 25 s: the landmarks know nothing of it, and the answer turns with the network's."""
+    """The room turns by 90° at 25 s: the landmarks do not change, and the output turns with the prediction."""
     sightings = world.seen(COMMON)
     plain, _ = world.fused(sightings)
     at, turn = 25 * 90, rot.from_yaw(np.pi / 2)
@@ -249,7 +249,7 @@ def test_a_camera_that_is_moved_is_found_again(world):
 
 
 def test_a_waist_tracker_wins(world):
-    """However it is strapped on: its mounting is learned."""
+    """Its mounting rotation is learned."""
     worn = simulate_clip(world.clip, replace(LOOK, waist=True))
     strapped = rot.exp(np.array([0.4, 1.2, -2.0]))
     frames = [worn.frame(i) for i in range(len(worn))]

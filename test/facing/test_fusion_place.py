@@ -1,4 +1,4 @@
-"""Where the camera stands by resection, who is somebody else, and where landmarks sit on the devices."""
+"""Resection of the camera, rejection of other people, and offsets of landmarks relative to the devices."""
 
 from dataclasses import replace
 
@@ -79,7 +79,7 @@ def test_pictures_of_somebody_else_do_not_go_through_one_place():
 
 
 def test_offsets_are_found_but_for_a_common_shift():
-    """All three moved alike is a shift, which nothing can tell; so only differences are asked for."""
+    """A common shift of all three points cannot be observed, so only differences are compared."""
     rng = np.random.default_rng(0)
     true, offsets = np.array([[0.05, 0, 0.02], [-0.04, 0.03, 0], [0, -0.05, 0.04]]), Offsets()
     for _ in range(600):
@@ -115,7 +115,7 @@ def worlds() -> list[World]:
 
 
 def passing(own, other, lasts_s, period_s=8.0, start_s=6.0):
-    """Each `period_s` the camera follows somebody else for a while."""
+    """Landmarks in which the camera follows another person for `lasts_s` in each `period_s`."""
     ours = [s for s in own if not _away(s, lasts_s, period_s, start_s)]
     theirs = [s for s in other if _away(s, lasts_s, period_s, start_s)]
     return sorted(ours + theirs, key=lambda s: s.arrives_ns)

@@ -81,7 +81,7 @@ def test_a_network_that_remembers_does_so_at_ticks(tmp_path):
 def test_a_network_that_remembers_must_say_when(tmp_path, said):
     path = tmp_path / "counter.onnx"
     path.write_bytes(counter(GOOD | said))
-    with pytest.raises(MmRosError, match=r"says of its ticks: (nothing|often); expected seconds"):
+    with pytest.raises(MmRosError, match=r"expected tick_s in seconds, came (nothing|often)"):
         OnnxModel(path)
 
 
@@ -103,7 +103,7 @@ def test_one_thread_and_no_spinning(made, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"layout_hash": "00ff"}, f"input layout 00ff, this mm_ros makes {layout_hash()}"),
+        ({"layout_hash": "00ff"}, f"input layout 00ff, but this mm_ros has layout {layout_hash()}"),
         ({"version": str(VERSION + 1)}, f"version {VERSION + 1}; this mm_ros reads up to {VERSION}"),
         ({"version": "new"}, "version new"),
         ({"kind": "decompressor"}, "kind 'decompressor', expected 'facing'"),

@@ -1,4 +1,4 @@
-"""Where the body faces: the stage, live."""
+"""The orientation stage in live use."""
 
 import math
 import tracemalloc
@@ -66,7 +66,7 @@ def test_finite_where_the_headset_looks_straight_down(models, predictor):
 
 @pytest.mark.parametrize("predictor", PREDICTORS)
 def test_the_room_has_no_direction(models, predictor):
-    """Turn everything: the answer turns along."""
+    """When all inputs are turned, the output turns with them."""
     motion = walker(2, seed=3)
     a = yaws(stage_of(models, predictor), frames(motion))
     b = yaws(stage_of(models, predictor), frames(motion, turned=2.1))
@@ -95,7 +95,7 @@ def test_a_walker_who_looks_about_is_read_better_than_his_headset(models):
 
 
 def test_a_snap_turn_turns_what_is_remembered(models):
-    """Same epoch, the play space turns: from there on the answers are those of the turned room."""
+    """When the play space turns within an epoch, the later outputs are those of the turned room."""
     motion = walker(4, seed=2)
     plain, turned = frames(motion), frames(motion, turned=0.8)
     mixed = plain[:150] + turned[150:]
@@ -143,7 +143,7 @@ def test_what_the_network_remembers_changes_at_ticks_and_is_cleared_by_a_new_epo
 
 
 def test_a_snap_turn_leaves_alone_what_the_network_remembers():
-    """It lies against the heading: the play space has no part in it."""
+    """The state is relative to the heading, so it does not depend on the play space."""
     counter = Counter()
     stage = OrientationStage(OrientationSettings(), Calibration(), counter)
     sequence = frames(walker(0.3))
@@ -182,7 +182,7 @@ def test_a_wrong_start_is_forgotten_within_half_a_second(models, seed):
 
 
 def test_nothing_turns_by_more_than_ten_degrees_a_frame(models):
-    """Not even when the trackers jump: another room every quarter of a second."""
+    """This also holds when the trackers jump to another room every quarter of a second."""
     sequence = []
     for k, turned in enumerate(np.random.default_rng(0).uniform(-3, 3, 12)):
         sequence += frames(walker(0.3, seed=k), turned=turned, start_ns=10**9 + k * 3 * 10**8)
@@ -200,7 +200,7 @@ def test_a_lost_hand_says_nothing_by_where_it_lies(models, predictor):
 
 
 def test_without_hands_the_body_stays_near_the_headset(models):
-    """Never far from headset forward, the baseline: what cannot be seen is not guessed."""
+    """Without hands the facing stays near headset forward, the baseline."""
     for lost, limit in (((1,), 0.22), ((1, 2), 0.17)):
         sequence = frames(walker(8, seed=1))
         for f in sequence:
@@ -238,7 +238,7 @@ def test_a_network_must_be_given_and_be_the_right_one(models, predictor):
     with pytest.raises(MmRosError, match="needs a network"):
         OrientationStage(OrientationSettings(predictor=predictor))
     other = models["paper" if predictor == "network" else "network"]
-    with pytest.raises(MmRosError, match=f"came one of {other.layout}"):
+    with pytest.raises(MmRosError, match=f"this network has layout {other.layout}"):
         OrientationStage(OrientationSettings(predictor=predictor), Calibration(), other)
 
 
@@ -263,7 +263,7 @@ def test_a_minute_of_steps_leaves_no_memory_behind(models):
 
 
 def test_following_is_exact_in_time_for_a_steady_turn():
-    """A target that turns as the network says it does is followed without lag, at any rate."""
+    """A target that turns at the predicted rate is followed without lag, at any frame rate."""
     for rate in (45.0, 90.0):
         t = np.arange(0, 2, 1 / rate)
         y = follow_sequence(1.5 * t, np.full(len(t), 1.5), np.full(len(t), 1 / rate), 0.16, 11.0, 0.16)

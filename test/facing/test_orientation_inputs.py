@@ -1,4 +1,4 @@
-"""Inputs of the facing network: live and training see the same numbers, and they are what the layout says."""
+"""Inputs of the facing network: equal in live use and training, and as the layout describes."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def sequence_inputs(sequence, height=1.68):
 
 
 class Recorder:
-    """A model that writes down what it is asked."""
+    """A model that records its inputs."""
 
     layout, tick_s = oi.layout_hash(), 0.0
 
@@ -68,7 +68,7 @@ def advance(memory, f, dt):
 
 
 def reference(sequence, height=1.68):
-    """The same numbers, written once more for whole arrays and without the compiled code."""
+    """Reference implementation of the inputs for whole arrays, without compiled code."""
     s, dt = arrays(sequence)
     n, p, q = len(dt), s["positions"], s["rotations"]
     seen = s["state"] != LOST
@@ -129,7 +129,7 @@ def test_the_numbers_are_what_the_layout_says(seed):
 
 
 def test_averages_are_exact_in_dt():
-    """A user who stands still after some motion: many short steps and few long ones forget alike."""
+    """After motion, a user stands still: many short steps and few long steps give equal averages."""
     start = frames(walker(20, seed=1))
     memory = {}
     for parts in (1, 8):
@@ -155,7 +155,7 @@ def test_a_carried_memory_is_that_of_the_turned_room():
 
 
 def test_size_does_not_matter():
-    """A child who moves like a giant, height and all, looks the same."""
+    """A motion scaled together with the user's height gives the same inputs."""
     big = spoiled(2)
     small = spoiled(2)
     for f in small:

@@ -31,7 +31,7 @@ def quiet(what, done, of):
 
 
 def random_network(width, members):
-    """Untrained, with normalization and biases that a mistake would show in."""
+    """Untrained network with normalization and biases that reveal a mistake."""
     torch.manual_seed(0)
     network = FacingNetwork(146, NetworkPlan(width, 2, members, 0))
     network.mean.normal_(0, 0.3)
@@ -78,7 +78,7 @@ def test_training_learns():
 
 @pytest.mark.parametrize("units", [0, 5])
 def test_torch_and_onnx_answer_alike(tmp_path, units):
-    """With ticks where torch has them, for the motion and for its mirror image."""
+    """The ticks are those of torch, for the motion and for its mirror image."""
     network = remembering_network(units) if units else random_network(16, 3)
     rng = np.random.default_rng(1)
     x, dt = rng.normal(0, 4, (40, 146)).astype(np.float32), rng.uniform(0.005, 0.02, 40)
@@ -92,7 +92,7 @@ def test_torch_and_onnx_answer_alike(tmp_path, units):
     assert np.abs(image - ours * np.array(MIRRORED)).max() < 1e-4
     order = np.r_[1:20, 0, 20:40]
     differs = np.abs(model.sequence(x[order], dt)[20:] - ours[20:]).max() > 1e-3
-    assert differs == bool(units)  # what came before matters to those alone that remember
+    assert differs == bool(units)  # only recurrent networks depend on earlier frames
 
 
 def remembering_network(units):
@@ -121,7 +121,7 @@ def test_sessions_side_by_side_hold_all_motion_and_begin_with_nothing():
 
 
 def test_what_is_remembered_is_learnt_from():
-    """Where the present says nothing, the member that remembers knows still: the first frame tells the facing."""
+    """Only the first frame contains the facing, so only the recurrent member can predict it later."""
     network = random_network(32, 1)
     network.remembering(8)
     members = network.recurrent
@@ -168,7 +168,7 @@ def track_of(motion):
 
 
 def test_measured_predictions_are_the_stage_s():
-    """The tables run networks on whole clips at once; the stage, frame by frame, says the same."""
+    """Validation on whole clips gives the same facing as the stage frame by frame."""
     network = OnnxModel(MODELS / "facing.onnx")
     sequence, track = track_of(walker(4, seed=7))
     for predictor in ("network", "hmd_forward"):

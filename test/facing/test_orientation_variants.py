@@ -1,4 +1,4 @@
-"""What the facing's training shows its networks: variants of motions, and motions joined to sessions."""
+"""Training data of the facing networks: variants of motions, and motions joined to sessions."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from mm_ros.maths import rotations as rot
 
 
 def seen_by_the_body(v):
-    """Hands against the head, in the body's own axes."""
+    """Positions of the hands relative to the head, in body axes."""
     return rot.rotate(rot.from_yaw(-v.yaw)[:, None], v.positions[:, 1:] - v.positions[:, :1])
 
 

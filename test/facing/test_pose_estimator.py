@@ -103,7 +103,7 @@ def test_one_euro_keeps_still_values_and_calms_trembling_ones():
 
 
 class Scripted:
-    """Networks that see one person in the middle, as long as they are told so."""
+    """Networks that detect one person in the middle while the test sets this."""
 
     def __init__(self) -> None:
         self.there, self.searched = True, 0
@@ -143,7 +143,7 @@ def test_a_picture_of_another_shape_is_refused_with_its_shape():
         BlazePose(Networks(fake.detector, fake.landmarks)).step(np.zeros((100, 100), np.uint8), 0)
 
 
-# ---- sources and models, and what is said when they are missing
+# ---- sources and models, and errors when they are missing
 
 
 def test_missing_networks_are_a_sentence(monkeypatch, tmp_path):
@@ -178,7 +178,7 @@ def test_a_network_that_was_tampered_with_is_refused_and_not_kept(monkeypatch, t
             archive.writestr(f"modules/{name}", data)
     folder = pose_models.fetch_models(wheel)
     (folder / pose_models.DETECTOR).write_bytes(b"changed later")
-    with pytest.raises(MmRosError, match="is not the file it should be"):
+    with pytest.raises(MmRosError, match="has a wrong SHA-256"):
         pose_models.model_paths()
 
 
@@ -188,7 +188,7 @@ def test_a_camera_that_is_not_there_is_a_sentence(tmp_path):
     with pytest.raises(MmRosError, match="has no pictures"):
         pictures(str(tmp_path))
     if find_spec("cv2") is None:
-        with pytest.raises(MmRosError, match=r"mm_ros\[webcam\]"):
+        with pytest.raises(MmRosError, match="setup webcam"):
             next(pictures("0"))
 
 
@@ -265,7 +265,7 @@ def test_a_person_is_followed_without_searching_again(portrait, estimator):
 
 
 def test_the_rate_on_a_real_picture_is_told(portrait, estimator, capsys):
-    """Told, not asserted: machines differ. That all of them are found is asserted."""
+    """Print the rate, because machines differ; assert only that each picture gives landmarks."""
     _, image, _ = portrait
     estimator.reset()
     start, n = time.perf_counter(), 40

@@ -1,4 +1,4 @@
-"""What `mm_ros train orientation` says of its network, without torch: the training itself is a stand-in here."""
+"""Messages of `mm_ros train orientation` about its network, with a fake training instead of torch."""
 
 import sys
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def figures(network: float, stress: float = 5.0) -> dict:
 
 @pytest.fixture
 def trains(monkeypatch, tmp_path):
-    """Runs the command with a training that ends with such figures; gives what it printed as errors."""
+    """Run the command with a fake training that returns given errors; return its stderr."""
 
     def run(result: dict, capsys) -> str:
         training = SimpleNamespace(Outcome=object, TrainOptions=train_options, save=lambda *_: [])
@@ -49,5 +49,5 @@ def test_a_network_that_is_worse_than_headset_forward_is_said_loudly(trains, cap
 def test_a_good_network_raises_no_doubt_and_an_unknown_one_a_plain_warning(trains, capsys):
     assert trains(figures(6.6), capsys) == ""
     assert train_orientation.doubts({}) == [
-        "warning: nothing was validated (--folds 0): the network may be worse than headset-forward"
+        "warning: the network was not validated (--folds 0) and may be worse than headset-forward"
     ]

@@ -1,4 +1,4 @@
-"""`--tune`: a search that never answers has an end."""
+"""`--tune`: a search without results ends."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from mm_ros.facing.training.tune import patiently
 
 def test_a_search_whose_workers_are_frozen_ends_with_a_sentence():
     never = threading.Event()
-    with pytest.raises(MmRosError, match=r"no trial has told a result .*\(3 came before\)"):
+    with pytest.raises(MmRosError, match=r"no trial has reported a result .*\(3 came before\)"):
         patiently(never.wait, lambda: 3, patience=0.1)
     never.set()
 

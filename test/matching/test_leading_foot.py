@@ -1,4 +1,4 @@
-"""The hint which foot leads: in a layout, from landmarks, in the matcher."""
+"""The leading-foot hint: in a layout, from landmarks, in the matcher."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def clips() -> list[Clip]:
 
 @pytest.fixture(scope="module")
 def database(clips):
-    """The two users go about as in no clip of it."""
+    """A database without the clips that serve as users."""
     walks = [c for c in clips if c.name.startswith(("walk", "idle", "turn"))]
     return build_database(walks, HINTED, BuildOptions(mirror=True, plant_feet=False, stooped=0.0))
 
@@ -74,7 +74,7 @@ def test_its_values_are_the_feet_a_while_ago(clips):
 # ---- what a camera sees
 
 
-def test_landmarks_tell_the_left_foots_lead_whoever_the_camera_looks_at(clips):
+def test_landmarks_give_the_left_foots_lead_for_any_camera_pose(clips):
     clip = next(c for c in clips if c.name == "wander 1").cut(0, 600)
     positions = clip.globals()[0].astype(np.float64)
     true = ahead(positions, facing_of_body(positions))
@@ -86,14 +86,14 @@ def test_landmarks_tell_the_left_foots_lead_whoever_the_camera_looks_at(clips):
 
 
 def standing(stamp_ns, visible=1.0):
-    """Who faces the camera, the left foot 20 cm ahead."""
+    """A person who faces the camera, with the left foot 20 cm in front of the right one."""
     points = np.zeros((33, 3))
     points[[LEFT_HIP, LEFT_SHOULDER, LEFT_ANKLE], 1] = -0.2
     points[LEFT_ANKLE, 0] = -0.2
     return Landmarks(stamp_ns, points, np.full(33, visible, np.float32))
 
 
-def test_pictures_that_are_old_missing_or_unclear_tell_nothing():
+def test_old_missing_or_unclear_images_give_no_hint():
     feet = LeadingFoot()
     assert feet.at(0, (-0.4, -0.2)) is None
     for i in range(31):
@@ -105,14 +105,14 @@ def test_pictures_that_are_old_missing_or_unclear_tell_nothing():
     for i in range(31):
         hidden.watch(standing(i * 33 * MS, visible=0.2))
     assert hidden.at(now, (-0.4, -0.2)) is None
-    feet.watch(standing(0))  # time began anew
+    feet.watch(standing(0))  # time jumps back
     assert feet.at(now, (-0.4, -0.2)) is None
 
 
 # ---- the matcher
 
 
-def test_it_has_no_weight_until_it_is_told(database):
+def test_it_has_no_weight_without_a_recent_hint(database):
     stage = MatcherStage(MatcherSettings(), database)
     wish, query = still_wish(database.layout.trajectory_times), np.zeros(HINTED.size, np.float32)
     columns = HINTED.offsets["leading_foot"]
@@ -137,7 +137,7 @@ def test_the_usual_layout_does_not_know_it():
 
 
 def test_the_hint_makes_the_right_foot_lead_more_often(clips, database):
-    """By common landmarks: noisy, late, sometimes flipped."""
+    """With landmarks of common quality: noisy, late, sometimes with left and right exchanged."""
     same = {}
     clip = next(c for c in clips if c.name == "wander 1").cut(0, 25 * 60)
     track, positions = simulate_clip(clip), clip.globals()[0].astype(np.float64)

@@ -1,4 +1,4 @@
-"""The learned engine behind the matcher: networks by a stand-in that knows its motion, so that facts are exact."""
+"""The learned engine in the matcher, with exact stand-ins for the networks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = MatcherSettings(engine="learned", tempo=0.0)
 
 
 class Perfect:
-    """Networks without error: a state is the features and, as its only latent, the row."""
+    """Networks without error: a state is the features and, as the only latent number, the row."""
 
     def __init__(self, database=DATABASE):
         self.digest = database
@@ -140,7 +140,7 @@ class TestPlaying:
 
 
 class TestMatcher:
-    def test_walks_where_the_wish_walks(self):
+    def test_follows_the_desired_trajectory(self):
         stage = make()
         poses = [p for p, _ in walk(stage)]
         assert abs(poses[-1].root[0] - 1.2 * (3 - 1 / 60)) < 0.1
@@ -186,7 +186,7 @@ class TestMatcher:
 
 
 class TestWeights:
-    """The projector knows one set of weights; others are obeyed by asking it again."""
+    """The projector is trained for one set of weights; for others it runs again."""
 
     def questions(self):
         rng, layout = np.random.default_rng(4), DATABASE.layout
@@ -198,7 +198,7 @@ class TestWeights:
         return queries, ahead
 
     def answers(self, **masters):
-        """Costs of the source's, the single and the exact answers under these weights; of the trajectory alone too."""
+        """Costs of the source's, the single and the exact answers under these weights, and of their trajectories."""
         networks = Perfect()
         source, engine = LearnedSource(networks, 1.0), networks.engine
         weights = DATABASE.layout.column_weights(None, **masters)
@@ -246,7 +246,7 @@ class TestBand:
             source._seek(networks._state(start))
             source.mask = asked
             query = source.features()
-            weights = np.full(len(query), 1e-3, np.float32)  # no answer is worth a jump for itself
+            weights = np.full(len(query), 1e-3, np.float32)  # so small that costs alone cause no jump
             answer = source.find(Ask(query, weights, asked, Mask(), True, 0.0, 1.0, 0.0, heights=(0.9, math.inf)))
             assert answer.jumped is jumps
         assert head_height(source._joints[0][0], source._joints[1][0]) > 0.9 * DATABASE.skeleton.head_height
@@ -311,5 +311,5 @@ class TestRefusals:
     def test_other_tags(self):
         from dataclasses import replace
 
-        with pytest.raises(MmRosError, match="knows the tags"):
+        with pytest.raises(MmRosError, match="has the tags"):
             check_model(Perfect(), replace(DATABASE, tag_names=("a", "b", "c")))

@@ -1,4 +1,4 @@
-"""The learned engine that comes with the package, in the whole chain: noise, bands, minutes of wandering."""
+"""The learned engine that comes with the package: noise, height bands, minutes of wandering."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def times(motion: MotionDatabase) -> tuple[float, ...]:
     return motion.layout.trajectory_times
 
 
-def test_is_small_and_says_whose_motion_it_is(model):
+def test_is_small_and_names_its_motion(model):
     assert DEFAULT_MODEL.stat().st_size < 5e6
     assert "procedural" in model.metadata["licence"]
     assert model.digest.layout.hash == default_layout().hash
@@ -71,7 +71,7 @@ def test_low_heads_crouch(model):
     for ratio in (1.0, 0.65):
         for w in wandering(times(model.digest), 3.0, seed=2):
             w.height_ratio = ratio
-            w.stamp_ns += round((1 - ratio) * 1e12)  # the second goes on later: a gap, then blended
+            w.stamp_ns += round((1 - ratio) * 1e12)  # the second part follows after a gap
             pose, match = s.step(w)
         heights[ratio] = pose.positions[1, 2]
         assert match.band == ("upright" if ratio == 1.0 else "crouch")

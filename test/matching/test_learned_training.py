@@ -1,4 +1,4 @@
-"""Training of the learned engine: it stops and goes on, repeats itself, and its file says what it is."""
+"""Training of the learned engine: it can stop and resume, is repeatable, and its file describes itself."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestTraining:
             first.run()
         said = []
         again = Training(DATABASE, OPTIONS, checkpoint, said.append).run()
-        assert said[0].startswith(f"going on at {stage} {at}/")
+        assert said[0].startswith(f"resuming at {stage} {at}/")
         np.testing.assert_array_equal(weights_of(again), weights_of(trained))
 
     def test_a_checkpoint_of_another_training_is_refused(self, tmp_path):
@@ -97,10 +97,10 @@ class TestTraining:
 
     def test_learns(self, trained, written):
         figures = LearnedModel(written).figures()
-        assert figures["rebuilt"]["joints_cm_mean"] < 2.0  # the toy has few ways to move
+        assert figures["rebuilt"]["joints_cm_mean"] < 2.0  # the toy database has little variety
         assert figures["rebuilt"]["contacts_right"] > 0.9
 
-    def test_progress_is_told_in_centimetres_and_degrees(self):
+    def test_progress_is_reported_in_centimetres_and_degrees(self):
         said = []
         Training(DATABASE, OPTIONS, None, said.append).run()
         for stage in training.STAGES:
@@ -110,7 +110,7 @@ class TestTraining:
 
 
 class TestGrowth:
-    def test_trains_each_share_with_each_width_and_says_first_how_long(self, monkeypatch):
+    def test_trains_each_share_with_each_width_and_first_reports_the_duration(self, monkeypatch):
         monkeypatch.setattr(growth, "WIDTHS", (8, 16))
         monkeypatch.setattr(growth, "expected_s", lambda database, options: 60.0)
         monkeypatch.setattr(growth, "Options", lambda: OPTIONS)
@@ -198,7 +198,7 @@ class TestFile:
         np.testing.assert_allclose(model.pose(state), pose, atol=0.02)  # weights have 16 bits
         np.testing.assert_allclose(model.step(state)[0], after, atol=0.02)
 
-    def test_says_what_it_is_of(self, written):
+    def test_describes_its_motion(self, written):
         model = LearnedModel(written)
         assert model.metadata["licence"] == "somebody's motion"
         assert model.digest.layout.hash == DATABASE.layout.hash
@@ -234,11 +234,11 @@ class TestFile:
             ({"version": "0"}, "Train it again"),
             ({"kind": "facing"}, "kind 'facing', expected 'learned'"),
             ({"layout_hash": "0" * 16}, "trained for feature layout 0000000000000000"),
-            ({"skeleton_hash": "0" * 16}, "says skeleton 0000000000000000"),
-            ({"pose_width": "141"}, "gives poses of 141 numbers"),
+            ({"skeleton_hash": "0" * 16}, "has skeleton 0000000000000000"),
+            ({"pose_width": "141"}, "outputs poses of 141 numbers"),
             ({"digest": "AAAA"}, "is broken"),
-            ({"tag_names": '["band_upright"]'}, "says 27 features and 1 tags, its networks take queries of 36"),
-            ({"weights": "[1.0, 2.0]"}, "with 2 weights"),
+            ({"tag_names": '["band_upright"]'}, "has 27 features and 1 tags, its networks take queries of 36"),
+            ({"weights": "[1.0, 2.0]"}, r"its weights have shape \(2,\)"),
         ],
     )
     def test_another_is_refused_with_a_sentence(self, written, tmp_path, change, said):

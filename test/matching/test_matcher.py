@@ -48,7 +48,7 @@ def test_a_walker_gets_the_walk_and_a_stander_stands(database):
     assert clips(play(stage(database), 1, standing))[-1] == "upright_0_0"
 
 
-def test_starts_on_the_wish(database):
+def test_starts_at_the_desired_position(database):
     pose, match = stage(database).step(wish(5.0, position=(3.0, -2.0), yaw=1.0))
     assert pose.root[:3] == pytest.approx([3, -2, 0])
     assert 2 * math.atan2(pose.root[6], pose.root[3]) == pytest.approx(1.0)
@@ -69,7 +69,7 @@ def test_follows_a_start_and_a_stop_within_the_accuracy(database):
     assert np.abs(speed[-45:]).max() < 0.05
 
 
-def test_searches_every_interval_and_at_once_on_a_new_wish(database):
+def test_searches_every_interval_and_at_once_on_an_abrupt_change(database):
     matcher = stage(database)
     reasons = [m.reason for _, m in play(matcher, 1, standing)]
     assert reasons[0] == "start"
@@ -123,13 +123,13 @@ def test_the_end_of_a_clip_leads_somewhere(database):
     assert all(p.segment == q.segment or m.searched for (p, _), (q, m) in itertools.pairwise(results))
 
 
-def test_late_and_double_wishes_give_nothing(database):
+def test_late_trajectories_give_nothing(database):
     matcher = stage(database)
     play(matcher, 0.5, standing)
     assert matcher.step(wish(0.45)) is None
 
 
-def test_a_new_epoch_starts_anew_and_a_recentre_carries_along(database):
+def test_a_new_epoch_resets_and_a_recentre_moves_the_root(database):
     matcher = stage(database)
     play(matcher, 0.5, standing)
     h = math.pi / 4
@@ -140,7 +140,7 @@ def test_a_new_epoch_starts_anew_and_a_recentre_carries_along(database):
     assert match.reason == "start"
 
 
-def test_who_is_found_elsewhere_is_walked_to_not_popped_to(database):
+def test_after_a_gap_the_root_returns_to_the_user_without_a_jump(database):
     matcher = stage(database)
     play(matcher, 1, walking)
     play(matcher, 2, lambda t: {"position": (1.2, 0.0), "stale": True}, 1.0)
@@ -150,7 +150,7 @@ def test_who_is_found_elsewhere_is_walked_to_not_popped_to(database):
     assert abs(roots[-1] - 4.8) < 0.11
 
 
-def test_nor_when_the_room_is_recentred_in_the_moment_of_being_found(database):
+def test_after_a_gap_with_a_recentre_the_root_does_not_jump_either(database):
     matcher = stage(database)
     play(matcher, 1, walking)
     play(matcher, 2, lambda t: {"position": (1.2, 0.0), "stale": True}, 1.0)
@@ -159,7 +159,7 @@ def test_nor_when_the_room_is_recentred_in_the_moment_of_being_found(database):
     assert abs(pose.root[0] - 11.2) < 0.2
 
 
-def test_a_stale_wish_comes_to_a_stand(database):
+def test_a_stale_trajectory_ends_in_standing(database):
     matcher = stage(database)
     play(matcher, 1.5, walking)
     here = (1.2 * 1.5, 0.0)
@@ -244,7 +244,7 @@ def test_query_of_a_frames_own_future_is_that_frame(database):
     w.directions = raw[6:12].reshape(3, 2).astype(np.float32)
     query = builder.query(w, np.zeros(3), database.features[frame])
     assert query == pytest.approx(database.features[frame], abs=1e-4)
-    # the same wish and the same avatar elsewhere in the room, turned: the same question
+    # The query does not change when trajectory and avatar are moved and turned together.
     c, s = math.cos(2.0), math.sin(2.0)
     turn = np.array([[c, -s], [s, c]])
     w.positions = (w.positions @ turn.T + [5, 6]).astype(np.float32)
@@ -261,7 +261,7 @@ def test_runners_up_are_there_when_asked(database):
     assert (np.diff(match.runner_up_costs) >= 0).all()
 
 
-def test_nonsense_is_refused_in_words(database):
+def test_invalid_values_are_refused(database):
     with pytest.raises(MmRosError, match="name=value"):
         parse_weights("left_foot_position 3")
     with pytest.raises(MmRosError, match="Features:"):
@@ -276,7 +276,7 @@ def test_nonsense_is_refused_in_words(database):
         MatcherSettings(margin=-1.0)
 
 
-def test_a_wish_that_is_not_finite_gets_a_sentence_and_harms_nothing(database):
+def test_a_trajectory_that_is_not_finite_is_refused_and_leaves_no_trace(database):
     matcher = stage(database)
     play(matcher, 0.5, standing)
     with pytest.raises(MmRosError, match="finite"):
@@ -301,7 +301,7 @@ def test_memory_does_not_grow(database):
 
 
 def test_motion_that_leaves_its_band_by_itself_plays_on_for_a_step(database):
-    """Bands with little motion are splinters; a search that leads back to one at once would freeze the body there."""
+    """Bands with little motion consist of short fragments; an immediate jump back to one would freeze the body."""
     stage = MatcherStage(MatcherSettings(), database)
     stage.step(wish(0.0, velocity=(1.2, 0.0)))
     ask = Ask(stage.source.features(), stage.weights, Mask(), Mask(), True, 0.02, 1.0, 0.3, False, BAND_GRACE_S)
@@ -310,11 +310,11 @@ def test_motion_that_leaves_its_band_by_itself_plays_on_for_a_step(database):
     stage.source.advance(BAND_GRACE_S + 0.01)
     assert stage.source.find(crouch).jumped
     stage.source.find(ask)
-    assert stage.source.find(replace(crouch, band_grace_s=0.0)).jumped  # the user's own change of height is obeyed
+    assert stage.source.find(replace(crouch, band_grace_s=0.0)).jumped  # a change of the user's height acts at once
 
 
 def test_motion_as_high_as_its_band_that_is_none_of_it_does_not_play_on(database):
-    """Who bends over on tiptoe has the head where an upright user has it."""
+    """The head of a user who bends over on tiptoe is as high as that of an upright user."""
     stage = MatcherStage(MatcherSettings(), database)
     stage.step(wish(0.0, velocity=(1.2, 0.0)))
     ratio = float(database.head_height_ratio[stage.source.player.nearest])
@@ -323,7 +323,7 @@ def test_motion_as_high_as_its_band_that_is_none_of_it_does_not_play_on(database
         stage.source.features(), stage.weights, crouch, Mask(), True, 0.02, 1.0, 0.3, False, BAND_GRACE_S, ratio,
         (ratio - 0.005, ratio + 0.1),
     )  # fmt: skip
-    assert not stage.source.find(ask).jumped  # at the border it may
+    assert not stage.source.find(ask).jumped  # allowed near the border of the band
     assert stage.source.find(replace(ask, heights=(ratio - 0.05, ratio + 0.05))).jumped
 
 
@@ -335,7 +335,7 @@ def test_a_turn_is_played_faster_when_the_user_is_ahead_and_slower_when_behind()
 
 
 def test_a_walk_is_played_faster_when_the_user_is_ahead_wherever_it_leads():
-    own = np.array([0.0, 1.0, 0.0])  # sidewards, seen from the room: backwards
+    own = np.array([0.0, 1.0, 0.0])  # to the left; in the room this is backwards
     for x, tempo in ((-0.04, 1.1), (0.04, 0.9), (-1.0, 1.15)):
-        told = wished_tempo(own, np.array([0.0, 0.0, math.pi / 2]), wish(0.0, (x, 0.0)), 0.15)
-        assert abs(told - tempo) < 1e-9
+        found = wished_tempo(own, np.array([0.0, 0.0, math.pi / 2]), wish(0.0, (x, 0.0)), 0.15)
+        assert abs(found - tempo) < 1e-9

@@ -40,7 +40,7 @@ def test_the_root_arrives_where_the_clip_does_at_any_rate(database, rate):
 
 @pytest.mark.parametrize("rate", [72, 90])
 def test_no_stutter_on_displays_of_other_rates(database, rate):
-    """Even motion in the data stays even on the screen."""
+    """Motion with constant speed in the data has constant speed on the display."""
     player = Player(database, 1.0)
     player.seek(clip_start(database, "upright_1.2_0"))
     speed = np.diff(travelled(player, rate, 2.0)[:, 0]) * rate

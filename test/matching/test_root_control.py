@@ -14,7 +14,7 @@ def control(root=(0.0, 0.0, 0.0), **settings) -> RootControl:
     return c
 
 
-def test_own_motion_is_played_when_the_wish_agrees():
+def test_root_motion_is_played_unchanged_when_it_agrees_with_the_trajectory():
     c = control((1.0, 2.0, math.pi / 2))
     c.step(0.01, (0.02, 0.0, 0.0), np.array([1.0, 2.02]), math.pi / 2)
     assert c.root == pytest.approx([1.0, 2.02, math.pi / 2])
@@ -22,7 +22,7 @@ def test_own_motion_is_played_when_the_wish_agrees():
 
 
 @pytest.mark.parametrize("accuracy", [0.1, 0.3])
-def test_never_farther_than_the_accuracy_even_when_the_wish_teleports(accuracy):
+def test_never_farther_than_the_accuracy_even_when_the_trajectory_jumps(accuracy):
     rng = np.random.default_rng(1)
     c = control(position_accuracy=accuracy)
     for _ in range(300):
@@ -32,7 +32,7 @@ def test_never_farther_than_the_accuracy_even_when_the_wish_teleports(accuracy):
 
 
 @pytest.mark.parametrize("away", [0.3, 1.0, 4.0])
-def test_who_is_found_elsewhere_is_caught_up_with_and_not_popped_to(away):
+def test_after_a_gap_the_root_catches_up_without_a_jump(away):
     c, goal = control(), np.array([away, 0.0])
     c.found(goal, 2.0)
     steps = []
@@ -41,11 +41,11 @@ def test_who_is_found_elsewhere_is_caught_up_with_and_not_popped_to(away):
         c.step(1 / 90, STILL, goal, 2.0)
         steps.append(np.abs(c.root - before))
     fastest = np.max(steps, axis=0) * 90
-    assert fastest[0] <= max(RETURN_SPEEDS[0], (away - 0.1) / RETURN_S) + 1.3  # the wall's own pull comes on top
+    assert fastest[0] <= max(RETURN_SPEEDS[0], (away - 0.1) / RETURN_S) + 1.3  # plus the pull near the limit
     assert fastest[2] <= 6.0 + 4.0
     assert np.linalg.norm(c.root[:2] - goal) <= 0.1 and 2.0 - c.root[2] <= 0.3
     c.step(1 / 90, STILL, goal + 5.0, 2.0)
-    assert np.linalg.norm(c.root[:2] - goal - 5.0) <= 0.1 + 1e-9  # and then the wall stands as before
+    assert np.linalg.norm(c.root[:2] - goal - 5.0) <= 0.1 + 1e-9  # the limit applies again
 
 
 def test_slow_feet_are_not_dragged():
@@ -71,7 +71,7 @@ def test_the_pull_does_not_depend_on_the_step():
 
 
 def test_the_wall_is_soft():
-    """A body that starts to walk takes the avatar along without a jolt."""
+    """A user who starts to walk accelerates the root without a jolt."""
     c, speeds = control(position_accuracy=0.1), []
     for i in range(180):
         c.step(1 / 90, STILL, np.array([1.4 * i / 90, 0.0]), 0.0)
@@ -100,7 +100,7 @@ def test_facing_goes_the_short_way_round():
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)])
-def test_synchronization_mixes_motion_and_wish_each_sixtieth(factor, expected):
+def test_synchronization_mixes_motion_and_trajectory_every_sixtieth(factor, expected):
     c = control(root_mode="synchronization", synchronization=factor)
     c.step(1 / 60, STILL, np.array([1.0, 0.0]), 1.0)
     assert c.root == pytest.approx([expected, 0, expected])

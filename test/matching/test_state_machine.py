@@ -1,4 +1,4 @@
-"""The plain state machine that the other engines are measured against."""
+"""The state machine, which is the baseline for the other engines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_of_pieces_with_the_same_speed_the_unusual_posture_is_known():
     assert oddness[9] > 0.1
 
 
-def test_plays_faster_for_those_who_walk_faster_than_its_loop():
+def test_plays_faster_for_a_user_who_walks_faster_than_its_loop():
     lags = []
     for tempo in (0.0, 0.15):
         told = drive(StateMachineStage(DATABASE, settings=MatcherSettings(tempo=tempo)), [1.35] * 240)
@@ -63,7 +63,7 @@ def test_states_follow_the_speed_with_hysteresis():
     assert [states[i] for i in (5, 15, 25, 35, 45, 55)] == [STATES[k] for k in (0, 0, 1, 1, 2, 0)]
 
 
-def test_the_root_stays_at_the_wish():
+def test_the_root_stays_at_the_desired_position():
     told = drive(StateMachineStage(DATABASE), [1.2] * 240)
     far = [abs(p.root[0] - 1.2 * i / 60) for i, (p, _) in enumerate(told)]
     assert max(far) <= 0.1 + 1e-9
@@ -81,14 +81,14 @@ def test_clips_that_are_too_short_are_refused():
         find_loop(toy_database(1.0), 1.2)
 
 
-def test_it_is_the_stage_of_its_engine_and_says_what_plays():
+def test_it_is_the_stage_of_its_engine_and_reports_the_current_frame():
     stage = matcher_stage(MatcherSettings(engine="state_machine"), DATABASE, 1.1, run=7)
     pose, match = stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0)))
     assert (pose.engine, match.engine, pose.run) == ("state_machine", "state_machine", 7)
     assert pose.skeleton == DATABASE.skeleton.scaled(1.1).hash
     assert match.clip == DATABASE.clip_names[match.clip_index] and match.database == DATABASE.hash
     assert not match.searched and match.frame >= 0 and match.tags
-    assert stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0))) is None  # twice
+    assert stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0))) is None  # a duplicate
 
 
 def test_another_user_size_is_live():

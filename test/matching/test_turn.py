@@ -19,7 +19,7 @@ from mm_ros.tracking.calibration import from_skeleton, standing_headset_height
 RATE = 90
 TOLD = AvatarSettings(orientation=OrientationSettings(predictor="hmd_forward"))  # the facing is given
 FEET = ((sk.LEFT_FOOT, sk.LEFT_TOES), (sk.RIGHT_FOOT, sk.RIGHT_TOES))
-STEP_HEIGHT, DOWN_HEIGHT = 0.015, 0.01  # m of the toe above its lowest: in a step; on the floor
+STEP_HEIGHT, DOWN_HEIGHT = 0.015, 0.01  # m above the toe's lowest height: above is a step, below is on the floor
 STILL = 0.15  # m/s
 
 
@@ -29,7 +29,7 @@ def database():
 
 
 def standing_user(avatar: Avatar, t: float, yaw: float, turn: float = 0.0):
-    """Head level over the hips, hands beside them."""
+    """Trackers of a user with a level head above the hips and the hands beside them."""
     height = standing_headset_height(avatar.matcher.database.skeleton)
     out = trackers(t, (*(0.1 * np.array([math.cos(yaw), math.sin(yaw)])), height), yaw)
     out.angular_velocities[0] = (0, 0, turn)
@@ -55,7 +55,7 @@ def runs_of(flags: np.ndarray, shortest_s: float) -> list[tuple[int, int]]:
 
 
 def steps_and_pivots(joints: np.ndarray) -> tuple[int, float]:
-    """How often a toe is lifted, and by how much (deg) at most a foot turns while its toe is down and still."""
+    """Number of lifts of a toe, and the largest turn of a foot [deg] while its toe is on the floor and still."""
     steps, pivot = 0, 0.0
     for ankle, toe in FEET:
         height = joints[:, toe, 2] - joints[:, toe, 2].min()
@@ -90,7 +90,7 @@ def test_a_turn_of_90_degrees_on_the_spot_takes_steps_and_no_planted_foot_pivots
 
 @pytest.mark.parametrize("angle", [30, 45, -90])
 def test_a_snap_turn_makes_the_legs_step(database, angle):
-    """The play space turns about the user at once, within an epoch."""
+    """The play space turns about the user in one frame, within an epoch."""
     avatar = Avatar(database, from_skeleton(database.skeleton), TOLD)
     poses = []
     for i in range(4 * RATE):
@@ -101,7 +101,7 @@ def test_a_snap_turn_makes_the_legs_step(database, angle):
         poses.append(avatar.step(frame, BodyOrientation(frame.stamp_ns, frame.epoch, yaw, 0.0, 0.02, "truth")))
     joints = joints_of(poses)[round(1.5 * RATE) :]
     steps, pivot = steps_and_pivots(joints)
-    assert steps >= (2 if abs(angle) > 40 else 0)  # feet may stay under a small turn
+    assert steps >= (2 if abs(angle) > 40 else 0)  # a small turn needs no steps
     assert pivot < 10
     turned = metrics.facing_of_pelvis(joints)[-1]
     assert abs(math.degrees(math.remainder(turned - math.radians(angle), 2 * math.pi))) < 20

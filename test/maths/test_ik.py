@@ -1,4 +1,4 @@
-"""Two bones reach, bend the right way, and never pop."""
+"""Two bones reach the target, bend the right way, and never jump."""
 
 import numpy as np
 import pytest

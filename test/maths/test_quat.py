@@ -1,4 +1,4 @@
-"""The compiled functions against the numpy twins, and where quaternions are delicate."""
+"""The compiled functions against their numpy counterparts, and edge cases of quaternions."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The edges' rotations: the same numbers with ROS's tf_transformations and with transforms3d alone."""
+"""ROS's tf_transformations and transforms3d alone give the same rotations."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ from mm_ros.maths import transformations
 
 RANDOM = np.random.default_rng(3)
 
-# ROS's package as pip users lack it: w last, and 4 × 4 matrices, by transforms3d as the real one does it.
+# Stand-in for ROS's package, which pip lacks: w last and 4 × 4 matrices, by transforms3d like the real package.
 ROS_PACKAGE = """
 from transforms3d import euler, quaternions
 
@@ -41,7 +41,7 @@ def ros_package(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["with ROS's package", "without"])
 def module(request, ros_package, monkeypatch):
-    """The module as it is imported on such a machine."""
+    """The module as imported with or without ROS's package."""
     if request.param == "without":
         monkeypatch.setitem(sys.modules, "tf_transformations", None)
     else:

@@ -1,4 +1,4 @@
-"""The BVH reader and writer: what they accept, and the sentences with which they refuse."""
+"""The BVH reader and writer: accepted files, and messages for refused files."""
 
 from pathlib import Path
 
@@ -147,7 +147,7 @@ def test_frame_time_names_a_rate(text: str, rate: float):
         ("-2.5e-1", "nan", "line 20: 'nan' is not a finite number"),
         ("-2.5e-1", "1,5", "line 20: '1,5' is not a finite number"),
         ("Xrotation Yrotation Zrotation", "Xrotation Yrotation Xscale", "channel 'Xscale' is unknown. Channels: X"),
-        ("CHANNELS 3", "CHANNELS 4", "line 9: CHANNELS says 4, but 3 names follow"),
+        ("CHANNELS 3", "CHANNELS 4", "line 9: CHANNELS: count is 4, but 3 names follow"),
         ("OFFSET 0 -0.5 0", "OFFSET 0 -0.5", "line 8: OFFSET: expected 3 numbers, came 2"),
         ("OFFSET 0 -0.5 0", "OFFSET 0 x 0", "line 8: 'x' is not a number"),
         ("MOTION", "MOTON", "there is no line 'MOTION'"),

@@ -1,4 +1,4 @@
-"""Rate, mirror image, virtual root, contacts, feet that stand."""
+"""Resampling, mirroring, virtual root, contacts, pinned feet."""
 
 from dataclasses import replace
 
@@ -234,7 +234,7 @@ def test_one_bent_over_on_tiptoe_is_not_upright():
     ):  # fmt: skip
         index = bands_of_frames(np.full(120, ratio), torso, 60.0, bands)
         assert {bands[int(i)].name for i in index} == {name}
-    rises = np.where(np.arange(120) < 60, 0.0, np.radians(60))  # who is about to bend over, either
+    rises = np.where(np.arange(120) < 60, 0.0, np.radians(60))  # frames shortly before bending count as bent
     index = bands_of_frames(np.full(120, 0.98), rises, 60.0, bands)
     assert {bands[int(i)].name for i in index[:20]} == {"upright"} and bands[int(index[35])].name == "slight_bend"
     everything = find_bands(np.full(5000, 0.97))
@@ -242,7 +242,7 @@ def test_one_bent_over_on_tiptoe_is_not_upright():
 
 
 def test_a_leg_straightens_no_faster_than_it_can_bend():
-    """A toe that is asked to stay behind lifts the heel; the knee does not snap (plant_feet tripled CMU's pops)."""
+    """A toe pinned behind the body lifts the heel without a jump of the knee (plant_feet tripled CMU's pops)."""
     clip = walk()
     p, _ = clip.globals()
     toes = p[:, [LEFT_FOOT + 1, RIGHT_FOOT + 1]].astype(float)
@@ -275,7 +275,7 @@ def test_poor_bands_join_their_neighbours():
 
 
 def test_a_straight_leg_bends_at_its_hinge_when_it_is_made_longer():
-    """CMU 91_01: the knee is straight to the last bit, and rounding chose a plane for it, up to 90 degrees off."""
+    """CMU 91_01: the knee is exactly straight, and rounding determined its plane, up to 90 degrees wrong."""
     skeleton = default_skeleton()
     legs = skeleton.offsets.copy()
     legs[[LEFT_UPPER_LEG + 1, RIGHT_UPPER_LEG + 1, LEFT_FOOT, RIGHT_FOOT], 2] *= 0.88

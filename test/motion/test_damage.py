@@ -1,4 +1,4 @@
-"""A damaged database is refused, or serves as a sound one does; it never ends the process."""
+"""A damaged database is refused or works like an intact one; it never ends the process."""
 
 import base64
 import io
@@ -54,7 +54,7 @@ def test_a_flipped_bit_in_a_file_without_checksums_ends_no_process(path: Path):
 
 
 def damage(path: Path, name: str) -> None:
-    """A flipped bit in the middle of this array."""
+    """Flip a bit in the middle of this array."""
     with path.open("rb") as handle:
         data = bytearray(handle.read())
     header = read_header(path)
@@ -108,7 +108,7 @@ def test_checksums_of_a_later_version_are_a_sentence(path: Path):
 
 
 def learned(tmp_path: Path, change) -> Path:
-    """The learned engine that comes with mm_ros, with a change."""
+    """Write a changed copy of the learned engine that is part of mm_ros."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     model = onnx.load(DEFAULT_MODEL)
     change(onnx, model, {p.key: p for p in model.metadata_props})
@@ -153,5 +153,5 @@ def test_a_learned_model_with_other_sizes_is_refused(change, sentence: str, tmp_
 def test_metadata_that_is_no_text_is_a_sentence(tmp_path: Path):
     data = DEFAULT_MODEL.read_bytes()
     (tmp_path / "a.onnx").write_bytes(data.replace(b"procedural, made by", b"procedural, m\xffde by"))
-    with pytest.raises(MmRosError, match="are no text"):
+    with pytest.raises(MmRosError, match="are not UTF-8 text"):
         LearnedModel(tmp_path / "a.onnx")

@@ -1,4 +1,4 @@
-"""The pose database: what is in it, and its file."""
+"""The motion database and its file."""
 
 import os
 import struct
@@ -161,7 +161,7 @@ def damaged(tmp_path: Path, database, how) -> Path:
         (lambda d: d[:10], "is not a motion database"),
         (lambda d: b"PNG" + bytes(d), "is not a motion database"),
         (lambda d: d[:8] + struct.pack("<I", 9) + d[12:], "has version 9; this mm_ros reads up to 1. Update mm_ros"),
-        (lambda d: d[:40] + b"\0" + d[41:], "its header does not fit its checksum"),
+        (lambda d: d[:40] + b"\0" + d[41:], "its header does not match its checksum"),
     ],
 )
 def test_broken_files_are_refused_in_a_sentence(how, sentence: str, database, tmp_path: Path):
@@ -251,7 +251,7 @@ def test_own_functions_are_looked_up_beside_the_yaml_that_names_them(clips, tmp_
     (elsewhere / "parts" / "height.py").write_text("raise SystemExit('not this one')\n")
     monkeypatch.chdir(elsewhere)
     layout = read_layout(yaml)
-    with pytest.raises(MmRosError, match=r"height\.py does not exist; 'parts\.height' is looked up beside"):
+    with pytest.raises(MmRosError, match=r"height\.py does not exist; 'parts\.height' must be in the folder"):
         read_functions(yaml, layout)
     parts.mkdir()
     (parts / "height.py").write_text("raise ValueError('oh')\n")
@@ -277,7 +277,7 @@ def test_a_function_outside_of_the_yamls_folder_is_refused(tmp_path: Path):
 
 
 def test_features_yaml_in_config_is_the_built_in_layout_with_its_weights():
-    """Names, order, weights and all else; users copy this file."""
+    """Users copy this file, so all its text must match."""
     path = Path(__file__).parents[2] / "config" / "features.yaml"
     assert read_layout(path) == default_layout()
     assert path.read_text() == example_yaml(), "run tools/describe.py"
@@ -302,7 +302,7 @@ def test_a_layout_survives_yaml(tmp_path: Path):
         ("{name: a, kind: function}", "needs 'function' and 'width'"),
         (
             "{name: a, kind: trajectory_position, joint: head, times: [0.5]}",
-            "f.yaml: feature 'a': the trajectory of joint 'head' cannot be asked for",
+            "f.yaml: feature 'a': joint 'head' has no desired trajectory",
         ),
     ],
 )
@@ -313,9 +313,9 @@ def test_wrong_features_are_sentences(row: str, sentence: str, tmp_path: Path):
 
 
 def test_a_database_with_the_trajectory_of_another_joint_is_refused_with_its_path(tmp_path: Path):
-    """Earlier versions built such a database, and asked it for the root's trajectory."""
+    """Earlier versions built such databases, and queried them with the root's trajectory."""
     database = replace(toy_database(2.0), layout=default_layout())
     object.__setattr__(database.layout.features[0], "joint", "head")
     write_database(database, tmp_path / "old.mmdb")
-    with pytest.raises(MmRosError, match=r"old\.mmdb: feature 'trajectory_position': the trajectory of joint 'head'"):
+    with pytest.raises(MmRosError, match=r"old\.mmdb: feature 'trajectory_position': joint 'head' has no desired"):
         read_database(tmp_path / "old.mmdb")

@@ -1,4 +1,4 @@
-"""The import doctor on files whose truth is known: whatever the dialect, the same body walks the same way."""
+"""Imports of procedural motion with known truth, written in the dialects of different software."""
 
 import tarfile
 import zipfile
@@ -36,7 +36,7 @@ def remarks(found, what: str):
 
 
 def errors_m(clip: Clip, truth: Clip, joints: tuple[int, ...]) -> np.ndarray:
-    """Mean distance of joints after the one turn and shift of the floor that a file's room is free to have."""
+    """Mean distance of joints after alignment by one rotation and shift on the floor."""
     n = min(len(clip), len(truth))
     p, q = (x[:n].astype(float) for x in truth.globals())
     r, s = (x[:n].astype(float) for x in clip.globals())
@@ -97,7 +97,7 @@ def test_a_header_that_says_twice_the_rate_is_found_out(tmp_path: Path):
     ]
     found = import_files(paths)
     note = assumed(found, "rate")
-    assert note.doubtful and note.value == "60 Hz" and "the header says 120" in note.why
+    assert note.doubtful and note.value == "60 Hz" and "the header states 120 Hz" in note.why
     assert len(found.clips[0]) == len(walk())
     assert found.files[0].rate == 60
 
@@ -185,7 +185,7 @@ def test_a_table_lamp_is_no_human(tmp_path: Path):
         np.array([[0, 0, 0], [0, 1, 0], [0, 1, 0.0]]), ((0, 1, 2), (3,), (3,)),
         np.zeros(0, np.int64), np.zeros((0, 3)), 1 / 30, np.zeros((20, 5)),
     )  # fmt: skip
-    with pytest.raises(MmRosError, match=r"no skeleton that is known: hips, head.*base, arm, shade.*--draft-map"):
+    with pytest.raises(MmRosError, match=r"unknown skeleton: hips, head.*base, arm, shade.*--draft-map"):
         import_files([written(tmp_path, lamp)])
 
 
@@ -277,14 +277,14 @@ def test_a_known_lie_is_corrected_where_nobody_walks(tmp_path: Path):
     }  # fmt: skip
     bvh = slower_header(to_bvh(walks()["idle"], Dialect(names)), 2)
     found = import_files([written(tmp_path, bvh, "143_09.bvh")])
-    assert assumed(found, "rate").value == "60 Hz" and "known for it" in assumed(found, "rate").why
+    assert assumed(found, "rate").value == "60 Hz" and "known to be wrong" in assumed(found, "rate").why
     assert "mocap.cs.cmu.edu" in found.licence
     other = import_files([written(tmp_path, bvh, "stand.bvh")])
     assert assumed(other, "rate").value == "120 Hz" and not other.licence
 
 
 def test_an_added_t_pose_is_seen_though_a_foot_flickers(tmp_path: Path):
-    """CMU 35_02: a marker of the toes jumps by 30 degrees a frame where the T-pose is left."""
+    """CMU 35_02: a toe marker jumps by 30 degrees per frame after the T-pose."""
     bvh = with_t_pose(to_bvh(walk(), DIALECTS["Mixamo"]), 1)
     motion, column = bvh.motion.copy(), toe_column(bvh)
     motion[1:12, column] += 30.0 * (np.arange(11) % 2)
@@ -303,7 +303,7 @@ def toe_column(bvh: Bvh) -> int:
 
 
 def test_feet_that_flicker_are_calmed_and_said(tmp_path: Path):
-    """CMU 35_01: in the swing a foot turns to and fro by 40 degrees a frame."""
+    """CMU 35_01: a foot oscillates by 40 degrees per frame in the swing."""
     bvh = to_bvh(walk(), DIALECTS["Mixamo"])
     motion, column = bvh.motion.copy(), toe_column(bvh)
     motion[40:46, column] += 50.0 * (np.arange(6) % 2)

@@ -1,4 +1,4 @@
-"""What the import doctor makes of rates, units, names and skeletons that are not what they seem."""
+"""Imports with wrong or ambiguous rates, units, names and skeletons."""
 
 import subprocess
 import sys
@@ -52,7 +52,7 @@ def test_a_short_frame_time_is_the_rate_whose_period_it_is(tmp_path: Path):
 
 
 def jumps(bvh: Bvh, count: int = 5) -> Bvh:
-    """The whole body is thrown up by 0.31 m again and again, in file units of 1 cm at 60 Hz."""
+    """Add repeated jumps of 0.31 m, in file units of 1 cm at 60 Hz."""
     motion = bvh.motion.copy()
     t = np.arange(30) / 60
     for k in range(count):
@@ -128,7 +128,7 @@ if __name__ == "__main__":
 
 
 def test_a_killed_process_costs_the_import_one_file(tmp_path: Path):
-    """As the kernel kills it where memory runs out."""
+    """SIGKILL is what the kernel sends when memory runs out."""
     motion = tmp_path / "motion"
     motion.mkdir()
     for i, name in enumerate(list(walks())[:8]):
@@ -168,7 +168,7 @@ def test_an_adult_in_any_unit(share: float, unit: str, tmp_path: Path):
     [(0.9, ("m", "cm", "mm")), (1.1, ("m", "cm", "mm", "inch")), (1.3, ("m", "cm", "inch")), (2.2, ("m", "cm", "mm"))],
 )
 def test_people_of_any_size(height_m: float, units: tuple[str, ...], tmp_path: Path):
-    """0.9 m in inches are as many as 2.0 m in CMU's unit; 2.2 m in inches as 0.9 m in cm: the next test."""
+    """Ambiguous sizes (0.9 m in inches is 2.0 m in CMU's unit, 2.2 m in inches is 0.9 m in cm): see the next test."""
     for unit in units:
         found = imported(tmp_path, to_bvh(walk(), of_size(height_m / 1.72, unit)))
         assert assumed(found, "unit").value.startswith(f"{unit} (")
@@ -185,7 +185,7 @@ def test_a_size_that_may_be_another_one_is_doubted(height_m: float, unit: str, t
 
 
 def test_falls_decide_between_two_units(tmp_path: Path):
-    """Legs of 43 units: a child of 0.9 m in cm, or 2.3 m in inches. What falls by 9.8 m/s² in cm does so in no inch."""
+    """Legs of 43 units are a child of 0.9 m in cm, or 2.3 m in inches. Only one unit gives falls of 9.8 m/s²."""
     child = jumps(to_bvh(walks()["idle"], of_size(0.9 / 1.72, "cm")))
     assert assumed(imported(tmp_path, child), "unit").value.startswith("cm (")
     giant = jumps(to_bvh(walks()["idle"], of_size(2.2 / 1.72, "inch")))
@@ -194,7 +194,7 @@ def test_falls_decide_between_two_units(tmp_path: Path):
 
 
 def head_in_room(bvh: Bvh, metres: float = 0.01) -> Bvh:
-    """The head's three rotation channels become six, its positions those of the room."""
+    """Give the head six channels, with positions in room axes."""
     at = bvh.names.index("Head")
     positions, _ = bvh.globals()
     column = sum(len(c) for c in bvh.channels[:at])
@@ -206,7 +206,7 @@ def head_in_room(bvh: Bvh, metres: float = 0.01) -> Bvh:
 def test_a_head_with_positions_of_the_room_stays_on_the_neck(tmp_path: Path):
     found = imported(tmp_path, head_in_room(to_bvh(walk(), DIALECTS["Xsens"])))
     note = assumed(found, "positions")
-    assert note.doubtful and "Head in the axes of the room" in note.value
+    assert note.doubtful and "Head in room axes" in note.value
     truth = walk().skeleton
     assert found.clips[0].skeleton.head_height == pytest.approx(truth.head_height, abs=0.02)
     height = np.median(found.clips[0].globals()[0][:, HEAD, 2] - walk().globals()[0][: len(found.clips[0]), HEAD, 2])
@@ -236,7 +236,7 @@ def test_a_head_that_is_levelled_far_is_a_doubt(tmp_path: Path):
 
 
 def ends_instead_of(bvh: Bvh, *words: str) -> Bvh:
-    """Joints with one of these words become the end sites of their parents."""
+    """Replace joints with one of these words by end sites of their parents."""
     gone = [j for j, n in enumerate(bvh.names) if any(w in n for w in words)]
     stay = [j for j in range(len(bvh.names)) if j not in gone]
     first = np.cumsum([0, *(len(c) for c in bvh.channels)])
@@ -270,14 +270,14 @@ def test_wrists_that_are_end_sites_are_hands(name: str, tmp_path: Path):
 
 
 def acclaim_names() -> Dialect:
-    """Lower case, one letter for the side, as in ASF files; the hip joints lie above the femurs."""
+    """Lower-case names with one letter for the side, as in ASF files, where hip joints are above the femurs."""
     words = ("clavicle", "humerus", "radius", "hand", "femur", "tibia", "foot", "toes")
     spine = ("root", "lowerback", "upperback", "thorax", "lowerneck", "head")
     return Dialect(names_of(dict(zip(SPINE_LAFAN, spine, strict=True)), tuple("{l}" + w for w in words)))
 
 
 def with_joint_above(bvh: Bvh, at: int, name: str) -> Bvh:
-    """A joint between `at` and its parent, half way."""
+    """Insert a joint half way between `at` and its parent."""
     parents = np.where(bvh.parents >= at, bvh.parents + 1, bvh.parents)
     offsets = np.insert(bvh.offsets, at, bvh.offsets[at] / 2, axis=0)
     offsets[at + 1] /= 2
@@ -301,12 +301,12 @@ def test_sides_of_lower_case_names_are_read(tmp_path: Path):
     found = imported(tmp_path, bvh)
     assert "by words" in assumed(found, "joints").value
     assert assumed(found, "left and right").value == "as named"
-    assert "put in" not in assumed(found, "joints").why
+    assert "added" not in assumed(found, "joints").why
     assert found.clips[0].skeleton.leg_length == pytest.approx(ADULT_LEG, abs=0.01)
 
 
 def test_a_collar_and_a_shoulder_are_two_joints(tmp_path: Path):
-    """Lower case, and wrists that are end sites: no family has these names."""
+    """Lower-case names with end sites for wrists belong to no known family."""
     words = ("collar", "shoulder", "elbow", "wrist", "hip", "knee", "ankle", "toe")
     bvh = to_bvh(walk(), Dialect(names_of(SPINE_XSENS, tuple("{l}" + w for w in words))))
     found = imported(tmp_path, ends_instead_of(bvh, "wrist"))
@@ -323,7 +323,7 @@ def test_a_collar_and_a_shoulder_are_two_joints(tmp_path: Path):
 @pytest.mark.parametrize("up", ["y", "z"])
 @pytest.mark.parametrize("naming", list(NAMINGS))
 def test_a_four_legged_animal_is_refused(naming: str, up: str, tmp_path: Path):
-    with pytest.raises(MmRosError, match="no person but an animal on four legs"):
+    with pytest.raises(MmRosError, match="this skeleton is a four-legged animal"):
         imported(tmp_path, quadruped(naming, up=up))
 
 

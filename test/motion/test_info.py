@@ -1,4 +1,4 @@
-"""`mm_ros import` and `mm_ros info`, as a user calls them."""
+"""The commands `mm_ros import` and `mm_ros info`."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_import_then_info(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert json.loads((folder / "i.json").read_text())["clips"] == 3
     assert main(["info", str(database), "--json", str(folder / "j.json")]) == 0
     said = capsys.readouterr().out
-    assert "minutes walk" in said and "Velocities covered" in said
+    assert "minutes walk" in said and "Time spent at each velocity" in said
     assert json.loads((folder / "j.json").read_text())["kind"] == "database"
 
 

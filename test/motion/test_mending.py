@@ -1,4 +1,4 @@
-"""Glitches of marker motion are bridged; motion is not touched."""
+"""Marker errors are bridged; correct motion does not change."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Each metric on motion whose answer is known."""
+"""Each metric on motion with a known result."""
 
 import numpy as np
 import pytest

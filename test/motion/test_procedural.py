@@ -1,4 +1,4 @@
-"""Procedural walking against what gait laboratories measure, and against itself."""
+"""Procedural walking compared with measurements of gait laboratories, and its consistency."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_joints_stay_where_bones_hold_them(clips):
 
 
 def test_a_flat_foot_never_slides(clips):
-    """Between landing flat and the rise of the heel the ball of the foot stays where it is."""
+    """The ball of the foot does not move between flat landing and heel rise."""
     for clip in clips.values():
         p, q = (a.astype(float) for a in clip.globals())
         for toes, foot in ((LEFT_TOES, LEFT_TOES - 1), (RIGHT_TOES, RIGHT_TOES - 1)):
@@ -179,7 +179,7 @@ def test_turns_turn_by_what_was_asked(clips):
 
 
 def test_motion_is_smooth_in_the_root(clips):
-    """No frame jumps: the virtual root's steps change gently."""
+    """The virtual root moves smoothly from frame to frame."""
     for clip in clips.values():
         root = clip.positions[:, 0, :2].astype(float)
         acceleration = np.linalg.norm(np.diff(root, 2, axis=0), axis=1) * RATE**2

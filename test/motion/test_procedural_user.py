@@ -1,4 +1,4 @@
-"""The synthetic user: continuous, in the room, busy with what VR users do."""
+"""The synthetic user moves continuously, stays in the room, and does all activities."""
 
 from __future__ import annotations
 

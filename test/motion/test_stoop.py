@@ -1,4 +1,4 @@
-"""Bent copies of upright motion: what stays, what bends, and what a database of them still has unchanged."""
+"""Bent copies of upright motion, and databases with bent copies."""
 
 import argparse
 
@@ -33,7 +33,7 @@ def heights(clip):
 
 
 def pitch(rotations):
-    """Of a joint's own axis that points up at rest."""
+    """Angle to the vertical of the joint's axis that points up at rest."""
     up = rot.rotate(rotations.astype(np.float64), np.tile([0.0, 0.0, 1.0], (len(rotations), 1)))
     return np.arccos(np.clip(up[:, 2], -1, 1))
 
@@ -64,7 +64,7 @@ def test_the_back_bends_over_hips_that_go_back_while_the_head_looks_up():
 
 
 def test_a_copy_moves_as_smoothly_as_the_original():
-    """Acceleration of hips, knees, head and hands, the largest of all frames."""
+    """Maximum acceleration of hips, knees, head and hands over all frames."""
     for name in ("walk 1", "turn 90 1.2"):
         clip = walks()[name]
         largest = [

@@ -1,4 +1,4 @@
-"""Feet stand still, let go without a jump, and stay above the floor."""
+"""Locked feet stand still, are released without a jump, and stay above the floor."""
 
 import math
 
@@ -28,7 +28,7 @@ DT = 1 / 90
 
 
 class Leg:
-    """The left leg of a body whose hips hang at `hips`, asked to follow a toe."""
+    """The left leg of a body with its hips at `hips`, which follows a toe."""
 
     def __init__(self, settings: PostSettings | None = None) -> None:
         self.body, self.feet = make_body(), make_feet(SKELETON)
@@ -92,8 +92,8 @@ def test_far_from_the_motion_it_lets_go_and_steps() -> None:
     leg = Leg()
     leg.step(toe_at(), True)
     heights = [leg.step(toe_at(0.13 + 0.25), True)[2] for _ in range(60)]
-    assert max(heights) > 0.04  # lifted, not dragged
-    assert leg.feet.locked[0] == 1  # and stands again
+    assert max(heights) > 0.04  # lifted instead of dragged
+    assert leg.feet.locked[0] == 1  # locked again
     assert leg.feet.place[0, 0] == pytest.approx(0.38, abs=0.02)
 
 
@@ -125,7 +125,7 @@ def test_one_foot_waits_until_the_other_has_stepped() -> None:
     leg.step(toe_at(0.13 + 0.25), True)
     assert leg.feet.locked[0] == 1
     leg.step(toe_at(0.13 + 0.35), True)
-    assert leg.feet.locked[0] == 0  # too far to wait
+    assert leg.feet.locked[0] == 0  # too far to wait for the other foot
 
 
 def test_without_the_lock_it_slides() -> None:
@@ -162,7 +162,7 @@ def test_a_high_hip_lifts_the_heel_and_never_straightens_the_knee_beyond() -> No
         if leg.feet.locked[0]:
             assert toe == pytest.approx(toe_at(), abs=0.006)
     assert leg.body.room_positions[LEFT_FOOT, 2] > REST[LEFT_FOOT, 2] + 0.02
-    assert np.abs(np.diff(slack, n=2)).max() < 2e-3  # the knee does not pop
+    assert np.abs(np.diff(slack, n=2)).max() < 2e-3  # the knee does not jump
 
 
 def test_a_teleport_takes_the_foot_along() -> None:
@@ -181,15 +181,15 @@ def test_heading_survives_a_foot_that_points_straight_down_and_back(yaw: float) 
 
 
 def test_letting_go_is_no_kick() -> None:
-    """Toe at rest in its lock, motion already under way: acceleration stays what a swing needs."""
+    """The toe rests in its lock while the motion already moves: the acceleration stays that of a swing."""
     path, held = swung(other_locked=True)
     assert 60 < held < 85
-    assert accelerations(path[:85]).max() < 25.0  # the swing's own is 8
+    assert accelerations(path[:85]).max() < 25.0  # the swing itself has 8
 
 
 @pytest.mark.parametrize(("other_locked", "other_speed"), [(False, 0.0), (True, 0.5)])
 def test_a_foot_that_carries_alone_lets_go_later(other_locked: bool, other_speed: float) -> None:
-    """Somebody has to stand: else both would slide until the other foot is locked and has come to rest."""
+    """One foot must stand: otherwise both would slide until the other foot is locked and at rest."""
     _, held = swung(other_locked=True)
     path, alone = swung(other_locked, other_speed)
     assert held + 4 <= alone < 85
@@ -199,7 +199,7 @@ def test_a_foot_that_carries_alone_lets_go_later(other_locked: bool, other_speed
 
 @pytest.mark.parametrize("lift", [0.0, 0.04])
 def test_who_carries_alone_holds_a_foot_that_is_down_but_none_that_hovers(lift: float) -> None:
-    """The motion says nothing of contact, and the other foot never comes to rest."""
+    """The motion reports no contact, and the other foot never comes to rest."""
     leg = Leg()
     for _ in range(30):
         leg.step(toe_at(), True)
@@ -224,7 +224,7 @@ def test_a_foot_lets_go_when_the_lock_is_switched_off_or_a_tracker_is_put_on(wit
 
 
 def swung(other_locked: bool, other_speed: float = 0.0) -> tuple[np.ndarray, int]:
-    """A standing toe whose motion swings ahead at frame 60: where it was, and the frame at which it was let go."""
+    """A locked toe whose motion swings at frame 60: its path, and the frame of its release."""
     leg, path, held = Leg(), [], 0
     leg.feet.locked[1], leg.feet.toe_rate[1, 0] = other_locked, other_speed
     for i in range(120):
@@ -240,7 +240,7 @@ def accelerations(path: np.ndarray) -> np.ndarray:
 
 
 def test_a_heel_that_has_risen_as_far_as_it_can_is_not_stopped_at_once() -> None:
-    """The hips go away from a standing toe: the ankle rises, and slows down, before the toe lets go."""
+    """The hips move away from a locked toe: the ankle rises and slows down before the release."""
     leg, path = Leg(), []
     for i in range(200):
         leg.hips = (0.9 * max(i - 60, 0) * DT, 0.0, 0.9)
@@ -249,7 +249,7 @@ def test_a_heel_that_has_risen_as_far_as_it_can_is_not_stopped_at_once() -> None
             break
         path.append(leg.body.room_positions[LEFT_FOOT].copy())
     assert len(path) > 80 and path[-1][2] > path[60][2] + 0.06
-    assert accelerations(np.array(path)).max() < 5.0  # stopped at once: 13
+    assert accelerations(np.array(path)).max() < 5.0  # an abrupt stop gives 13
 
 
 def test_the_lock_takes_a_foot_over_without_a_jump() -> None:
@@ -262,7 +262,7 @@ def test_the_lock_takes_a_foot_over_without_a_jump() -> None:
 
 @pytest.mark.parametrize("release_time", [0.05, 0.25])
 def test_a_slow_low_foot_supports_whatever_the_data_says_and_the_way_back(release_time: float) -> None:
-    """No contact in the data, the other foot is up: also where the way back is quick."""
+    """No contact in the data while the other foot is up, also with a short release time."""
     leg = Leg(PostSettings(release_time=release_time))
     for _ in range(5):
         leg.step(toe_at(), False)

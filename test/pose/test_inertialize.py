@@ -1,4 +1,4 @@
-"""An offset goes on as the motion was: value and velocity, also when a jump comes into a running blend."""
+"""Offsets keep value and velocity continuous, also when a jump occurs during a blend."""
 
 import itertools
 
@@ -62,7 +62,7 @@ def test_offset_between_undoes_with_offset(angle: float) -> None:
 
 
 def test_a_jump_into_a_running_blend_is_continuous_in_value_and_velocity() -> None:
-    """Three motions that turn at different speeds; jumps at 0.2 s and, before that has died, at 0.25 s."""
+    """Three motions that turn at different speeds; jumps at 0.2 s and, during that blend, at 0.25 s."""
     starts = ((0.0, 0.0, 0.1), (1.0, 0.3, 0.0), (0.0, -0.8, 0.4))
     turns = ((0.0, 0.5, 1.0), (-1.0, 0.0, 0.2), (0.3, 0.9, 0.0))
     motions = list(zip(starts, turns, strict=True))
@@ -87,4 +87,4 @@ def test_a_jump_into_a_running_blend_is_continuous_in_value_and_velocity() -> No
         speeds.append(w)
     steps = np.array([quat.log(quat.mul_inv(b, a)) for a, b in itertools.pairwise(out)]) / DT
     assert np.abs(np.diff(steps, axis=0)).max() < 0.5  # rad/s in 1 ms; the sources differ by more than 2
-    assert np.abs(np.array(speeds)[:-1] - steps).max() < 0.3  # and the velocity that is told is the one that is done
+    assert np.abs(np.array(speeds)[:-1] - steps).max() < 0.3  # and the reported velocity is the actual one

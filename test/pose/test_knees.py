@@ -1,4 +1,4 @@
-"""Knees of the published pose where the matched leg is straight: a straight leg has no plane of its own."""
+"""Knees of the published pose when the matched leg is straight and has no plane of its own."""
 
 import math
 from dataclasses import replace
@@ -47,7 +47,7 @@ def test_a_head_that_comes_down_bends_straight_knees_ahead_and_back_without_a_fl
 
 
 def _knee(p: np.ndarray, leg: int, yaw: float) -> tuple[float, float]:
-    """How far the knee is off the line from hip to ankle, and whereto: yaw against the body's facing."""
+    """Distance of the knee from the line hip–ankle, and its direction as yaw relative to the facing."""
     hip, knee, ankle = p[leg], p[leg + 1], p[leg + 2]
     line = (ankle - hip) / np.linalg.norm(ankle - hip)
     out = (knee - hip) - line * ((knee - hip) @ line)

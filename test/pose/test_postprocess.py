@@ -1,4 +1,4 @@
-"""The stage behind the matched pose: exact where trackers are, smooth where something changes, quiet on bad input."""
+"""The pose stage: exact at the trackers, smooth at changes, robust against bad input."""
 
 import math
 from dataclasses import replace
@@ -74,7 +74,7 @@ def room(pose: AvatarPose) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trackers(i: int, move: Vec = (0.0, 0.0, 0.0), look: float = 0.0, lost: tuple[int, ...] = ()) -> TrackerFrame:
-    """Those of the matched pose, moved; hands in front of the belly."""
+    """Trackers of the matched pose, moved; hands in front of the belly."""
     p, _ = room(matched(i))
     t = TrackerFrame(i * STEP_NS)
     t.state[:3] = TRACKED
@@ -217,7 +217,7 @@ def test_trackers_at_waist_and_foot_win() -> None:
 
 
 def test_feet_that_both_wear_trackers_are_never_held() -> None:
-    """Neither stands by the data, so each could hold the other's place for ever."""
+    """Neither foot has contact in the data, so each could wait for the other forever."""
     post = stage()
     for i in range(180):
         t = trackers(i)
@@ -231,7 +231,7 @@ def test_feet_that_both_wear_trackers_are_never_held() -> None:
 
 
 def jump_run(kind: str, at: tuple[int, ...]) -> np.ndarray:
-    """Hips and hands of a body that sways; at each jump the motion is suddenly another one."""
+    """Hips and hands of a swaying body whose motion changes at each jump."""
     post, path = stage(blend=kind, head=False, hands=False, foot_lock=False), []
     for i in range(120):
         segment = sum(i >= a for a in at)

@@ -1,4 +1,4 @@
-"""Onto another humanoid, and onto two robots of revolute joints."""
+"""Retargeting to another humanoid and to two robots with revolute joints."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def source_room(a: AvatarPose) -> tuple[np.ndarray, np.ndarray]:
 
 
 def humanoid(leg: float = 1.0, seed: int | None = None) -> Humanoid:
-    """The canonical body without root and toes, other names, other legs; with a seed each joint has its own axes."""
+    """The canonical body without root and toes, with other names and legs; a seed gives each joint its own axes."""
     keep = [j for j in range(1, J) if "toes" not in NAMES[j]]
     parents = [keep.index(PARENTS[j]) if PARENTS[j] in keep else -1 for j in keep]
     offsets = SKELETON.offsets.astype(np.float64)[keep]

@@ -1,4 +1,4 @@
-"""Arms reach where they can, bend naturally where they must, and never pop."""
+"""Arms reach their targets, bend naturally, and never jump."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ def test_elbows_hang() -> None:
 
 
 def test_elbows_move_smoothly_with_the_hand() -> None:
-    """All around in front and beside the body: no field of directions is smooth on a whole sphere."""
+    """Directions in front of and beside the body only: no field of directions is smooth on a whole sphere."""
     for elevation in np.radians([-80, -40, 0, 40]):
         last = None
         for azimuth in np.radians(np.arange(-60, 120, 2)):
@@ -101,7 +101,7 @@ def test_elbows_move_smoothly_with_the_hand() -> None:
 
 
 def held(v: np.ndarray) -> tuple[np.ndarray, float]:
-    """Bend of the wrist, and by how much the controller is out of its place, for a hand turned by v."""
+    """Bend of the wrist and displacement of the controller, for a hand turned by v."""
     target, grip, q = shoulder() + np.array([0.35, 0.1, -0.1]), np.array([0.0, 0.08, 0.0]), rot.exp(v)
     body = arm(target, tuple(q), grip=tuple(grip))
     hand_q = body.room_rotations[LEFT_HAND]

@@ -1,4 +1,4 @@
-"""The avatar's URDF, read back by ROS's own parser: numbers, not shapes that RViz refuses."""
+"""The avatar's URDF, read by ROS's own parser: all shapes are valid for RViz."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One absurd number in any field of any message that enters: TF stays finite, and good poses come within a second."""
+"""An absurd number in any field of any input message: TF stays finite and good poses follow within a second."""
 
 import copy
 
@@ -39,7 +39,7 @@ def ros(tmp_path_factory):
 
 
 class Walker:
-    """Poses of another bridge's headset and controllers → the whole chain → TF."""
+    """Device poses from another package → the whole chain → TF."""
 
     def __init__(self, patch):
         self.chain = Chain(
@@ -52,12 +52,12 @@ class Walker:
         self._seen = landmarks_to_ros(Landmarks(0, np.zeros((33, 3)), np.ones(33, np.float32)))
 
     def frame(self):
-        """One frame of all devices; the root of the pose that came of it, or None."""
+        """Publish one frame of all devices; return the root of the resulting pose, or None."""
         chain = self.chain
         chain.tf.clear()
         chain.now_ns += FRAME_NS
         stamp, self._i = stamp_to_ros(chain.now_ns), self._i + 1
-        there = self._i % (2 * len(self._frames) - 2)  # to the end and back, so that nothing leaps
+        there = self._i % (2 * len(self._frames) - 2)  # forward and back again, so that no pose jumps
         frame = self._frames[there if there < len(self._frames) else 2 * len(self._frames) - 2 - there]
         self._seen.header.stamp = stamp
         chain.send("landmarks", copy.deepcopy(self._seen))
@@ -74,7 +74,7 @@ class Walker:
 
 
 class Stick:
-    """A gamepad or a commanded velocity → trajectory → TF."""
+    """Gamepad or velocity command → trajectory → TF."""
 
     def __init__(self, patch, message):
         self.chain = Chain(patch, "joystick_control", "motion_matcher", "pose_postprocessor")
@@ -95,7 +95,7 @@ class Stick:
 
 
 class Walk:
-    """A path → trajectory → TF."""
+    """Path → trajectory → TF."""
 
     def __init__(self, patch):
         self.chain = Chain(patch, "path_control", "motion_matcher", "pose_postprocessor")
@@ -128,7 +128,7 @@ def walking() -> Clip:
 
 
 def root_of(chain):
-    """The root of the newest pose on TF, after a look at all the numbers on TF."""
+    """Check all numbers on TF; return the root of the newest pose."""
     root = None
     for message in chain.tf:
         for t in message.transforms:
@@ -142,12 +142,12 @@ def root_of(chain):
 
 
 def recovers(world):
-    """Frames until a good pose, at most a second of them."""
+    """Run frames until a good pose, for at most a second."""
     return next((i for i in range(1, SECOND + 1) if world.is_good(world.frame())), None)
 
 
 def try_all(world, flowing, latched=()):
-    """Every change of every message; returns how many, and those after which no good pose came within a second."""
+    """Try every change of every message; return their number, and those without a good pose within a second."""
     cases, lasting, late = 0, [], []
     assert recovers(world), "the chain did not run before the first case"
     for _ in range(SECOND):
@@ -156,7 +156,7 @@ def try_all(world, flowing, latched=()):
     for topic, message in good.items():
         for name, change in changes(message):
             if topic == "path" and name.endswith("= 5000.0"):
-                continue  # far, but a place to walk to
+                continue  # far away, but a valid target
             cases += 1
             if topic in latched:
                 bad = copy.deepcopy(message)
@@ -184,7 +184,7 @@ def judge(world, flowing, latched=()):
     cases, lasting, late = try_all(world, flowing, latched)
     print(f"{cases} cases, {len(lasting)} lasting, {len(late)} with a gap:", *sorted(late)[-5:], sep="\n  ")
     assert not lasting, "\n".join(lasting)
-    assert world.chain.refused() > cases / 5  # counted, so that diagnostics tell; what is not used is not refused
+    assert world.chain.refused() > cases / 5  # refusals are counted for diagnostics; unused fields are not refused
 
 
 def test_one_absurd_number_in_any_message_of_the_chain(monkeypatch):

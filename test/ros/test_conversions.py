@@ -1,4 +1,4 @@
-"""Core → message → core gives the same values; what is not finite or has the wrong length is refused in words."""
+"""Core → message → core gives the same values; non-finite numbers and wrong lengths are refused with a reason."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What goes wrong in a real room: each time the graph comes back by itself, TF is finite, and no node dies."""
+"""Faults of a real room: the graph recovers by itself each time, TF stays finite, and no node ends."""
 
 import math
 import os
@@ -45,7 +45,7 @@ def ros():
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
-    """A copy that may be removed."""
+    """Return a copy of the database that the test may remove."""
     path = tmp_path_factory.mktemp("database") / "own.mmdb"
     shutil.copy(default_database_path(), path)
     return path
@@ -59,7 +59,7 @@ def world(ros, database, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def nobody_dies(world):
+def no_node_ends(world):
     assert world.walks_on(), "the graph did not walk before the test"
     world.forget()
     yield
@@ -69,7 +69,7 @@ def nobody_dies(world):
 
 
 def said_by(world, node):
-    """Level and message of each status that a node has published since the last `forget`."""
+    """Return level and message of each status of a node since the last `forget`."""
     wanted = f"{world.avatar}/{node}"
     statuses = [s for m in world.client.received["/diagnostics"] for s in m.status]
     return [(s.level[0], s.message) for s in statuses if s.name == wanted]
@@ -95,7 +95,7 @@ def test_a_node_that_is_killed_joins_again(world, name):
 
 @pytest.fixture
 def bridge(world, tmp_path):
-    """Not left running by a test that fails: it would walk on through all that follow."""
+    """Bridge that ends with its test, so that it does not drive the avatar in later tests."""
     made = NodeProcess("tracker_bridge", world.avatar, tmp_path / "bridge.log")
     try:
         made.wait_ready()
@@ -142,7 +142,7 @@ def test_without_trackers_the_avatar_stands_where_it_is_and_walks_on(world):
     assert stamp_from_ros(first.header.stamp) - last_ns >= 150_000_000  # not before silent_s
     began = np.array(first.root[:2])
     assert hears(world, "trajectory_predictor", "no trackers")
-    world.client.spin(2.0)  # it may set a foot straight
+    world.client.spin(2.0)  # time for a corrective step
     standing = world.client.received["pose"][-60:]
     assert all(m.stale for m in standing)
     assert math.dist(began, standing[-1].root[:2]) < 0.5
@@ -206,7 +206,7 @@ def test_what_is_not_a_number_between_the_nodes_is_refused(world):
 
 
 def test_one_absurd_size_between_the_nodes_is_refused_and_good_poses_go_on(world):
-    """A sample of test_absurd_messages.py, over DDS."""
+    """Some cases of test_absurd_messages.py over DDS."""
     now = stamp_to_ros(world.client.now_ns())
     trackers = trackers_to_ros(world.frames(0.0, 0.1)[0])
     trackers.header.stamp, trackers.trackers[0].pose.position.z = now, 1e308
@@ -243,7 +243,7 @@ def test_a_message_with_too_few_numbers_is_refused(world):
     assert world.walks_on()
 
 
-def test_a_strangers_skeleton_and_pose_do_not_disturb(world):
+def test_a_foreign_skeleton_and_pose_are_ignored(world):
     stranger = default_skeleton().scaled(1.7)
     skeletons, poses = world.client.publisher("skeleton"), world.client.publisher("matched_pose")
     for publisher in (skeletons, poses):
@@ -299,7 +299,7 @@ def test_a_storm_of_parameters_does_not_stop_the_avatar(world):
         world.client.play([frame], patience=0.05)
     world.client.spin_until(lambda: all(f.done() for f in futures), 10.0)
     answers = [f.result() for f in futures if f.done()]
-    assert len(answers) > len(futures) / 2  # ten wait for a node that stands still for a moment; DDS drops the others
+    assert len(answers) > len(futures) / 2  # a busy node queues ten requests; DDS drops the others
     assert any(r.successful for a in answers for r in a.results)
     assert any(not r.successful for a in answers for r in a.results)
     last = [c.call_async(SetParameters.Request()) for c in clients.values()]

@@ -38,7 +38,7 @@ def run(file: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 class Launched:
-    """In a group of its own, to which Ctrl-C goes as it does in a terminal."""
+    """`ros2 launch` in its own process group, which receives Ctrl-C as in a terminal."""
 
     def __init__(self, log: Path, file: str, *arguments: str) -> None:
         self.log = log
@@ -152,7 +152,7 @@ def family(pid: int) -> list[int]:
 
 @pytest.mark.parametrize(("end", "composed"), [(signal.SIGTERM, "false"), (signal.SIGKILL, "true")])
 def test_a_launch_that_is_ended_hard_leaves_no_process(launch, end, composed):
-    """`ros2 launch` leaves its processes alone on SIGTERM; kill -9 asks nobody."""
+    """`ros2 launch` does not end its processes on SIGTERM, and cannot on SIGKILL."""
     one = launch("multi.launch.py", "avatars:=2", f"composed:={composed}")
     one.wait_for("pose_postprocessor]: ready", 2)
     started = family(one.process.pid)[1:]

@@ -1,4 +1,4 @@
-"""Two machines: the bridge on one, the rest and a listener on the other; the link delays, drops, breaks."""
+"""Two machines: the bridge on one, the other nodes on the other; the link delays, loses and stops packets."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ from mm_ros.motion.default_database import default_database_path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 START_S = 150.0
-WALK_MPS, POP_M = 5.0, 0.15  # nobody moves faster, and no pose lies farther from the one before
+WALK_MPS, POP_M = 5.0, 0.15  # speed of the root, and its jump between two poses, are at most these
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ class Machines:
     def __init__(self, link, folder):
         self.link, self.poses_file, self._started = link, folder / "poses", []
         self.logs = folder / "log"
-        # UDP only: both "machines" share this one's memory, and DDS would see that.
+        # UDP only, because DDS would use the shared memory of both "machines".
         self._environment = os.environ | {
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
             "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
@@ -60,11 +60,11 @@ class Machines:
             )
 
     def poses(self, after=0.0):
-        lines = self.poses_file.read_text().splitlines()[:-1]  # the last may be half written
+        lines = self.poses_file.read_text().splitlines()[:-1]  # the last line may be incomplete
         return [p for p in map(json.loads, lines) if p["at"] > after]
 
     def wait_for(self, wanted, seconds):
-        """Poses that came since now, once `wanted` of them is true."""
+        """Wait until `wanted(poses)` is true for the poses received from now on; return them."""
         since, until = time.time(), time.monotonic() + seconds
         while time.monotonic() < until:
             poses = self.poses(since)
@@ -102,7 +102,7 @@ def assert_nothing_pops(poses):
 
 def test_poses_come_over_a_good_link(machines, link):
     assert_nothing_pops(machines.wait_for(fresh(150), 60.0))
-    assert link.passed > 100, "the messages went another way"
+    assert link.passed > 100, "the messages did not pass the link"
 
 
 def test_delay_and_loss_on_the_link_stop_nothing(machines, link):

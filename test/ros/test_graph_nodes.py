@@ -43,12 +43,12 @@ def ros():
     rclpy.try_shutdown()
 
 
-TIMES = (0.2, 0.5, 1.5)  # a horizon unlike the built-in one
+TIMES = (0.2, 0.5, 1.5)  # differs from the default horizon
 
 
 @pytest.fixture(scope="module")
 def other_layout(tmp_path_factory) -> Path:
-    """A database whose layout has another horizon, and whose skeleton has bones without length, as CMU's has."""
+    """Database with another horizon, and a skeleton with bones of length 0, as in CMU."""
     clips = [walking_clip(), *[c for c in make_clips(0) if c.seconds < 20.0][:6]]
     for i, clip in enumerate(clips):
         positions = clip.positions.copy()
@@ -62,9 +62,9 @@ def other_layout(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def world(ros, tmp_path_factory):
-    default_database_path()  # made here, not by the nodes against their time
+    default_database_path()  # generated here, so that it does not count as the nodes' start time
     topics = ("pose", "/tf", "skeleton", "/diagnostics", "feature_layout", "robot_description", *STAGES)
-    patient = {"silent_s": 60.0}  # a busy machine is no reason to come to a stand
+    patient = {"silent_s": 60.0}  # the avatar must not stop when the machine is busy
     explained = {"runners_up": True}
     folder = tmp_path_factory.mktemp("nodes")
     w = World("nodes", folder, topics, trajectory_predictor=patient, motion_matcher=explained)
@@ -113,7 +113,7 @@ def agree(world, frames, poses, database: Path) -> None:
 
 
 def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
-    """Over the graph, beside the same stages in one process."""
+    """Compare messages of the graph with the same stages in one process."""
     received = world.client.received
     frames, _ = world.walk_without_loss(3.0, epoch=20, travels_at=60)
     avatar = Avatar(
@@ -152,7 +152,7 @@ def test_the_fields_of_each_message_of_ours_are_compared():
 
 
 def match_values(avatar):
-    """Fields of Match of what an Avatar's step was."""
+    """Return the fields of Match for a step of an Avatar."""
     database = avatar.matcher.database
     columns = database.layout.column_names
     scales = np.array([1.0 if "direction" in name else avatar.scale for name in columns], np.float32)
@@ -202,7 +202,7 @@ def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(w
 
 
 def test_gamepad_and_path_follow_the_layout_and_do_not_ask_for_a_calibration(ros, tmp_path, other_layout):
-    """The user's way: `control:=joystick database:=…`; the matcher tells the layout."""
+    """The user's way: `control:=joystick database:=…`; the matcher publishes the layout."""
     clients, processes = [], []
     try:
         for control in ("joystick", "path"):
@@ -268,13 +268,13 @@ def test_the_engine_changes_while_running(world):
         text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=engine)
         world.forget()
         assert set_parameter(world, "motion_matcher", "engine", text).successful
-        match = first_match(world)  # the state machine searches nothing, and the search starts after it
+        match = first_match(world)  # the state machine does not search
         assert match.reason == {"learned": "engine", "state_machine": "", "search": "start"}[engine]
         assert match.engine == world.fresh_poses()[-1].engine == engine
 
 
 def first_match(world):
-    """Of a short walk."""
+    """Return the first match of a short walk."""
     sent = world.walk(0.3)
     world.settle()
     return next(m for m in world.client.received["match"] if stamp_from_ros(m.header.stamp) >= sent[0])
@@ -297,7 +297,7 @@ def test_a_former_value_is_refused_with_the_new_one(world):
 
 def test_a_missing_learned_engine_is_refused(world):
     text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="/nowhere/x.onnx")
-    assert set_parameter(world, "motion_matcher", "model", text).successful  # not asked for yet
+    assert set_parameter(world, "motion_matcher", "model", text).successful  # not in use yet
     learned = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="learned")
     answer = set_parameter(world, "motion_matcher", "engine", learned)
     assert not answer.successful
@@ -316,7 +316,7 @@ def test_each_node_of_the_chain_reports_its_health(world):
 
 
 def test_stamps_of_a_recording_are_named_as_such_and_not_taken_for_latency(world):
-    """As `ros2 bag play` sends them in wall time."""
+    """Publish old stamps, as `ros2 bag play` does without --clock."""
     world.forget()
     ago_ns = 1_504_946_000_000
 
@@ -347,7 +347,7 @@ def test_a_node_starts_alone_and_ends_cleanly(name, tmp_path):
 
 
 def test_a_node_whose_time_stands_still_ends_on_ctrl_c(tmp_path):
-    """As behind a replay that has ended: no timer wakes it."""
+    """After a replay has ended, no timer of simulated time wakes the node."""
     process = NodeProcess("path_control", "still", tmp_path / "log", use_sim_time=True)
     process.wait_ready()
     assert process.stop() == 0, process.said()
@@ -370,7 +370,7 @@ def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
             if any("NaN" in s.message for m in client.received["/diagnostics"] for s in m.status):
                 break
         else:
-            raise AssertionError("nobody said so")
+            raise AssertionError("no node reported it")
         last = client.received["trajectory"][-1]
         assert np.isfinite([*last.position, *last.velocity]).all()
         assert process.stop() == 0, process.said()
@@ -387,7 +387,7 @@ def test_a_node_with_a_wrong_start_value_says_so_and_ends(tmp_path):
 def test_damage_that_the_background_check_finds_is_reported(ros, tmp_path):
     damaged = tmp_path / "damaged.mmdb"
     data = bytearray(default_database_path().read_bytes())
-    data[len(data) // 2] ^= 1  # in what is played, not in what is searched
+    data[len(data) // 2] ^= 1  # in the poses, not in the features
     damaged.write_bytes(data)
     process = NodeProcess("motion_matcher", "damaged", tmp_path / "log", database=str(damaged))
     client = Client("damaged", ("/diagnostics",))

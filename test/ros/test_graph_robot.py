@@ -33,7 +33,7 @@ def frames_of(client: Client) -> set[str]:
 
 @pytest.fixture
 def urdf(tmp_path):
-    """A pelvis with two legs of hip, knee and ankle."""
+    """URDF of a pelvis with two legs of hip, knee and ankle."""
     out = ['<robot name="legs"><link name="pelvis"/>']
     for side, y in (("left", 0.1), ("right", -0.1)):
         out.append(joint(f"{side}_hip_pitch", "pelvis", f"{side}_thigh", f"0 {y} 0", "0 1 0"))

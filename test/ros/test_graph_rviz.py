@@ -1,4 +1,4 @@
-"""What RViz needs of a running graph: one TF tree, one world frame, markers for each display, the links of a robot."""
+"""Inputs of RViz from a running graph: one TF tree, one world frame, markers per display, links of a robot."""
 
 import signal
 import subprocess
@@ -22,7 +22,7 @@ from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.ros.rviz import MARKERS
 
 AVATAR, WORLD = "seen", "odom"
-# All that `mm_ros up` publishes here whose header names a frame of the world.
+# Topics published by `mm_ros up` here whose header names the world frame.
 FRAMED = [t.name for t in graph.TOPICS.values() if t.in_world]
 OPTIONAL = ("markers/match", "markers/motion", "markers/truth")
 
@@ -115,7 +115,7 @@ def test_markers_are_in_the_namespaces_that_rviz_lists(client):
 
 
 def test_no_array_has_a_marker_twice(client):
-    """RViz shows "Duplicate Marker Check" otherwise, and draws the last one."""
+    """Otherwise RViz shows "Duplicate Marker Check" and draws only the last one."""
     for array in client.received["markers"]:
         assert len({(m.ns, m.id) for m in array.markers}) == len(array.markers)
 

@@ -39,11 +39,11 @@ def up(tmp_path_factory):
             assert process.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.2)
         yield
-    ros2("daemon", "stop")  # `ros2` starts it, and it would outlive the tests
+    ros2("daemon", "stop")  # `ros2` starts the daemon, which would outlive the tests
 
 
 def ros2(*words: str, seconds: float = 60.0) -> str:
-    """All that it said; commands that never end are ended after `seconds`, by Ctrl-C."""
+    """Return the output of `ros2`; after `seconds` the command is ended by Ctrl-C."""
     assert ROS2 is not None
     options = {"env": ENVIRONMENT, "cwd": CHECKOUT, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with running([ROS2, *words], text=True, **options) as process:

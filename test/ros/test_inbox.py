@@ -1,4 +1,4 @@
-"""Streams that are looked into, with real DDS in one process."""
+"""Polled subscriptions, with real DDS in one process."""
 
 import time
 
@@ -21,7 +21,7 @@ PATIENCE_S = 120.0
 
 @pytest.fixture
 def pair():
-    """Who publishes poses, and an inbox that is matched with it."""
+    """Publisher of poses and an inbox that is matched with it."""
     rclpy.init(args=[])
     node = rclpy.create_node("reader")
     topic = graph.TOPICS["pose"]

@@ -1,4 +1,4 @@
-"""Files that are given by a parameter: loaded beside the graph, which goes on; what cannot be loaded is refused."""
+"""Files named by a parameter: they are loaded while the graph continues; unreadable files are refused."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def test_a_device_a_missing_file_and_a_name_that_cannot_be_are_sentences(name):
 
 
 class Matching:
-    """A matcher in this process, spun by a thread of its own, and trajectories for it."""
+    """Matcher in this process, spun by a separate thread, and a publisher of trajectories."""
 
     def __init__(self):
         self.node = motion_matcher.MotionMatcher(namespace="loading")
@@ -58,7 +58,7 @@ class Matching:
         assert self._set.wait_for_service(WAIT_S)
 
     def goes_on(self):
-        """Whether ten more poses come."""
+        """Return whether ten more poses arrive."""
         wanted, until = len(self.client.received["matched_pose"]) + 10, time.monotonic() + WAIT_S
         desired = trajectory_to_ros(still_wish(HORIZON_S))
         desired.source = "vr"
@@ -97,10 +97,10 @@ def test_the_graph_goes_on_while_a_database_is_read_and_then_takes_it(matching, 
     own, may_go_on, reading = tmp_path / "own.mmdb", threading.Event(), threading.Event()
     shutil.copy(default_database_path(), own)
 
-    def slow(path):
+    def slow(path, *more):
         reading.set()
         assert may_go_on.wait(WAIT_S)
-        return read_database(path)
+        return read_database(path, *more)
 
     monkeypatch.setattr(motion_matcher, "read_database", slow)
     try:

@@ -1,4 +1,4 @@
-"""What RViz draws of an avatar: markers, and the URDF of its body."""
+"""Markers of an avatar for RViz, and the URDF of its body."""
 
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ def color(m: Marker) -> tuple[float, ...]:
 def test_a_locked_foot_is_covered_in_its_color_and_one_on_the_floor_is_marked():
     pose = standing(locked=(True, False), contacts=(True, True))
     added = {m.id: m for m in markers.feet("feet", pose) if m.action == Marker.ADD}
-    assert set(added) == {0, 3}  # shell of the left, mark of the right
+    assert set(added) == {0, 3}  # ellipsoid of the left foot, disc of the right
     assert color(added[0]) == markers.LOCKED and color(added[3]) == markers.CONTACT
     shell = added[0]
     p, _ = room_joints(pose)

@@ -1,4 +1,4 @@
-"""What keeps to this machine is not heard outside of it: tried from a second network namespace."""
+"""With LOCALHOST no other machine receives messages: tested from a second network namespace."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from mm_ros.base.share import share_folder
 from mm_ros.ros.reach import PROFILES, RANGE, settle_reach
 
 OURS = str(share_folder() / "config" / "this_machine.xml")
-STRANGER = Path(__file__).with_name("net_stranger.py")
+STRANGER = Path(__file__).parents[1] / "net_stranger.py"
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_the_profile_follows_the_range(before, asked, after, monkeypatch):
 
 
 class Machine:
-    """Processes in the two namespaces of a link; `found` are the nodes that a stranger of that name has discovered."""
+    """Processes in the two namespaces of a link; `found` are nodes that the foreign process of that name discovered."""
 
     def __init__(self, link: Link, folder: Path) -> None:
         self._link, self._folder = link, folder
         self._started: list[subprocess.Popen[bytes]] = []
-        # UDP only: both namespaces share this machine's memory, and DDS would see that.
+        # UDP only, because DDS would use the shared memory of both namespaces.
         plain = {k: v for k, v in os.environ.items() if k not in (PROFILES, "SKIP_DEFAULT_XML_FILE")}
         self._environment = plain | {"ROS_DOMAIN_ID": "86", "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
 
@@ -97,13 +97,13 @@ def machine(tmp_path: Path):
         link.close()
 
 
-def test_a_stranger_who_sends_to_our_ports_gets_no_answer(machine):
+def test_a_foreign_process_that_sends_to_our_ports_gets_no_answer(machine):
     machine.node("closed")
-    machine.node("by_range_alone", **{PROFILES: ""})  # what this test must be able to find
+    machine.node("by_range_alone", **{PROFILES: ""})  # this node must be found, else the test has no power
     stranger = [sys.executable, str(STRANGER)]
     machine.start("outside", 1, stranger, ROS_AUTOMATIC_DISCOVERY_RANGE="SUBNET", ROS_STATIC_PEERS="10.99.8.1")
     machine.start("inside", 0, stranger, ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
     machine.wait_for("inside", "/closed/path_control")
     machine.wait_for("outside", "/by_range_alone/path_control")
-    time.sleep(2.0)  # as long again as it took to find the other
+    time.sleep(2.0)  # further time in which the closed node could be found
     assert "/closed" not in machine.said("outside")

@@ -1,6 +1,6 @@
-"""Run by test_search.py in a process of its own: plain twins, or numba's bounds checks, on up to 4,096 rows.
+"""Script that test_search.py runs in another process: plain twins, or numba's bounds checks, on up to 4,096 rows.
 
-The reference is NumPy's: the same float32 terms, column after column, for all rows at once.
+The reference is NumPy: the same float32 terms, column by column, for all rows at once.
 """
 
 import sys

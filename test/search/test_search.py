@@ -1,4 +1,4 @@
-"""All engines agree with brute force, bit for bit: on motion, on noise, on everything that has ever fooled one."""
+"""All engines agree with brute force, bit for bit: on motion, on noise, and on all inputs that caused errors before."""
 
 import os
 import subprocess
@@ -174,14 +174,14 @@ class TestEveryEngine:
         assert engine.search(features[89], weights, current=101, exclude_radius=30) == (89, 0.0)
 
     def test_an_infinite_bound_never_finds_padding(self, name):
-        """Padding lanes looked alive while the bound was infinite, and the walk left the arrays."""
+        """Regression: with an infinite bound, padding lanes were accepted and the search left the arrays."""
         engine = make_engine(name, np.full((17, 3), 1e18, np.float32), [0], [17])
         frame, _ = engine.search(np.full(3, -1e18, np.float32), np.zeros(3, np.float32))
         assert frame == 0
         assert engine.search(np.full(3, -3e38, np.float32), np.ones(3, np.float32))[0] == -1  # costs overflow
 
     def test_query_and_row_may_lie_beyond_the_range_together(self, name):
-        """Beyond the codes' range, a bound once counted a distance that both sides share."""
+        """Regression: outside the codes' range, a bound counted a distance that query and row share."""
         features = smooth_motion(20_000, 8)
         features[5000, 2], features[5001, 2] = 300, 310
         engine = make_engine(name, features, [0], [20_000])
@@ -283,7 +283,7 @@ class TestEveryEngine:
     )
     def test_bad_input_is_named(self, name, query, weights, says):
         engine, _ = self.make(name)
-        for kind in (np.float32, np.float64):  # with and without the fast way in
+        for kind in (np.float32, np.float64):  # with and without the fast path
             with pytest.raises(MmRosError, match=says):
                 engine.search(query if isinstance(query, str) else query.astype(kind), weights.astype(kind))
 
@@ -294,7 +294,7 @@ class TestEveryEngine:
         with pytest.raises(MmRosError, match="bound"):
             engine.search(features[0], np.ones(27, np.float32), bound=np.nan)
 
-    def test_double_precision_and_lists_are_welcome(self, name):
+    def test_double_precision_and_lists_are_accepted(self, name):
         engine, features = self.make(name)
         assert engine.search(features[3].tolist(), [1] * 27) == engine.search(features[3], np.ones(27, np.float32))
 
@@ -332,7 +332,7 @@ def test_the_index_is_small():
     [
         {"NUMBA_DISABLE_JIT": "1"},
         {"NUMBA_BOUNDSCHECK": "1"},
-        {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},  # no instruction by name
+        {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},  # no AVX
     ],
     ids=["plain twins", "bounds checks", "any processor"],
 )

@@ -1,4 +1,4 @@
-"""Files of the first version (test/data/v1) with today's code."""
+"""Files of the first version (test/data/v1) with the present code."""
 
 import hashlib
 import os
@@ -41,7 +41,7 @@ def test_a_session_is_read_whole(old):
 
 
 def test_a_session_that_is_cut_off_is_read_up_to_there(old, tmp_path):
-    """Its definitions, too, are found from front to back."""
+    """The reader from front to back also finds the definitions."""
     source = next(f for f in old.iterdir() if f.name != "metadata.yaml")
     data = source.read_bytes()
     (tmp_path / source.name).write_bytes(data[: int(0.98 * len(data))])
@@ -81,11 +81,11 @@ def test_an_engine_of_the_first_version_has_its_new_name():
 
 
 def test_a_message_that_no_version_had_is_refused(tmp_path, monkeypatch):
-    """As the reader without its table."""
+    """Like the reader without its table of versions."""
     monkeypatch.setattr(bag_versions, "FORMER", ())
     typestore.cache_clear()
     try:
-        with pytest.raises(MmRosError, match=r"Calibration was recorded by a version .* that this one does not know"):
+        with pytest.raises(MmRosError, match=r"Calibration was recorded by an unknown version of mm_ros"):
             Bag(OLD / "mcap")
     finally:
         typestore.cache_clear()
@@ -93,9 +93,9 @@ def test_a_message_that_no_version_had_is_refused(tmp_path, monkeypatch):
 
 def test_info_names_the_version(old, capsys):
     assert cli.main(["info", str(old)]) == 0
-    assert "version of its messages" in capsys.readouterr().out
+    assert "message version" in capsys.readouterr().out
     assert cli.main(["info", str(OLD / "outputs")]) == 0
-    assert f"1 (today's is {bag_versions.VERSION}" in capsys.readouterr().out
+    assert f"1 (current: {bag_versions.VERSION}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*STORAGES, "outputs"])
@@ -129,7 +129,7 @@ def test_a_calibration_is_read():
     assert calibration.calibrated and calibration.head_height == pytest.approx(1.67)
 
 
-# ---- parameters that have another name now
+# ---- renamed parameters
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Sessions: written → read → equal in every mode; cut off anywhere, read up to there."""
+"""Sessions: written → read → equal in every mode; a truncated file is read up to its end."""
 
 import itertools
 import resource
@@ -110,7 +110,7 @@ def test_the_layout_is_rosbag2s(tmp_path, session):
 )
 @pytest.mark.parametrize("share", [0.35, 0.999])
 def test_cut_off_is_read_up_to_there(tmp_path, session, storage, compression, share):
-    """No metadata.yaml, no index, and the file ends within a message: as a killed recorder or a full disk leaves it."""
+    """No metadata.yaml, no index, and an incomplete last message, as after a kill or on a full disk."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     write_session(whole, session, storage, compression)
     cut.mkdir()
@@ -119,7 +119,7 @@ def test_cut_off_is_read_up_to_there(tmp_path, session, storage, compression, sh
     (cut / source.name).write_bytes(data[: int(share * len(data))])
     back = read_session(cut)
     assert back.damage
-    # zstd gives its content in blocks of 128 kB; SQLite begins with the definitions
+    # zstd decodes in blocks of 128 kB; an SQLite file begins with the definitions
     assert len(back.frames) >= share * len(session.frames) - (150 if compression in ("file", "storage") else 40)
     for x, y in zip(session.frames, back.frames, strict=False):
         assert x.stamp_ns == y.stamp_ns
@@ -146,7 +146,7 @@ def in_real_time(monkeypatch):
 
 
 def assert_second_lost_at_most(path, frames, written):
-    """The bag is said to be incomplete. Of `frames` so many were written, and only the last ones are missing."""
+    """The bag is reported as incomplete, and of the written `frames` only the last ones are missing."""
     back = read_session(path)
     assert "incomplete" in back.damage
     assert written - len(back.frames) <= 90
@@ -163,7 +163,7 @@ def test_a_killed_recorder_loses_a_second_at_most(tmp_path, session, storage, in
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
 def test_a_full_disk_is_a_sentence_and_costs_a_second_at_most(tmp_path, session, storage, in_real_time):
-    """The limit of a file's size stands in for the disk."""
+    """A limit of the file size replaces a full disk."""
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
     resource.setrlimit(resource.RLIMIT_FSIZE, (160_000, unlimited[1]))
@@ -200,7 +200,7 @@ def test_a_disk_that_is_full_at_the_end_is_a_sentence(tmp_path, session, storage
 
 
 def test_an_sqlite_recording_that_was_ended_is_one_file(tmp_path, session):
-    """Readers that may not write beside it can open it, and SQLite itself finds nothing wrong."""
+    """Readers without write access to the folder can open the file, and SQLite reports no damage."""
     write_session(tmp_path / "walk", session, "sqlite3")
     assert sorted(p.name for p in (tmp_path / "walk").iterdir()) == ["metadata.yaml", "walk.db3"]
     database = sqlite3.connect(f"file:{tmp_path / 'walk' / 'walk.db3'}?immutable=1", uri=True)
@@ -236,7 +236,7 @@ def test_mistakes_are_told(tmp_path, session):
 
 
 def test_other_fields_are_refused(tmp_path, session, monkeypatch):
-    """A session of another version of the messages: told in words, with both lists of fields."""
+    """A session of an unknown version of the messages is refused with both lists of fields."""
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
     import mm_ros.sessions.definitions as types
@@ -247,7 +247,7 @@ def test_other_fields_are_refused(tmp_path, session, monkeypatch):
         text = path.read_text() + ("\nint32 mood\n" if path.stem == "TrackerArray" else "")
         other.register(get_types_from_msg(text, types.PACKAGE + path.stem))
     monkeypatch.setattr(types, "typestore", lambda *_: other)
-    with pytest.raises(MmRosError, match=r"a version of mm_ros that this one does not know.*here: .*mood"):
+    with pytest.raises(MmRosError, match=r"by an unknown version of mm_ros.*here: .*mood"):
         Bag(tmp_path / "walk")
 
 

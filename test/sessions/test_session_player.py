@@ -1,4 +1,4 @@
-"""Keeping time: rate, start, pause, loop, seek, new stamps, new epochs. Time is whatever the test says."""
+"""Playback: rate, start, pause, loop, seek, new stamps, new epochs. The test sets the time."""
 
 import math
 

@@ -39,7 +39,7 @@ from mm_ros.tracking.session_making import session_of_clips
 from mm_ros.tracking.sources.synthetic import user_clip
 
 FIRST_VERSION = Path(__file__).parents[1] / "data" / "v1"
-PATIENCE_S = 180.0  # for what must come, on a machine that does much else
+PATIENCE_S = 180.0  # limit of waits on a busy machine
 DOMAIN = 1 + (os.getpid() + 50) % 100
 ENVIRONMENT = dict(os.environ, ROS_DOMAIN_ID=str(DOMAIN), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
 
@@ -59,7 +59,7 @@ def started(*words, **options):
 
 @contextmanager
 def recording(path, *words):
-    """A recorder that listens to anna; what it records while the block runs is whole when the block ends."""
+    """A recorder of anna's topics; its bag is complete when the block ends."""
     with started("record", "-o", path, "--avatar", "anna", *words) as recorder:
         assert "recording" in recorder.stdout.readline()
         yield recorder
@@ -115,7 +115,7 @@ def ear():
 
 
 def assert_same_messages(session, again):
-    """Each message of each topic came once, in order."""
+    """Each message of each topic was received once, in order."""
     for name in INPUTS:
         assert stamps(again, f"/anna/{name}") == stamps(session, f"/avatar/{name}"), name
 
@@ -136,7 +136,7 @@ def test_replayed_is_recorded_again(walk, tmp_path):
         assert "into /anna" in player.stdout.readline()
         time.sleep(1.5)
         recorder.send_signal(signal.SIGSTOP)
-        time.sleep(2.5)  # a replay that does not wait for its listeners is over by then
+        time.sleep(2.5)  # a replay that does not wait for subscribers would have ended by then
         recorder.send_signal(signal.SIGCONT)
         output, _ = player.communicate(timeout=PATIENCE_S)
         assert player.returncode == 0, output
@@ -153,7 +153,7 @@ def test_replayed_is_recorded_again(walk, tmp_path):
 
 
 def with_landmarks(walk, path):
-    """The same session, and landmarks to every third message of its trackers."""
+    """The same session, with landmarks for every third message of its trackers."""
     bag, sent = Bag(walk), {}
     rng = np.random.default_rng(0)
     with BagWriter(path) as writer:
@@ -170,7 +170,7 @@ def with_landmarks(walk, path):
 
 
 def test_a_cameras_landmarks_are_recorded_and_come_again(walk, ear, tmp_path):
-    """And /clock, of which each message is read, never runs backward between the topics of the session."""
+    """Every message of /clock is read, and the clock never runs backward between the topics of the session."""
     sent = with_landmarks(walk, tmp_path / "seen")
     with recording(tmp_path / "again"):
         words = ("--avatar", "anna", "--wait-for", 2, "--clock")
@@ -188,18 +188,18 @@ def test_a_cameras_landmarks_are_recorded_and_come_again(walk, ear, tmp_path):
 
 
 def backward(clock):
-    """Steps of /clock into the past, ns."""
+    """Backward steps of /clock [ns]."""
     ns = [m.clock.sec * 10**9 + m.clock.nanosec for m in clock]
     return [b - a for a, b in itertools.pairwise(ns) if b < a]
 
 
 def hear_hangups():
-    """In a recorder's process: tests that run under nohup ignore SIGHUP, and so would it."""
+    """For the recorder's process: under nohup it would inherit that SIGHUP is ignored."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def test_a_full_disk_and_kills_leave_recordings_that_can_be_read(walk, ear, tmp_path):
-    """A terminal that is closed sends SIGHUP."""
+    """A closed terminal sends SIGHUP."""
     signals = {"killed": signal.SIGKILL, "hung_up": signal.SIGHUP}
     cases = [("full", "mcap"), ("full", "sqlite3"), ("killed", "sqlite3"), ("hung_up", "mcap")]
     with ExitStack() as stack:
@@ -211,7 +211,7 @@ def test_a_full_disk_and_kills_leave_recordings_that_can_be_read(walk, ear, tmp_
             )
         for (end, _), recorder in recorders.items():
             assert "recording" in recorder.stdout.readline()
-            if end == "full":  # the limit of a file's size stands in for the disk
+            if end == "full":  # a limit of the file size replaces a full disk
                 resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (200_000, 200_000))
         stack.enter_context(started("replay", walk, "--avatar", "anna", "--wait-for", 5, "--clock"))
         ear.until(lambda: len(ear.heard["trackers"]) > 180)
@@ -257,10 +257,10 @@ def test_clock_and_pause(walk, ear):
         count, ticks = len(ear.heard["trackers"]), len(ear.clock)
         ear.listen(1.0)
         assert len(ear.heard["trackers"]) == count and len(ear.clock) > ticks
-        assert ear.clock[-1].clock == ear.clock[ticks].clock  # time stands still, and is still told
+        assert ear.clock[-1].clock == ear.clock[ticks].clock  # the time stands still and is still published
         assert answer_of(client, SetBool.Request(data=False), ear.spin_until).success
         ear.until(lambda: ear.heard["trackers"][-1].epoch > 0 and backward(ear.clock))
-    assert all(step < -2_500_000_000 for step in backward(ear.clock))  # loops, and nothing else
+    assert all(step < -2_500_000_000 for step in backward(ear.clock))  # only loops
     first = read_session(walk).frames[0].stamp_ns
     assert ear.frames()[0].stamp_ns - first < 2 * 10**9  # its own stamps
     assert {m.header.frame_id for name in ("trackers", "calibration") for m in ear.heard[name]} == {"odom"}
@@ -270,12 +270,12 @@ def test_ctrl_c_ends_a_replay_that_waits_for_a_graph(walk, ear):
     with started("replay", walk, "--avatar", "unheard", "--wait-for", 1) as player:
         ear.until(lambda: ("replay", "/unheard") in ear.node.get_node_names_and_namespaces())
         player.send_signal(signal.SIGINT)
-        assert player.wait(30) == 0
+        assert player.wait(30) in (0, 130)  # 130: it came while the node was still being made
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
 def test_a_session_of_the_first_version_plays(storage, ear):
-    """Calibration and skeleton had other fields then; they come as today's."""
+    """Calibration and skeleton had other fields then; they are converted to the present definitions."""
     session = read_session(FIRST_VERSION / storage)
     with started("replay", FIRST_VERSION / storage, "--avatar", "anna", "--wait-for", 1, "--loop"):
         ear.until(lambda: all(ear.heard.values()))
@@ -310,7 +310,7 @@ def test_a_namespace_that_ros_does_not_take_is_a_sentence_and_another_can_be_giv
     words = [sys.executable, "-m", "mm_ros", "replay", str(tmp_path / "odd")]
     done = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     assert done.returncode == 2
-    assert r"its namespace '9 lives\x1b[31m' cannot be one of ROS; give another with --avatar" in done.stderr
+    assert r"its namespace '9 lives\x1b[31m' is not a valid ROS namespace; choose another with --avatar" in done.stderr
     assert "Traceback" not in done.stderr
     with started("replay", tmp_path / "odd", "--avatar", "anna", "--wait-for", 1):
         ear.until(lambda: len(ear.heard["trackers"]) > 10)

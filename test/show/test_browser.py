@@ -1,4 +1,4 @@
-"""The tests' own Chromium: one that does not answer does not hold them up."""
+"""Chromium of the tests: one that does not answer is replaced and does not block them."""
 
 import os
 import signal

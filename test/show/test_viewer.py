@@ -136,7 +136,7 @@ def test_landmarks_stand_beside_the_avatar(server):
     scene, skeleton = AvatarScene(server, "a"), default_skeleton()
     scene.skeleton("body", skeleton)
     seen = Landmarks(0, np.zeros((33, 3)), np.ones(33, np.float32))
-    scene.landmarks(seen)  # nobody there yet
+    scene.landmarks(seen)  # no avatar yet
     scene.body("body", rest_pose(skeleton))
     scene.landmarks(seen)
     seen.positions[0] = (0.1, 0.2, 0.3)
@@ -189,7 +189,7 @@ def test_every_live_setting_that_names_a_file_says_so():
     told = {key for key, spec in live.items() if spec.file}
     assert told == {("motion_matcher", "database"), ("motion_matcher", "model")}
     for key, spec in live.items():
-        assert key in told or not any(w in spec.description for w in ("file of", "folder", "path of")), key
+        assert key in told or not any(w in spec.description.lower() for w in ("file of", "folder", "path of")), key
 
 
 def test_features_are_read_by_their_names():
@@ -207,7 +207,7 @@ def test_features_are_read_by_their_names():
 
 @pytest.fixture
 def browser_camera(server):
-    """A camera that follows, its scene, what it told the browser, and what the browser says of itself."""
+    """Following camera, its scene, the offsets sent to the browser, the browser's reported camera, the mode."""
     client, told = create_autospec(viser.ClientHandle, instance=True), []
     client.camera = SimpleNamespace(position=np.array([0.0, 4.0, 0.0]), look_at=np.zeros(3), fov=0.75)
     client.gui = create_autospec(viser.GuiApi, instance=True)
@@ -225,7 +225,7 @@ def test_the_view_begins_as_it_is_meant_whatever_the_browser_says_first(browser_
     assert len(told) > 2
 
 
-def test_the_hand_turns_the_view_once_the_browser_has_heard(browser_camera):
+def test_the_user_turns_the_view_once_the_browser_has_the_camera(browser_camera):
     camera, scene, told, says, _ = browser_camera
     camera.move(scene)
     says.position, says.look_at = np.array([2.5, -2.7, 1.6]), np.array([0.0, 0.0, 0.9])
@@ -256,7 +256,7 @@ def test_the_trail_keeps_its_last_metres(server):
     assert trail._pieces[-1].points[-1, -1, 0] == pytest.approx(0.05 * 1999)
     ends = [p.points[-1, -1, 0] for p in trail._pieces]
     starts = [p.points[0, 0, 0] for p in trail._pieces]
-    assert ends[:-1] == pytest.approx(starts[1:])  # without holes
+    assert ends[:-1] == pytest.approx(starts[1:])  # without gaps
 
 
 def test_the_panel_lists_the_avatars(server):
@@ -322,7 +322,7 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
 
 
 def wait_for_change(page, before: np.ndarray, seconds: float = 20.0) -> np.ndarray:
-    """The picture once it differs in at least 300 pixels, or the last one."""
+    """Return the picture once it differs in at least 300 pixels, else the last one."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         now = canvas_pixels(page)

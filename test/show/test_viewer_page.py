@@ -1,4 +1,4 @@
-"""The page with the real graph behind it, in a real headless Chromium: what a hand does there reaches the nodes."""
+"""The page with the real graph in a headless Chromium: actions of the user reach the nodes."""
 
 import os
 import re
@@ -45,7 +45,7 @@ TEST_S = 400.0
 
 
 class Page:
-    """A graph, its viewer, and a browser on it."""
+    """A graph, its viewer, and a browser with the page."""
 
     def __init__(self, folder, browser):
         port, token, self._browser = free_port(), new_token(), browser
@@ -117,7 +117,7 @@ class Page:
 
 
 def beside(page, label, selector):
-    """The control in the row of this label."""
+    """Return the control in the row of this label."""
     at = page.get_by_text(label, exact=True).bounding_box()
     middle = at["y"] + at["height"] / 2
     rows = []
@@ -161,7 +161,7 @@ def test_the_page_is_at_the_printed_address_only(seen):
 
 
 def test_sliders_show_what_the_nodes_have_and_move_it(seen):
-    seen.set_elsewhere("quality", 2.5)  # before the panel has asked
+    seen.set_elsewhere("quality", 2.5)  # before the panel has read the settings
     seen.open_settings(seen.page)
     seen.until(lambda: number(seen.page, "quality") == 2.5, "the slider shows the node's value")
     before = seen.parameter("responsiveness")
@@ -195,10 +195,10 @@ def test_the_buttons_call_the_services(seen):
     seen.until(lambda: time.monotonic() - seen.newest_trackers_s() < 0.3, "the trackers go on")
     run = seen.client.received["pose"][-1].segment
     page.get_by_role("button", name="reset").click(force=True)
-    page.get_by_text("motion_matcher starts anew").first.wait_for()
-    seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher starts anew")
+    page.get_by_text("motion_matcher was reset").first.wait_for()
+    seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher is reset")
     page.get_by_role("button", name="calibrate").click(force=True)
-    page.get_by_text(re.compile("this source knows its user's measures")).first.wait_for()
+    page.get_by_text(re.compile("this source provides the calibration")).first.wait_for()
 
 
 def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
@@ -214,7 +214,7 @@ def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
 
 
 class Stranger:
-    """Another avatar, who stands three metres away before a camera, and no graph behind it."""
+    """Another avatar, three metres away and with landmarks, without a graph."""
 
     def __init__(self):
         self.client = Client(OTHER, ())
@@ -238,7 +238,7 @@ class Stranger:
 
 
 def colored(page, near):
-    """Pixels of the canvas' left part that have about this hue, whatever the light."""
+    """Return the number of pixels of about this hue in the left part of the canvas."""
     picture = np.asarray(Image.open(BytesIO(page.screenshot())).convert("RGB"), float)[:, :420]
     lit = picture / np.maximum(np.linalg.norm(picture, axis=2, keepdims=True), 1.0)
     return int((lit @ (np.array(near) / np.linalg.norm(near)) > 0.985).sum())
@@ -255,14 +255,14 @@ def test_another_avatar_joins_with_its_camera_is_watched_and_leaves(seen):
     seen.until(lambda: colored(page, SEEN) > 50, "what the camera sees is drawn", other.speak)
     before = colored(page, PALETTE[1])
     other.wear(default_skeleton().scaled(0.6))
-    seen.until(lambda: 100 < colored(page, PALETTE[1]) < 0.7 * before, "it is measured anew, and smaller", other.speak)
+    seen.until(lambda: 100 < colored(page, PALETTE[1]) < 0.7 * before, "it is drawn smaller", other.speak)
     other.client.close()
     status = page.get_by_text(re.compile(rf"^{AVATAR} · \d+ Hz"))
     seen.until(status.is_visible, "it leaves the page, which is about the first one again")
 
 
 def shown(page, value):
-    """Boxes in which this stands."""
+    """Return the visible input boxes with this value."""
     return [e for e in page.locator("input:not([type=checkbox])").all() if e.is_visible() and e.input_value() == value]
 
 

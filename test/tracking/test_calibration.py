@@ -1,4 +1,4 @@
-"""Measures of a user: by standing still, on request, from arms and from a controller on the floor; kept in a file."""
+"""Calibration of a user: automatic, on request, from arms, from a controller on the floor; stored in a file."""
 
 from dataclasses import replace
 
@@ -100,7 +100,7 @@ def test_spread_arms_are_measured():
     feed(calibrator, 4)
     feed(calibrator, 1, 4, hands=((0.0, 0.83, 1.45), (0.0, -0.83, 1.45)))
     assert calibrator.current.arm_span == pytest.approx(1.66)
-    feed(calibrator, 1, 5, hands=((0.6, 0.83, 1.45), (0.6, -0.83, 1.45)))  # before the body: no span
+    feed(calibrator, 1, 5, hands=((0.6, 0.83, 1.45), (0.6, -0.83, 1.45)))  # arms in front of the body give no span
     feed(calibrator, 1, 6, hands=((0.0, 0.2, 1.45), (0.0, -0.2, 1.45)))
     assert calibrator.current.arm_span == pytest.approx(1.66)
 
@@ -195,7 +195,7 @@ def test_names_that_are_no_file_names(user):
 
 
 def test_a_clock_that_goes_back_does_not_stop_the_measuring():
-    """A bag that loops, simulated time that begins again: what was seen before is of another time."""
+    """A looped bag or restarted simulated time clears the earlier samples."""
     calibrator = Calibrator()
     feed(calibrator, 2, start=5000.0)
     assert len(feed(calibrator, 5, start=10.0)) == 1
@@ -219,7 +219,7 @@ def test_a_room_that_was_moved_is_no_step_of_the_user():
 
 
 def test_a_floor_that_is_found_later_corrects_the_height_that_was_measured():
-    """The headset stood 1.82 m above what was taken for the floor; the floor is 12 cm higher."""
+    """The headset was 1.82 m above the assumed floor; the real floor is 12 cm higher."""
     calibrator = Calibrator()
     feed(calibrator, 5, lift=0.12)
     assert calibrator.current.head_height == pytest.approx(1.82, abs=0.002)

@@ -1,4 +1,4 @@
-"""The gate: good samples pass untouched, bad ones are bridged, what comes back is walked over to."""
+"""The gate: good samples pass unchanged, bad samples are extrapolated, and the output blends back afterwards."""
 
 from dataclasses import replace
 
@@ -59,13 +59,13 @@ def test_velocities_from_stamps_do_not_lag(rate):
 
 
 def test_isaac_teleop_731():
-    """Out of sight a runtime goes on from inertia, flagged as tracked, and jumps 73 cm when it sees again."""
+    """Out of sight, a runtime extrapolates with the flag "tracked", and jumps 73 cm when tracking returns."""
     gate = TrackerGate()
     raws, outs = [], []
     away = np.zeros(3)
     for i in range(700):
         raw = user(i)
-        if 90 <= i < 180:  # drifts off, ever faster, to 73 cm
+        if 90 <= i < 180:  # accelerated drift to 73 cm
             away = np.array([0.73, 0, 0]) * ((i - 89) / 90) ** 2
         if i >= 180:
             away = np.zeros(3)
@@ -117,7 +117,7 @@ def test_one_bad_sample_leaves_no_trace(bad):
 
 
 def test_one_bad_sample_in_a_fast_movement_is_over_with_it():
-    """A hand at 3 m/s: the sample after the bad one is the raw one again, not something on its way there."""
+    """With a hand at 3 m/s, the sample after a bad sample is the raw sample, without a blend."""
     gate = TrackerGate()
     for i in range(80):
         raw = user(i)
@@ -181,7 +181,7 @@ def test_a_new_place_is_believed_after_a_while():
 
 
 def test_a_fast_punch_passes():
-    """8 m/s after 80 ms, stopped dead: fast, and human."""
+    """A punch of 8 m/s after 80 ms with a sudden stop is fast, but human."""
     gate = TrackerGate()
     for i in range(60):
         raw = user(i)
@@ -234,7 +234,7 @@ def test_a_new_epoch_of_the_source_is_one_of_the_gate():
 
 
 def test_recentring_carries_everything_along():
-    """The play space turns by a quarter and moves: positions jump, nothing is taken for a jump, velocities turn."""
+    """The play space turns by 90° and moves: no sample is refused as a jump, and velocities turn."""
     moved = identity_pose()
     moved[:3], moved[3:] = (2.0, -1.0, 0.0), rot.from_yaw(np.pi / 2)
     for epoch in (0, 1):  # stick locomotion, re-centre
@@ -284,7 +284,7 @@ def test_one_controller_is_enough():
 
 
 def test_slow_device_in_fast_frames_keeps_its_velocity():
-    """A controller at 45 Hz in frames of 90 Hz: each pose comes twice, with one sample time."""
+    """A controller at 45 Hz in frames at 90 Hz: each pose occurs twice, with one sample time."""
     gate = TrackerGate()
     for i in range(180):
         raw = user(i)

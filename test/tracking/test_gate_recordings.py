@@ -51,7 +51,7 @@ def test_headset_alone(name):
 
 
 def test_injected_spikes_are_taken_out():
-    """Each recording spoiled by single wrong samples where the hand is at rest: none of them gets through."""
+    """Single wrong samples are inserted into each recording while the hand is at rest; the gate refuses all."""
     rng = np.random.default_rng(5)
     path = next(f for f in FILES if "tracked-recording" in f.stem)
     clean, _, plain = pairs(path)

@@ -38,7 +38,7 @@ from mm_ros.tracking.sources.synthetic import user_clip
 
 
 class Bench:
-    """A bridge and somebody who listens, on one executor."""
+    """A bridge and a listening node on one executor."""
 
     def __init__(self, **parameters):
         given = [Parameter(name, value=value) for name, value in parameters.items()]
@@ -203,7 +203,7 @@ def test_gate_settings_are_live_parameters(bench):
 
 
 def test_a_refused_change_leaves_all_as_it_was(bench):
-    """Also when a stage has taken part of it, or fails in another way than by a sentence."""
+    """This also holds when a stage has applied a part of it, or raises an unexpected exception."""
     b = bench(source="synthetic")
     apply, faults = b.bridge.apply_settings, [RuntimeError("half done")]
 
@@ -224,9 +224,9 @@ def test_measures_that_cannot_be_kept_do_not_end_the_bridge(bench, monkeypatch, 
     b = bench(source="topics", user="ben")
     b.bridge._calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
     answer = b.call("calibrate")
-    assert answer.success and "not kept" in answer.message
+    assert answer.success and "not saved" in answer.message
     b.bridge._calibrator.current = dataclasses.replace(b.bridge._calibrator.current, user="../ben")
-    assert "not kept" in b.call("calibrate").message
+    assert "not saved" in b.call("calibrate").message
 
 
 def test_reset_is_a_new_epoch(bench):

@@ -1,4 +1,4 @@
-"""Simulated trackers sit at the offsets that are documented, on any joint axes."""
+"""Simulated trackers have the documented offsets, with any joint axes."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_velocities_are_those_of_the_motion():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_other_joint_axes_give_the_same_headset(seed):
-    """A skeleton whose head and hands have their axes elsewhere (any signed permutation) wears the same devices."""
+    """A skeleton with other head and hand axes (any signed permutation) gives the same devices."""
     rng = np.random.default_rng(seed)
     clip = standing(yaw_rate=1.0)
     p, q = clip.globals()

@@ -1,4 +1,4 @@
-"""Sources that need no device, and OpenXR's thread with a session made up for it."""
+"""Sources without a device, and the OpenXR thread with a fake session."""
 
 import threading
 import time
@@ -148,7 +148,7 @@ def test_poses_by_topic():
     frame = source.poll(10 * S)
     assert woken and list(frame.state[:3]) == [TRACKED, TRACKED, LOST]
     source.feed(0, 11 * S, pose(), 11 * S)
-    assert source.poll(11 * S).state[1] == LOST  # not heard of for a second
+    assert source.poll(11 * S).state[1] == LOST  # no pose for a second
     source.feed(0, 500 * S, pose(), 12 * S)
     assert source.poll(12 * S).stamp_ns == 12 * S and "another clock" in source.status()
     with pytest.raises(MmRosError, match="length 1"):
@@ -159,7 +159,7 @@ def test_poses_by_topic():
 
 
 class Session:
-    """What OpenXrSource needs of one; the test holds the strings."""
+    """Fake OpenXR session that the test controls."""
 
     warning = ""
     made = 0
@@ -306,12 +306,12 @@ def test_two_recentrings_at_once_are_both_told_and_an_unknown_one_starts_anew():
     made._recentred = [session.Recentred(1, step), session.Recentred(2, turn), session.Recentred(9, step)]
     made.epoch_moves = 0
     frame = TrackerFrame(0)
-    made._tell_recentring(frame, 5)
+    made._apply_recentring(frame, 5)
     np.testing.assert_allclose(frame.new_from_old, (0, 1, 0, *turn[3:]), atol=1e-12)  # first the step, then the turn
     assert frame.epoch == 2 and len(made._recentred) == 1
     made._recentred.insert(0, session.Recentred(8, None))
     after = TrackerFrame(1)
-    made._tell_recentring(after, 10)
+    made._apply_recentring(after, 10)
     np.testing.assert_array_equal(after.new_from_old, identity_pose())
     assert after.epoch == 4
 

@@ -1,4 +1,4 @@
-"""SteamVR against a fake made from the real module with the real structures. It has never run on hardware."""
+"""SteamVR source with a fake of the real module and its real structures. It has not been run on hardware."""
 
 import json
 import sys
@@ -82,7 +82,7 @@ def test_devices_find_their_roles_and_axes():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_rotations_survive_the_change_of_axes(seed):
-    """A device's own forward, −z in OpenVR, goes where its x goes in ours; both covers and half turns included."""
+    """A device's forward axis is −z in OpenVR and x in ROS; both signs and half turns are included."""
     rng = np.random.default_rng(seed)
     axis = rng.normal(size=3)
     q = rot.exp(axis / np.linalg.norm(axis) * [np.pi, np.pi - 1e-7, 3.0, 1e-9, 0.7][seed % 5])
@@ -154,7 +154,7 @@ def until(condition, seconds=PATIENCE_S):
 
 
 def test_the_process_is_restarted_when_it_dies():
-    """A stand-in for the worker that says one sample and ends: each life is an epoch, noise on stdout no harm."""
+    """A fake worker prints one sample and ends: each start is an epoch, and other lines on stdout are ignored."""
     line = line_of(TrackerFrame(time.monotonic_ns(), 0))
     source = SteamVrSource(command=[sys.executable, "-c", f"print('noise'); print('''{line}'''); raise SystemExit(1)"])
     woken = []
@@ -172,7 +172,7 @@ def test_the_process_is_restarted_when_it_dies():
 
         until(polled)
         assert epochs[1] > epochs[0] and len(woken) >= 2
-        assert "ended with 1" in source.status() or source.status() == ""
+        assert "ended with code 1" in source.status() or source.status() == ""
     finally:
         source.close()
 

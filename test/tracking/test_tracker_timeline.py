@@ -1,4 +1,4 @@
-"""Each sample gets one judgement."""
+"""The timeline gives each sample one verdict."""
 
 import numpy as np
 import pytest

@@ -23,7 +23,7 @@ def test_a_full_stick_reaches_the_speed_of_the_gait(gait, speed):
     assert wish.source == "joystick"
 
 
-def test_what_it_foresees_is_what_comes():
+def test_the_predicted_position_is_reached():
     wishes = hold(stage(), 2, (0.5, 0.5))
     assert wishes[0].positions[2] == pytest.approx(wishes[90].position, abs=1e-5)
     assert wishes[0].directions[1] == pytest.approx([math.cos(wishes[60].yaw), math.sin(wishes[60].yaw)], abs=1e-4)
@@ -54,7 +54,7 @@ def test_a_twist_drives_in_the_bodys_axes():
     assert path[:, 1].max() > 0.8
 
 
-def test_nonsense_is_refused_in_words():
+def test_invalid_values_are_refused():
     with pytest.raises(MmRosError, match="gait"):
         stage().step(0, (0, 0), gait="crawl")
     with pytest.raises(MmRosError, match="finite"):

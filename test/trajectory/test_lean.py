@@ -1,4 +1,4 @@
-"""The hips behind the head: from the head's height, and, once a bent body has walked some turns, from those."""
+"""The distance of the hips behind the head: from the head height, and learned from turns of a bent walker."""
 
 import math
 
@@ -8,12 +8,14 @@ import pytest
 from mm_ros.trajectory.lean import BENT, UPRIGHT, Lean
 
 STANDING, RATE = 1.6, 90
-STOOPED = 0.78  # head height ratio at which the table has nearly all of its lean
+STOOPED = 0.78  # head height ratio at which the prior is nearly saturated
 
 
 def slalom(behind: float, ratio: float, seconds: float, course: float = 0.0, sway: float = 0.0) -> Lean:
-    """Hips that walk at 1 m/s where they face (or `course` beside it), turning left and right; the head rides
-    `behind` ahead of them. `sway`: m that each step moves the head aside."""
+    """A body that walks at 1 m/s, turning left and right, with the head `behind` metres in front of the hips.
+
+    `course`: angle of the motion to the facing [rad]; `sway`: lateral motion of the head with each step [m].
+    """
     lean, dt = Lean(STANDING), 1 / RATE
     lean.settle(ratio)
     for i in range(round(seconds * RATE)):
@@ -36,10 +38,10 @@ def test_the_table_alone_speaks_at_first():
 
 
 @pytest.mark.parametrize("behind", [0.15, 0.3, 0.48])
-def test_turns_tell_how_far_behind_the_head_the_hips_of_a_bent_walker_are(behind):
+def test_turns_of_a_bent_walker_give_the_distance_of_the_hips_behind_the_head(behind):
     learned = slalom(behind, STOOPED, 30, sway=0.02)
     assert learned.now == pytest.approx(behind, abs=0.04)
-    assert abs(table(STOOPED) - 0.48) > 0.15  # it was not known before
+    assert abs(table(STOOPED) - 0.48) > 0.15  # the prior is far off
 
 
 def test_an_upright_walker_is_not_learned():
@@ -62,7 +64,7 @@ def test_what_is_learned_is_bounded_and_comes_slowly():
     assert np.abs(moves).max() / 0.25 < 0.15  # m/s
 
 
-def test_who_straightens_up_may_bend_otherwise_next_time():
+def test_standing_upright_forgets_the_learned_bend():
     lean = slalom(0.48, STOOPED, 30)
     learned = lean.change
     for _ in range(60 * RATE):

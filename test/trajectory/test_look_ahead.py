@@ -1,4 +1,4 @@
-"""The look-ahead's measure, on a body that walks straight at 1 m/s with a headset 10 cm before its hips."""
+"""The prediction error, for a body that walks straight at 1 m/s with a headset 10 cm in front of its hips."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def test_errors_are_to_where_the_hips_will_be():
     for seconds, error, raw in zip(HORIZON_S, look_ahead.ERRORS, look_ahead.RAW_ERRORS, strict=True):
         assert out[error] == pytest.approx(0.2 * seconds, abs=1e-6)
         assert out[raw] == pytest.approx(0.1, abs=1e-6)
-        assert len(out[error]) < 4 * 90 - 85 * seconds  # no sample whose future the clip does not hold
+        assert len(out[error]) < 4 * 90 - 85 * seconds  # only samples whose future is in the clip
 
 
 def test_between_the_layouts_times_on_a_line():
@@ -43,6 +43,6 @@ def test_standing_is_staying_within_5_cm_for_a_second_either_way():
     assert not still[:60].any() and not still[310:].any()
 
 
-def test_one_who_walks_does_not_stand():
+def test_a_walking_body_does_not_stand():
     assert len(look_ahead.values(*world(), DT)[look_ahead.STANDING]) == 0
     assert len(look_ahead.values(*world(speed=0.0, foretold_speed=0.0), DT)[look_ahead.STANDING]) > 100

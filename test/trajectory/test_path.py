@@ -44,7 +44,7 @@ def test_it_is_smooth():
     assert np.abs(np.diff(yaw)).max() * 90 < math.radians(400)
 
 
-def test_what_it_foresees_is_what_comes():
+def test_the_predicted_position_is_reached():
     _, wishes = walked(SQUARE)
     assert wishes[90].positions[2] == pytest.approx(wishes[180].position, abs=1e-3)
     assert wishes[90].directions[2] == pytest.approx([math.cos(wishes[180].yaw), math.sin(wishes[180].yaw)], abs=0.05)
@@ -77,7 +77,7 @@ def test_the_curve_ends_on_its_keys():
     assert place[0] == 0 and place[-1] == 3
 
 
-def test_nonsense_is_refused_in_words():
+def test_invalid_values_are_refused():
     path = PathStage(PathSettings(), HORIZON_S)
     for points in ([], [(0, 0, 0)], [(0, math.nan)]):
         with pytest.raises(MmRosError, match="path"):

@@ -31,7 +31,7 @@ def follow(predictor, head, seconds: float, yaw=lambda t: 0.0, rate: float = RAT
     return out
 
 
-def test_a_steady_walk_is_foreseen():
+def test_a_steady_walk_is_predicted():
     wish = follow(stage(), lambda t: (1.2 * t, 0.0), 2)[-1]
     assert wish.velocity == pytest.approx([1.2, 0], abs=1e-3)
     assert wish.positions[:, 0] - wish.position[0] == pytest.approx([0.4, 0.8, 1.2], abs=0.01)
@@ -45,8 +45,8 @@ def test_the_hips_are_a_little_behind_the_head():
     assert -0.06 < wish.position[1] < -0.005
 
 
-def test_one_who_bends_over_has_not_walked():
-    """The head goes ahead by 0.3 m and down by 0.15 m; the hips stay."""
+def test_bending_over_is_not_walking():
+    """The head moves forward by 0.3 m and down by 0.15 m; the hips stay."""
     predictor = stage()
     places = []
     for i in range(180):
@@ -60,7 +60,7 @@ def test_one_who_bends_over_has_not_walked():
 
 
 def test_turning_the_head_moves_nothing():
-    """A headset that swings about the head's centre leaves the centre where it is."""
+    """A headset that rotates about the head's centre does not move the centre."""
     predictor = stage()
     offset = np.array(CALIBRATION.headset_in_head[:3])
     moved = []
@@ -102,19 +102,19 @@ def test_the_directions_turn_with_the_body():
 
 
 def test_a_head_that_sways_with_each_step_walks_straight_on():
-    """3 cm to either side, once a second: the raw headset would be 19 cm aside after a second."""
+    """3 cm to either side, once a second: the velocity of the headset alone would predict 19 cm after a second."""
     sway = follow(stage(), lambda t: (1.2 * t, 0.03 * math.sin(2 * math.pi * t)), 6)[4 * RATE :]
     aside = max(abs(w.positions[2, 1]) for w in sway)
     assert aside < 0.15
 
 
-def test_a_sidestep_that_lasts_is_believed():
+def test_a_lasting_sidestep_is_predicted():
     wish = follow(stage(), lambda t: (0.0, 0.7 * t), 6)[-1]
     assert wish.positions[2] - wish.position == pytest.approx([0, 0.7], abs=0.02)
 
 
 def test_after_a_turn_the_way_comes_round_to_the_facing():
-    """The body faces left, the head still drifts ahead: less of that is foretold than constant velocity would."""
+    """The body faces left while the head still drifts forward: the prediction is below that of constant velocity."""
     ahead = follow(stage(), lambda t: (t, 0.0), 3, yaw=lambda t: 0.0 if t < 2.7 else math.pi / 2)[-1]
     assert ahead.positions[2, 0] - ahead.position[0] < 0.7
 
@@ -141,7 +141,7 @@ def test_the_rate_of_the_display_does_not_matter():
     assert ends[0].velocity == pytest.approx(ends[1].velocity, abs=0.03)
 
 
-def test_no_trackers_wish_to_stand_where_one_was():
+def test_without_trackers_the_trajectory_stands_at_the_last_position():
     predictor = stage()
     last = follow(predictor, lambda t: (1.2 * t, 0.0), 1)[-1]
     wish = predictor.stale(round(1.3e9))
@@ -162,7 +162,7 @@ def test_a_lost_head_and_a_late_sample_give_nothing():
 
 
 def test_stick_locomotion_is_a_velocity():
-    """The play space moves 1 m/s, the headset in it stands: `new_from_old` says so in each sample."""
+    """The play space moves at 1 m/s (`new_from_old` of each sample) and the headset stands in it."""
     predictor = stage()
     for i in range(90):
         frame = trackers(i / RATE, (i / RATE, 0.0, 1.68))

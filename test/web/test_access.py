@@ -1,4 +1,4 @@
-"""The rules for every page that we serve, and viser's server behind them."""
+"""Access rules for every page that mm_ros serves, and viser's server behind them."""
 
 import http.client
 import importlib.metadata
@@ -214,5 +214,5 @@ def test_a_viser_that_serves_otherwise_is_refused(monkeypatch):
     from mm_ros.show.page import server
 
     monkeypatch.setattr(server._Websockets, "serve", staticmethod(original))
-    with pytest.raises(MmRosError, match="access rules do not know"):
+    with pytest.raises(MmRosError, match="access rules do not support"):
         server.serve("127.0.0.1", free_port())

@@ -1,4 +1,4 @@
-"""Pages of other origins in a real Chromium: what they try is refused, and the user's own page goes on."""
+"""Pages of other origins in a real Chromium: their requests are refused, and the user's page keeps working."""
 
 import http.server
 import threading
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 REBOUND = "rebound.example"
-# What another page can do: open the WebSocket, with or without the token, and say how it went.
+# Attack of another page: open the WebSocket, with or without the token, and report the result.
 ATTACK = """([url, protocol]) => new Promise(done => {
     const s = new WebSocket(url, [protocol]);
     s.onopen = () => done("open"); s.onerror = () => done("refused"); setTimeout(() => done("silent"), 20000);
@@ -30,7 +30,7 @@ ATTACK = """([url, protocol]) => new Promise(done => {
 
 @contextmanager
 def other_origin():
-    """A web server of somebody else on another port."""
+    """Foreign web server on another port."""
 
     class Blank(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -92,7 +92,7 @@ def attack_from_elsewhere(browser, url, other):
 
 
 def rebound(browser, url):
-    """A foreign name that leads to this machine: page and WebSocket are then of one origin."""
+    """DNS rebinding: a foreign name leads to this machine, so page and WebSocket have one origin."""
     page = browser.new_page()
     answer = page.goto(url)
     assert answer.status == 403

@@ -1,1 +1,1 @@
-"""Damaged files against everything that opens files: `make fuzz SECONDS=60`."""
+"""Fuzzing of all file readers with damaged files: `make fuzz SECONDS=60`."""

@@ -1,7 +1,7 @@
-"""`python -m fuzz --seconds 60`: seeded damage to files, each opened in a forked process with limits.
+"""`python -m fuzz --seconds 60`: open files with seeded damage in forked processes with limits.
 
 An input passes when the file is opened, or refused in one sentence. A traceback, a crash, more than 10 s or more than
-1 GB is a finding; it is kept with its input under --keep.
+1 GB is a finding; its input is stored under --keep.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fuzz.mutations import damaged
 from fuzz.seeds import Format, formats, opened
 
 TIME_S, MEMORY_BYTES = 10.0, 1 << 30
-BATCH = 400  # inputs of one process
+BATCH = 400  # inputs per process
 
 
 def content(kind: Format, seed: int, number: int) -> bytes:
@@ -34,7 +34,7 @@ def content(kind: Format, seed: int, number: int) -> bytes:
 
 
 def place() -> str:
-    """Where in our code an exception came from."""
+    """Place in mm_ros that raised the current exception."""
     error, trace = sys.exc_info()[1], traceback.extract_tb(sys.exc_info()[2])
     ours = [f for f in trace if "/mm_ros/" in f.filename]
     last = ours[-1] if ours else trace[-1]
@@ -42,7 +42,7 @@ def place() -> str:
 
 
 def child(kind: Format, seed: int, numbers: range, folder: Path, report: int) -> None:
-    """Opens one input after the other; one line each: number, outcome."""
+    """Open one input after the other; report a line for each: number, outcome."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -68,7 +68,7 @@ def child(kind: Format, seed: int, numbers: range, folder: Path, report: int) ->
 def run_batch(
     kind: Format, seed: int, numbers: range, folder: Path, end: float, patience: float
 ) -> list[tuple[int, str]]:
-    """Outcome of each number; a process that dies or hangs is replaced by the next."""
+    """Outcome of each number. A process that crashes or hangs is replaced by a new one."""
     out: list[tuple[int, str]] = []
     while numbers and time.monotonic() < end:
         read, write = os.pipe()
@@ -94,7 +94,7 @@ def run_batch(
 def _listen(
     read: int, pid: int, end: float, patience: float, out: list[tuple[int, str]]
 ) -> tuple[int, int | None, str]:
-    """How many were finished, which one was begun, and how the process ended: '' when it came to its end."""
+    """Number of finished inputs, number of the begun input, and failure of the process ('' for none)."""
     text, done, begun = b"", 0, None
     state = ""
     while True:
@@ -128,11 +128,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--inputs", type=int, default=0, help="of each format; 0: as many as there is time for")
-    parser.add_argument("--formats", default="", help="names with commas between; default: all")
-    parser.add_argument("--patience", type=float, default=TIME_S, help="seconds for one input (default: %(default)s)")
+    parser.add_argument("--inputs", type=int, default=0, help="inputs per format; 0: as many as the time allows")
+    parser.add_argument("--formats", default="", help="comma-separated names (default: all)")
+    parser.add_argument("--patience", type=float, default=TIME_S, help="time limit [s] (default: %(default)s)")
     parser.add_argument("--keep", type=Path, help="folder for inputs with a finding")
-    parser.add_argument("--json", type=Path, help="figures")
+    parser.add_argument("--json", type=Path, help="file for the results")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(prefix="mm_ros-fuzz-") as temporary:
@@ -182,8 +182,8 @@ def run(kinds: list[Format], args: argparse.Namespace, folder: Path) -> dict[str
 
 
 def warm_up(kinds: list[Format], folder: Path) -> None:
-    """Modules and compiled kernels once, before the fork. Networks are loaded in the children only: their threads
-    would not survive it."""
+    """Load modules and compiled kernels before the fork. Only the children load networks, whose threads do not
+    survive a fork."""
     import onnxruntime  # noqa: F401
 
     place_of = folder / "warm"

@@ -1,4 +1,4 @@
-"""Small valid files of each format, made by this project, and how each of them is opened."""
+"""Small valid files of each format, made by this project, and the function that opens each."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from mm_ros.tracking.session_making import session_of_clips
 
 @dataclass(frozen=True)
 class Format:
-    """`seeds`: contents of valid files; `open_file` ends well or in MmRosError, or it is a finding."""
+    """A file format. `seeds`: contents of valid files. A finding is any exception of `open_file` but MmRosError."""
 
     name: str
-    file: str  # its name on the disk
+    file: str  # name of the file
     seeds: tuple[bytes, ...]
     open_file: Callable[[Path], object]
     text: bool = False
 
 
 def info(path: Path) -> None:
-    """What `mm_ros info FILE` does; its sentence is an error of ours."""
+    """Run `mm_ros info FILE`, which may refuse the file with exit code 2."""
     if main(["info", str(path)]) not in (0, 2):
-        raise AssertionError("an exit code of its own")
+        raise AssertionError("unexpected exit code")
 
 
 def from_csv(path: Path) -> None:
@@ -54,7 +54,7 @@ def import_with(option: str, motion: Path) -> Callable[[Path], object]:
 
 
 def database_with(motion: Path) -> Callable[[Path], object]:
-    """The layout's own checks, and then a database of it."""
+    """Read the layout, then build a database with it."""
 
     def build(path: Path) -> None:
         read_layout(path)
@@ -79,7 +79,7 @@ def network(path: Path) -> None:
 
 
 def session_folder(path: Path) -> None:
-    """A bag with its metadata: the file is metadata.yaml, the storage lies beside it."""
+    """Read the bag of a metadata.yaml, with its storage file in the same folder."""
     main(["info", str(path.parent)])
 
 
@@ -110,7 +110,7 @@ CSV = "t,role,x,y,z,qx,qy,qz,qw\n" + "".join(
 
 
 def formats(folder: Path) -> list[Format]:
-    """`folder` is for what has to lie on the disk."""
+    """All formats. `folder` is for files that must exist on the disk."""
     whole = next(c for c in make_clips(0) if c.name == "walk 1.3")
     clip = whole.cut(0, 40)
     bvh = format_bvh(to_bvh(clip)).encode()
@@ -186,7 +186,7 @@ def _tar(bvh: bytes, how: str) -> bytes:
 
 
 def opened(kind: Format, path: Path) -> None:
-    """Without a finding: well, or with a sentence."""
+    """Open a file; MmRosError is no finding."""
     try:
         kind.open_file(path)
     except MmRosError:

@@ -1,9 +1,9 @@
-"""Our BVH reader beside bvhio and upc-pymotion, in one run on the same files: seconds, and how far apart joints are.
+"""Compare the BVH reader with bvhio and upc-pymotion on the same files: duration and differences of the joints.
 
     python -m mm_ros.evaluation.benchmarks.bvh FILE_OR_FOLDER… [--limit 12] [--json FILE]
 
-Each reader is timed on what it needs to give global joint positions of all frames (`whole`), and on parsing alone
-(`read`). bvhio builds objects frame by frame, so its global positions are compared on a few frames.
+Two durations are measured: global joint positions of all frames (`whole`), and parsing alone (`read`). bvhio computes
+global positions frame by frame, so its positions are compared on a few frames only.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
     except ImportError as error:
         raise MmRosError(f"{error.name} is not installed: {setup_command('bench')}") from error
     files = find_files(paths)[:limit]
-    ours_whole(files[0])  # compiled once, and cached on disk for good
+    ours_whole(files[0])  # compiles the kernels before the measurement
     rows = [compare(f, slow=True) for f in files]
     total = {k: sum(r[k] for r in rows) for k in rows[0] if k.endswith("_s")}
     out = {
@@ -111,15 +111,15 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
         "faster_than_pymotion_whole": total["pymotion_whole_s"] / total["ours_whole_s"],
         "apart": {k: max(r[f"{k}_apart"] for r in rows) for k in ("pymotion", "bvhio")},
     }
-    print("seconds: ours, pymotion, bvhio (reads only); apart: from pymotion, from bvhio, in the files' units")
+    print("seconds: mm_ros, pymotion, bvhio (parsing only); largest difference to pymotion and to bvhio, in file units")
     for r in rows:
         seconds = "  ".join(f"{r[k]:8.4f}" for k in ("ours_whole_s", "pymotion_whole_s", "bvhio_read_s"))
         apart = "  ".join(f"{r[k]:.1e}" for k in ("pymotion_apart", "bvhio_apart"))
         print(f"{r['file']:<24} {r['frames']:6d} frames  {seconds}  {apart}")
     print(
-        f"ours reads {out['faster_than_pymotion_read']:.1f}× as fast as pymotion, with global positions "
-        f"{out['faster_than_pymotion_whole']:.1f}×; and {out['faster_than_bvhio']:.0f}× as fast as bvhio, "
-        "which gives no positions yet in that time"
+        f"mm_ros parses {out['faster_than_pymotion_read']:.1f}× as fast as pymotion; with global positions it is "
+        f"{out['faster_than_pymotion_whole']:.1f}× as fast as pymotion and {out['faster_than_bvhio']:.0f}× as fast as "
+        "bvhio, which only parses in that time"
     )
     if json_file is not None:
         write_whole(json_file, (json.dumps(out, indent=2) + "\n").encode())
@@ -129,7 +129,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--limit", type=int, default=12, help="files")
+    parser.add_argument("--limit", type=int, default=12, help="maximum number of files (default: %(default)s)")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     run(args.paths, args.limit, args.json)

@@ -1,4 +1,4 @@
-"""Search, learned and state machine on the same users: memory, time of a frame, and evaluate's metrics."""
+"""Compare search, learned engine and state machine on the same users: memory, frame time and evaluation metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mm_ros.tracking.simulation import Simulation
 Tell = Callable[[str, int, int], None]
 INTERVALS = (0.01, 0.1, 1.0)
 HALFLIVES = (0.01, 0.1, 1.0)
-# Szkaradek 2024, tables 5.5 and 5.6: ms a frame, MB (without the stored features).
+# Szkaradek 2024, tables 5.5 and 5.6: ms per frame, MB (without the stored features).
 PAPER = {"search": ("MM", 0.13, 557.0), "learned": ("LMM_Big", 0.37, 7.4), "state_machine": ("FSM", 0.12, 1.6)}
 PARTS = ("positions", "rotations", "velocities", "angular_velocities", "contacts", "tags", "features")
 
@@ -38,7 +38,7 @@ class Contender:
 
 
 def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
-    """The three, and what Szkaradek varied: how often is searched, how fast offsets decay, and none at all."""
+    """The three engines; with `effects` also the search intervals and blend half-lives of Szkaradek 2024."""
     learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
     out = [Contender("search", base), Contender("learned", learned)]
     loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
@@ -54,7 +54,7 @@ def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
 
 
 class _Timed:
-    """A matcher whose steps are timed."""
+    """Matcher that records the duration of its steps."""
 
     def __init__(self, stage: Any) -> None:
         self.stage, self.took_s = stage, list[float]()
@@ -79,7 +79,7 @@ def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any
 def compare(
     inputs: Sequence[Any], path: Path, chosen: Sequence[Contender], simulation: Simulation, tell: Tell
 ) -> dict[str, dict[str, Any]]:
-    """Contender → summary as of `mm_ros evaluate`, with `frame_ms` of the matcher alone."""
+    """Contender → summary as in `mm_ros evaluate`, with `frame_ms` of the matcher alone."""
     database = read_database(path)
     whole, limit = run.measure_database(database)
     parts: dict[str, list[measure.Measured]] = {c.name: [] for c in chosen}
@@ -113,7 +113,7 @@ def compare(
 
 
 def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
-    """MB: what each engine holds, counted array by array, and what its process grew by."""
+    """Memory of each engine in MB: sum of its arrays, file size and growth of its process."""
     database, learned = read_database(path), LearnedModel(model)
     index = sum(a.nbytes for a in database.search_arrays.values())
     counted = {
@@ -134,7 +134,7 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
 
 
 def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str, dict[str, Any]]:
-    """Search and learned, wandering for so long."""
+    """Results of `endure` for search and learned engine."""
     from mm_ros.evaluation.endurance import endure
     from mm_ros.matching.matcher import MatcherSettings
 
@@ -149,13 +149,13 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 
 def _grown(asked: tuple[str, Path, str]) -> float:
-    """Resident memory that a process gains by an engine, with all its pages touched; libraries are loaded before."""
+    """Growth of the resident memory in MB by one engine, with all pages touched and libraries loaded before."""
     from mm_ros.body.types import still_wish
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # onnxruntime itself, and numba's kernels below, are there in any case
+    LearnedModel()  # loads onnxruntime and, below, the kernels, so that they do not count
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

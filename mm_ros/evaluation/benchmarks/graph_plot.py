@@ -1,4 +1,4 @@
-"""The picture of `mm_ros bench graph`."""
+"""Plot of `mm_ros bench graph`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         late = [result["avatars"][n]["latency_ms"][key] for n in counts]
         right.plot([int(n) for n in counts], late, marker="o", label=key)
     right.axhline(11, color="grey", lw=0.8, ls=":")
-    right.set(xlabel="avatars", ylabel="latency of the worst (ms)", title="avatars side by side, 90 Hz")
+    right.set(xlabel="avatars", ylabel="latency of the slowest avatar (ms)", title="avatars side by side, 90 Hz")
     for axes in (left, right):
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)

@@ -1,4 +1,4 @@
-"""The tables of Ponton 2022 and Karst 2023 on the motion that is there, beside the papers' own figures."""
+"""Tables of Ponton 2022 and Karst 2023, reproduced on given motion beside the published figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERVALS = (1.0, 0.2, 0.1, 0.05)
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table: what was varied, our figures, the paper's, and a word on what differs."""
+    """One line of a table: the variant, its figures, the published figure, and the differences between the two."""
 
     table: str
     variant: str
@@ -50,13 +50,13 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
-AS_RECORDED = BuildOptions(stooped=0.0)  # the papers' databases hold what was captured
+AS_RECORDED = BuildOptions(stooped=0.0)  # the databases of the papers contain captured motion only
 
 
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
-    """`training` becomes the database; `raw` is the same with an unfiltered root; `held_out` is replayed."""
+    """Measure all variants. `training`: clips of the database; `raw`: same, root unfiltered; `held_out`: users."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training), options=AS_RECORDED), database)
@@ -68,13 +68,13 @@ def run(
     unfiltered = folder / "raw.mmdb"
     write_database(build_database(list(raw), options=AS_RECORDED), unfiltered)
     for name, path in (("filtered", database), ("as recorded", unfiltered)):
-        table, differs = "root of the database (Karst 2023)", "they count on LAFAN1 and give no number"
+        table, differs = "root of the database (Karst 2023)", "the paper uses LAFAN1 and gives no number"
         out.append(Line(table, name, figures(held_out, path, base, jobs), "fewer transitions when filtered", differs))
     for i, share in enumerate(SHARES):
         path = folder / f"share-{share:g}.mmdb"
         write_database(build_database(part_of(training, share), options=AS_RECORDED), path)
         f = figures(held_out, path, _accuracy(base, 0.3), jobs)
-        differs = "other motion, and their root error is to the headset's target (our target_error)"
+        differs = "other motion; the root error of the thesis corresponds to target_error"
         out.append(Line("database size (thesis)", f"{share:.0%} of the clips", f, f"{THESIS_CM[share]:g} cm", differs))
         tell("variants", len(work) + i + 1, len(work) + len(SHARES))
     return out
@@ -93,24 +93,24 @@ def _variants(base: AvatarSettings) -> Any:
     )
     for name, change, paper in predictors:
         settings = replace(base, orientation=base.orientation.with_values(**change))
-        yield "predictors (Ponton 2022)", name, settings, paper, "their test is of the studio they trained in"
+        yield "predictors (Ponton 2022)", name, settings, paper, "the paper trains and tests in one studio"
     for accuracy in ACCURACIES:
         paper = f"{THESIS_POSES[accuracy]:,} poses used"
-        yield "α (thesis)", f"α = {accuracy} m", _accuracy(base, accuracy), paper, "another database and another walk"
+        yield "α (thesis)", f"α = {accuracy} m", _accuracy(base, accuracy), paper, "other database and other motion"
     for factor in SYNCHRONIZATIONS:
         matcher = base.matcher.with_values(root_mode="synchronization", synchronization=factor)
-        words = {0.0: "lags and overshoots", 0.5: "the compromise", 1.0: "no lag, feet slide"}[factor]
-        yield "synchronization (Karst 2023)", f"{factor:g}", replace(base, matcher=matcher), words, "they show films"
+        words = {0.0: "lags and overshoots", 0.5: "compromise", 1.0: "no lag, feet slide"}[factor]
+        yield "synchronization (Karst 2023)", f"{factor:g}", replace(base, matcher=matcher), words, "films only"
     for lock in (True, False):
         post = base.post.with_values(foot_lock=lock)
         yield "foot lock (Karst 2023)", "on" if lock else "off", replace(base, post=post), "less sliding with it", (
-            "no figure there"
+            "the paper gives no figure"
         )
     for interval in INTERVALS:
         matcher = base.matcher.with_values(search_interval=interval)
-        words = "5 a second is the best trade-off" if interval == 0.2 else "–"
-        yield "search frequency (Karst 2023)", f"{1 / interval:g} a second", replace(base, matcher=matcher), words, (
-            "by eye there"
+        words = "5 per second is the best trade-off" if interval == 0.2 else "–"
+        yield "search frequency (Karst 2023)", f"{1 / interval:g} per second", replace(base, matcher=matcher), words, (
+            "judged by eye"
         )
 
 

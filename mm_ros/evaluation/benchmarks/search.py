@@ -1,4 +1,4 @@
-"""The search benchmark: every contender answers the same recorded queries, in turns, on one pinned thread."""
+"""Search benchmark: all contenders answer the same recorded queries in alternating rounds on one pinned thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.search import Engine
 from mm_ros.search.interface import I64
 
 GROWTH = (16_000, 32_000, 64_000, 125_000, 250_000, 500_000, 1_000_000)
-_ROUND_S = 0.7  # a contender's share of a round; the slow ones answer fewer of the queries
+_ROUND_S = 0.7  # duration of one contender's turn; slow contenders answer fewer queries
 Say = Callable[[str], None]
 
 
@@ -59,7 +59,7 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
     times: dict[str, list[F32]] = {c.name: [] for c in contenders}
     frames: dict[str, I64] = {}
     asked = {c.name: _which(c, stream) for c in contenders}
-    for turn in range(rounds + 1):  # the first warms up
+    for turn in range(rounds + 1):  # round 0 is a warm-up
         for contender in contenders:
             took, found = contender.run(stream, asked[contender.name])
             frames[contender.name] = found
@@ -69,7 +69,7 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
 
 
 def _which(contender: Contender, stream: Stream) -> I64:
-    """All queries, or evenly spread ones when all would take too long."""
+    """Indices of all queries, or of evenly spaced ones if all of them would exceed _ROUND_S."""
     count = len(stream.queries)
     probe = np.linspace(0, count - 1, 12).astype(np.int64)
     contender.run(stream, probe)
@@ -81,13 +81,15 @@ def _which(contender: Contender, stream: Stream) -> I64:
 def _figures(
     contender: Contender, times: list[F32], frames: I64, asked: I64, engine: Engine, case: Case, stream: Stream
 ) -> dict[str, float]:
-    """Of each query the median of its rounds, so that what the machine did beside does not count as p99."""
+    """Figures of one contender. Each query counts with its median over the rounds, so that p99 excludes other load."""
     typical = np.median(times, axis=0)
     exact = engine.search_batch(stream.queries[asked], case.weights)[1].astype(np.float64)
     best = np.minimum(exact, stream.bounds[asked])
     queries, rows = stream.queries[asked].astype(np.float64), case.features[np.maximum(frames, 0)].astype(np.float64)
     cost = (case.weights * (queries - rows) ** 2).sum(axis=1)
-    cost = np.minimum(np.where(frames < 0, np.inf, cost), stream.bounds[asked])  # who finds nothing plays on
+    cost = np.minimum(
+        np.where(frames < 0, np.inf, cost), stream.bounds[asked]
+    )  # without a result, the current frame continues
     right = cost <= best * (1 + 1e-5) + 1e-9
     return {
         "median_us": round(float(np.median(typical)), 3),
@@ -158,7 +160,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         axis.set(
             xscale="log", xlabel="median, µs", ylabel="recall", title=f"{size}: {result[size]['_data']['rows']:,} rows"
         )
-        axis.margins(x=0.15, y=0.2)  # room for the names
+        axis.margins(x=0.15, y=0.2)  # space for the labels
         axis.grid(alpha=0.3)
     if "growth" in result:
         growth = result["growth"]

@@ -1,4 +1,4 @@
-"""Who is measured: our engines, timed inside compiled code, and what else is installed, called as its users call it."""
+"""Contenders of the search benchmark: the engines of mm_ros, timed in compiled code, and installed libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mm_ros.search.engine import search_at
 from mm_ros.search.interface import I64
 from mm_ros.search.tree.simd import LEAN
 
-Run = Callable[[Stream, I64], tuple[F32, I64]]  # stream, which queries → microseconds and frames
+Run = Callable[[Stream, I64], tuple[F32, I64]]  # stream, indices of queries → microseconds and frames
 
 
 @dataclass
@@ -55,7 +55,7 @@ def _replay(
 
 
 def cycles_per_us() -> float:
-    """The counter's own pace; it does not follow the processor's clock."""
+    """Cycles per microsecond of the cycle counter, which runs independently of the processor clock."""
 
     @njit(**LEAN)
     def now() -> Any:
@@ -105,7 +105,7 @@ def _timed(ask: Callable[[F32, float], int]) -> Run:
 
 
 def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
-    """Each on the searchable frames only, in scaled columns: a weighted distance is a plain one there."""
+    """Installed libraries on the searchable frames; scaled columns turn the weighted distance into a Euclidean one."""
     stops = np.maximum(case.stops - 60, case.starts)
     frames = np.concatenate([np.arange(a, b) for a, b in zip(case.starts, stops, strict=True)])
     scale = np.sqrt(case.weights)
@@ -120,7 +120,7 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
 
 
 def _built(make: Callable[[], Any], rows: F32) -> tuple[Any, float, float]:
-    """Memory is what the process grew by; at least the rows, of which each of these keeps a copy."""
+    """Built index, build time in ms, and memory in MB: process growth, at least one copy of the rows."""
     before, start = _resident_mb(), time.perf_counter()
     made = make()
     return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, rows.nbytes / 1e6)

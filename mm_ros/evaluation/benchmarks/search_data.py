@@ -1,6 +1,6 @@
-"""Databases and queries of the search benchmark: real motion, wishes of a stick and of clips that were held out.
+"""Databases and queries of the search benchmark: motion capture, and desired trajectories of a stick and of clips.
 
-Without the shared motion data, procedural motion takes its place.
+Procedural motion replaces the shared motion data when it is not installed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SIZES = {"small": 18_120, "medium": 28_271, "large": 500_000}
 RATE = 60.0
 ENDS_EXCLUDED = 60
 EVERY = 10  # frames between searches
-TRAJECTORY = 12  # the first columns of the default layout are the wish
+TRAJECTORY = 12  # columns of the desired trajectory, first in the default layout
 PROCEDURAL = "procedural"
-_HELD_OUT = 7  # every so manieth clip of subject 69 (or procedural one) is in no database: its trajectories are wishes
+_HELD_OUT = 7  # every 7th clip of subject 69 (or procedural clip) is held out and used as desired trajectories
 _LAYOUT = default_layout()
 _VERSION = 1
 
@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Stream:
-    """Queries of a closed loop: each was answered before the next was asked, and the answers were played."""
+    """Queries of a closed loop: the result of each query is played before the next query."""
 
     queries: F32
     bounds: F32  # the cost of continuing
@@ -60,8 +60,10 @@ class Case:
 
 
 def motion_features(progress: Progress) -> dict[str, F32]:
-    """Raw features of every CMU clip there is, by name; mirrored ones end in '~'. Imported once, kept in the cache.
-    Of procedural clips, made anew, where CMU's are not there."""
+    """Raw features of every CMU clip by name, imported once and cached; names of mirrored clips end in '~'.
+
+    Without the CMU data, features of procedural clips, which are not cached.
+    """
     if not has_data():
         return _features_of(PROCEDURAL, make_clips(0), progress)
     path = writable_root() / "bench" / f"search-{_LAYOUT.hash}-{_VERSION}.npz"
@@ -105,13 +107,13 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
     )
     slower = 1
-    while count < rows:  # only beyond all that there is: the same motion in other tempos
+    while count < rows:  # after all motion is used: the same clips, scaled slightly
         slower += 1
         part = parts[slower % len(parts)] * np.float32(1 + 0.01 * np.sin(slower))
         parts.append(part[: rows - count])
         count += len(parts[-1])
     if slower > 1:
-        made_of += f", {slower - 1} clips of them again, scaled by up to 1 % (there is no more)"
+        made_of += f", {slower - 1} clips of them again, scaled by up to 1 % (no more motion is available)"
     raw = np.concatenate(parts)
     stops = np.cumsum([len(p) for p in parts])
     starts = stops - [len(p) for p in parts]
@@ -132,14 +134,14 @@ def _closed_loop(engine: Engine, case: Case, wishes: F32, every: int) -> Stream:
     stop_of = np.repeat(case.stops, case.stops - case.starts)
     queries, bounds, currents = [], [], []
     frame = 0
-    for i, wish in enumerate(wishes.astype(np.float32)):
+    for i, desired in enumerate(wishes.astype(np.float32)):
         if frame + 1 < stop_of[frame]:
             frame += 1
         at_end = frame + 1 >= stop_of[frame]
         if i % every and not at_end:
             continue
         query = case.features[frame].copy()
-        query[:TRAJECTORY] = wish
+        query[:TRAJECTORY] = desired
         bound = np.inf if at_end else engine.cost(query, case.weights, frame)
         queries.append(query)
         bounds.append(bound)
@@ -150,7 +152,7 @@ def _closed_loop(engine: Engine, case: Case, wishes: F32, every: int) -> Stream:
 
 
 def stick_wishes(frames: int, seed: int) -> F32:
-    """Raw trajectory columns of a user who pushes a stick about: velocity and facing are springs behind it."""
+    """Raw trajectory columns for a random joystick; velocity and facing follow it as critically damped springs."""
     rng = np.random.default_rng(seed)
     y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # critically damped, half-life 0.27 s
     velocity, acceleration, goal = np.zeros(2), np.zeros(2), np.zeros(2)
@@ -159,7 +161,9 @@ def stick_wishes(frames: int, seed: int) -> F32:
     for frame in range(frames):
         if left == 0:
             left, direction = int(rng.uniform(0.5, 3) * RATE), rng.uniform(-np.pi, np.pi)
-            speed = rng.choice([0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15])  # small and medium only walk
+            speed = rng.choice(
+                [0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15]
+            )  # walking only, as in sizes small and medium
             goal = speed * np.array([np.cos(direction), np.sin(direction)])
             new = direction if rng.random() < 0.8 else rng.uniform(-np.pi, np.pi)
             facing = yaw + (new - yaw + np.pi) % (2 * np.pi) - np.pi if speed else facing

@@ -1,8 +1,8 @@
-"""The thesis' two experiments on one's own motion: how the size of the database and the position accuracy matter.
+"""Two experiments of a thesis on other motion: effect of the database size and of the position accuracy.
 
-Ponton 2022, figures 5.9 and 5.10: mean distance of avatar and user with 100 %, 25 % and 10 % of the database at
-α = 0.3 m (there 19, 22, 27 cm), and how many different poses are used in five minutes at α = 0.3 and 0.1 m (there 6,932
-and 5,715). The one database whose size the thesis tells has 18,120 poses, so a part of that size is played as well.
+Ponton 2022, figures 5.9 and 5.10: mean distance between avatar and user with 100 %, 25 % and 10 % of the database at
+α = 0.3 m (thesis: 19, 22, 27 cm), and number of different poses in five minutes at α = 0.3 and 0.1 m (thesis: 6,932
+and 5,715). The only database size in the thesis is 18,120 poses, so a part of that size is measured too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ THESIS_POSES = {0.3: 6932, 0.1: 5715}
 
 
 def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
-    """Whole clips in a random order until `share` of all frames is there; smaller parts lie within larger ones."""
+    """Whole clips in a random order up to `share` of all frames; a smaller part is a subset of a larger one."""
     if not 0 < share <= 1:
         raise MmRosError(f"share of the database: expected above 0, up to 1, came {share}")
     wanted = share * sum(len(c) for c in clips)
@@ -45,7 +45,7 @@ def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
 
 
 def some_of(clips: Sequence[Clip], seconds: float) -> list[Clip]:
-    """Whole clips in a seeded order until there is enough."""
+    """Whole clips in a seeded order until their duration exceeds `seconds`."""
     out: list[Clip] = []
     for i in np.random.default_rng(0).permutation(len(clips)):
         if sum(c.seconds for c in out) > seconds:
@@ -64,7 +64,7 @@ def measure(
     """`users`: clips whose head and hands drive the avatar; their subjects should not be in `database_clips`."""
     for clips, what in ((database_clips, "database"), (users, "users")):
         if not clips:
-            raise MmRosError(f"no clips for the {what}: other people than in the rest, and a second long at least")
+            raise MmRosError(f"no clips for the {what}: expected clips of at least 1 s, of other people than the rest")
     settings = settings or AvatarSettings()
     of_thesis = THESIS_FRAMES / sum(int(c.seconds * 60) for c in database_clips)
     shares = [*SHARES, *([of_thesis] if of_thesis < 1 else [])]
@@ -103,7 +103,7 @@ def replay(database: MotionDatabase, user: Clip, settings: AvatarSettings, accur
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The table for people."""
+    """Lines of the text table."""
     out = ["database    frames   alpha   root error   at clamp   poses   seconds   thesis"]
     for r in result["rows"]:
         share, accuracy = r["share"], r["position_accuracy_m"]

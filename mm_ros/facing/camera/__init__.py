@@ -1,1 +1,1 @@
-"""The user as a camera sees them: landmarks, and where the camera stands."""
+"""Body landmarks from a camera, and the estimated pose of the camera."""

@@ -1,10 +1,10 @@
-"""Landmarks laid over trackers: how the camera stands in the room, from nose and wrists against headset and hands.
+"""Alignment of camera landmarks with trackers: yaw and pitch of the camera from nose and wrists.
 
-Fletcher 2023: pitch, then yaw and horizontal shift by constrained least squares. The camera stands still, so here the
-sums of the least squares are kept over time (they fade with a half-life): noise of one picture averages out. All is
-closed form: with H = Σ w r qᵀ over centred points (r in the room, q in the camera's axes) the best yaw for a pitch is
-atan2(G₁₀ − G₀₁, G₀₀ + G₁₁), G = H Ry(pitch)ᵀ, and what it reaches is one number, maximised over the pitch. Noise of the
-landmarks has no mean in H, so it does not bias the answer.
+Fletcher 2023 finds pitch, then yaw and horizontal shift by constrained least squares. The camera does not move, so here
+the sums of the least squares are kept over time and fade with a half-life, which averages the noise of single pictures.
+With H = Σ w r qᵀ over centred points (r in the room, q in the camera's axes) and G = H Ry(pitch)ᵀ, the best yaw for a
+pitch is atan2(G₁₀ − G₀₁, G₀₀ + G₁₁) in closed form; its objective is maximised over the pitch. The noise of the
+landmarks has zero mean in H, so it does not bias the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mm_ros.body.types import F32, F64
 from mm_ros.maths.jit import njit
 
 POINTS = 3  # nose, left wrist, right wrist
-HIDDEN = 0.3  # a landmark less visible than this does not count
+HIDDEN = 0.3  # landmarks with a lower visibility are ignored
 PITCH_STEPS = 24
 GOLDEN = 0.6180339887498949
 
@@ -35,7 +35,7 @@ def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
 
 @njit
 def _gain(h: F64, pitch: float) -> tuple[float, float]:
-    """What the best yaw reaches at this pitch, and that yaw."""
+    """Objective of the best yaw at this pitch, and that yaw [rad]."""
     c, s = math.cos(pitch), math.sin(pitch)
     across = c * h[1, 0] + s * h[1, 2] - h[0, 1]
     along = c * h[0, 0] + s * h[0, 2] + h[1, 1]
@@ -49,7 +49,7 @@ def best_yaw(h: F64, pitch: float) -> float:
 
 @njit
 def best_pitch(h: F64, low: float, high: float) -> float:
-    """Scan, then golden section around the best: the sum over all yaws has one hill within a step."""
+    """Pitch [rad] with the largest objective: a scan, then golden section around the best step."""
     step = (high - low) / PITCH_STEPS
     best, at = -1e300, low
     for i in range(PITCH_STEPS + 1):
@@ -80,7 +80,7 @@ def centred(p: F64, w: F64, out: F64) -> None:
 
 @njit
 def add_products(h: F64, room: F64, camera: F64, w: F64) -> float:
-    """H += Σ w r qᵀ; answers the horizontal spread Σ w |r|² of the room's points (all centred)."""
+    """Add Σ w r qᵀ to `h`, and return the horizontal spread Σ w |r|² of the room's points (all points centred)."""
     spread = 0.0
     for i in range(len(room)):
         for a in range(3):
@@ -92,7 +92,7 @@ def add_products(h: F64, room: F64, camera: F64, w: F64) -> float:
 
 @njit
 def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, float, float]:
-    """One picture alone: (yaw, shift x, shift y, shift z) with room ≈ Rz(yaw) Ry(pitch) camera + shift, exact."""
+    """(yaw, shift x, y, z) of one picture: the least-squares solution of room = Rz(yaw) Ry(pitch) camera + shift."""
     r, q, h = np.empty_like(room), np.empty_like(camera), np.zeros((3, 3))
     centred(room, w, r)
     centred(camera, w, q)
@@ -110,8 +110,10 @@ def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, f
 def residuals(
     room: F64, camera: F64, w: F64, yaw: float, pitch: float, sight: float
 ) -> tuple[float, float, float, float]:
-    """Mean squared miss of the centred points: along the line of sight, across it, in height [m²]; and the mean
-    squared distance of the room's points from their middle, in the floor's plane."""
+    """Mean squared misses of the centred points [m²] along the line of sight, across it and in height; and the spread.
+
+    The spread is the mean squared distance of the room's points from their mean in the floor plane [m²].
+    """
     r, q, back = np.empty_like(room), np.empty_like(camera), np.empty_like(camera)
     centred(room, w, r)
     centred(camera, w, q)
@@ -128,17 +130,17 @@ def residuals(
 
 
 def three(positions: F64) -> F64:
-    """Nose and wrists of 33 landmarks (…, 3)."""
+    """Nose and wrists (3, 3) of 33 landmarks (33, 3)."""
     return np.ascontiguousarray(positions[[NOSE, LEFT_WRIST, RIGHT_WRIST]], np.float64)
 
 
 def ray_yaw(image_x: float, field_of_view: float) -> float:
-    """Yaw of the ray through a picture's column (0 … 1 from the left), from the camera's axis; to the left is > 0."""
+    """Yaw [rad], > 0 to the left, of the ray through a picture column (0 … 1 from the left), in the camera's axes."""
     return -math.atan((2 * image_x - 1) * math.tan(field_of_view / 2))
 
 
 def visible(visibility: F32) -> F64:
-    """(3,): how well the camera sees nose and wrists, 0 … 1."""
+    """Visibility (3,) of nose and wrists, 0 … 1; below HIDDEN it is 0."""
     v = np.asarray(visibility, np.float64)[[NOSE, LEFT_WRIST, RIGHT_WRIST]]
     return np.asarray(np.where(v > HIDDEN, v, 0.0))
 

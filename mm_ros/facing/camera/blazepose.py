@@ -1,8 +1,8 @@
-"""BlazePose around its two networks: what goes into them and what comes out means. Bazarevsky et al. 2020; the steps
-and constants are those of MediaPipe's pose_detection and pose_landmark graphs (0.10), so that the same models give the
-same landmarks.
+"""Inputs and outputs of BlazePose's two networks (Bazarevsky et al. 2020).
 
-Pixels: x to the right, y down, (0, 0) is the first pixel. A region is a square, turned: where to cut the person out.
+Steps and constants are those of MediaPipe's pose_detection and pose_landmark graphs (0.10), so that the same models
+give the same landmarks. Pixels: x to the right, y down, (0, 0) is the first pixel. A region is a rotated square around
+the person.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ from mm_ros.maths.jit import njit
 DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
 STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
-OVERLAP = 0.3  # of two boxes of one person
-REGION_SCALE = 1.25  # the person's circle, and some room around it
+OVERLAP = 0.3  # intersection over union above which two boxes show one person
+REGION_SCALE = 1.25  # side of the region over the diameter of the person's circle
 REFINE_WINDOW, REFINE_FROM = 3, 0.5
-RAW_LANDMARKS = 39  # 33 of the body, then middle and rim of the person's circle, then some of the hands
+RAW_LANDMARKS = 39  # 33 of the body, then middle and rim of the person's circle, then 4 auxiliary ones
 MIDDLE, RIM = 33, 34
 
 
 class Region(NamedTuple):
-    x: float  # px, middle
+    x: float  # px, centre
     y: float
-    size: float  # px, of its side
-    angle: float  # rad; the person leans to the right by this
+    size: float  # px, side length
+    angle: float  # rad; the person leans to the right by this angle
 
 
 class Detection(NamedTuple):
     score: float
-    box: tuple[float, float, float, float]  # left, top, right, bottom; shares of the letterbox
-    hips: tuple[float, float]  # middle of the person's circle
-    rim: tuple[float, float]  # a point above it on the circle
+    box: tuple[float, float, float, float]  # left, top, right, bottom; as fractions of the letterbox
+    hips: tuple[float, float]  # centre of the person's circle
+    rim: tuple[float, float]  # point on the circle in the direction of the head
 
 
 @njit
 def cut(image: U8, x: float, y: float, size: float, angle: float, side: int, low: float, high: float,
         repeat: bool) -> F32:  # fmt: skip
-    """The region as (1, side, side, 3), values low … high, bilinear. Outside the picture: its edge, or black."""
+    """Sample the region as (1, side, side, 3) with values low … high, bilinearly.
+
+    Outside the picture, the edge is repeated if `repeat`; else it is black.
+    """
     out = np.empty((1, side, side, 3), np.float32)
     height, width = image.shape[:2]
     c, s, step = math.cos(angle) * size / side, math.sin(angle) * size / side, (high - low) / 255.0
@@ -68,13 +71,13 @@ def cut(image: U8, x: float, y: float, size: float, angle: float, side: int, low
 
 
 def whole(image: U8) -> Region:
-    """The picture with borders to a square."""
+    """The square region around the whole picture."""
     height, width = image.shape[:2]
     return Region(width / 2, height / 2, float(max(width, height)), 0.0)
 
 
 def anchors() -> F64:
-    """(2254, 2): middles of the detector's cells, two a cell and layer, as shares of its input."""
+    """Centres (2254, 2) of the detector's cells, two per cell and layer, as fractions of its input."""
     layers: dict[int, int] = {}
     for stride in STRIDES:
         layers[stride] = layers.get(stride, 0) + ANCHORS_A_CELL
@@ -91,7 +94,7 @@ ANCHORS = anchors()
 
 
 def detections(boxes: F32, scores: F32, least: float) -> list[Detection]:
-    """What the detector says, (2254, 12) and (2254,), as people; the surest first."""
+    """Decode the detector's boxes (2254, 12) and scores (2254,) into people; the most confident first."""
     chance = 1 / (1 + np.exp(-np.clip(scores.astype(np.float64), -100, 100)))
     rows = np.flatnonzero(chance >= least)
     rows = rows[np.argsort(-chance[rows], kind="stable")]
@@ -104,7 +107,7 @@ def detections(boxes: F32, scores: F32, least: float) -> list[Detection]:
 
 
 def _merged(chance: F64, found: F64) -> list[Detection]:
-    """Boxes that overlap are one person: their mean, weighted by how sure each is."""
+    """Merge overlapping boxes into their mean, weighted by confidence."""
     out = []
     left = np.arange(len(chance))
     while len(left):
@@ -127,7 +130,7 @@ def _overlap(box: F64, boxes: F64) -> F64:
 
 
 def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Region:
-    """Square around the circle through `rim`, such that the person stands upright in it. Pixels."""
+    """Square around the circle through `rim`, rotated so that the person is upright in it. Pixels."""
     dx, dy = rim[0] - middle[0], rim[1] - middle[1]
     angle = math.pi / 2 - math.atan2(-dy, dx)
     angle = (angle + math.pi) % (2 * math.pi) - math.pi
@@ -135,7 +138,7 @@ def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Regi
 
 
 def region_of(found: Detection, box: Region) -> Region:
-    """From shares of the letterbox `box`."""
+    """Region of a detection, which is in fractions of the letterbox `box`."""
     left, top = box.x - box.size / 2, box.y - box.size / 2
     return region_around(
         (left + found.hips[0] * box.size, top + found.hips[1] * box.size),
@@ -144,14 +147,14 @@ def region_of(found: Detection, box: Region) -> Region:
 
 
 def in_picture(points: F64, region: Region) -> F64:
-    """Shares of the region (…, 2) → pixels."""
+    """Fractions of the region (…, 2) → pixels."""
     c, s = math.cos(region.angle), math.sin(region.angle)
     a, b = (points[..., 0] - 0.5) * region.size, (points[..., 1] - 0.5) * region.size
     return np.stack([region.x + c * a - s * b, region.y + s * a + c * b], -1)
 
 
 def decoded(raw: F32) -> tuple[F64, F64]:
-    """195 numbers → shares of the region (39, 2), visibility (39,)."""
+    """Decode 195 numbers into fractions of the region (39, 2) and visibility (39,)."""
     rows = raw.reshape(RAW_LANDMARKS, 5).astype(np.float64)
     visible = 1 / (1 + np.exp(-rows[:, 3]))
     present = 1 / (1 + np.exp(-rows[:, 4]))
@@ -160,7 +163,7 @@ def decoded(raw: F32) -> tuple[F64, F64]:
 
 @njit
 def refine(points: F64, heatmap: F32) -> None:
-    """In place: each landmark to the middle of its hill in the heatmap (64, 64, 39), where that is sure."""
+    """Move landmarks in place to the centroid of their heatmap peak (64, 64, 39), where the peak is confident."""
     side = heatmap.shape[0]
     for n in range(len(points)):
         u, v = int(points[n, 0] * side), int(points[n, 1] * side)
@@ -179,7 +182,7 @@ def refine(points: F64, heatmap: F32) -> None:
 
 
 def world_of(raw: F32, region: Region) -> F64:
-    """117 numbers → (33, 3) metres from the middle of the hips: x forward (away from the camera), y left, z up."""
+    """117 numbers → (33, 3) metres from the centre of the hips: x forward (away from the camera), y left, z up."""
     p = raw.reshape(RAW_LANDMARKS, 3)[:COUNT].astype(np.float64)
     c, s = math.cos(region.angle), math.sin(region.angle)
     right, down = c * p[:, 0] - s * p[:, 1], s * p[:, 0] + c * p[:, 1]

@@ -1,4 +1,4 @@
-"""What one picture after another says about the camera, and then about the body's facing."""
+"""Estimation of the camera's yaw and pitch from landmarks and trackers, and of the body's facing from landmarks."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from mm_ros.facing.camera.place import Place
 from mm_ros.maths.rotations import wrap_angle
 
 LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
-TRUNK_NOISE = 0.6  # of hips and shoulders, against that of nose and wrists by which it is known
-TWIST = 0.05  # rad; hips and shoulders of a person who moves differ by so much
-NOISE_LASTS_S = 0.4  # errors of neighbouring pictures are alike
-TURN_LASTS_S = 2.0  # twice as long as the whole body is seen turned in the same way
+TRUNK_NOISE = 0.6  # noise of hips and shoulders relative to that of nose and wrists, which is measured
+TWIST = 0.05  # rad; facings of hips and shoulders differ by this in a moving person
+NOISE_LASTS_S = 0.4  # correlation time of landmark errors
+TURN_LASTS_S = 2.0  # twice the correlation time of the yaw error of the whole body
 NOISE_HALFLIFE_S = 6.0
-NOISE_BELIEVED_S = 1.0  # what is assumed at the start counts like so long a time of watching
-NOISE_START = (0.08, 0.04, 0.04)  # m: along the sight, across it, in height
+NOISE_BELIEVED_S = 1.0  # weight of NOISE_START, as seconds of observation
+NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height
 NOISE_FLOOR = (0.015, 0.008, 0.008)
 NOISE_CEILING = (0.20, 0.12, 0.12)
-MISFIT = 5.0  # times the usual squared miss: somebody else
-TURNED = 16.0  # times the usual squared turn
-UNEXPLAINED = 0.2  # share of the trackers' spread that the landmarks miss; more, and it is not the user
-TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; the estimator sees the whole body turned by so much
-FLIP_PENALTY = 6.0  # one picture in twenty, as −2 log p
-FAR_OFF = 9.0  # a facing far from the expected one counts against a picture, but no more than this
-CLEAR = 3.0  # a flip has to be better than the next best by so much
-UNSURE = 0.2  # rad; a camera known no better tells nothing yet
-SURELY_PLACED = 0.06  # rad; so sure of its yaw by the place alone, it need not be proved by the hands
-LOST_AFTER_S = 3.0  # of pictures that do not fit: the camera has been moved
-LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # what shift and yaw that fit best take away of three points' miss
+MISFIT = 5.0  # times the usual squared miss, above which a picture does not show the user
+TURNED = 16.0  # times the usual squared turn, above which a picture is rejected
+UNEXPLAINED = 0.2  # largest part of the trackers' spread that the user's landmarks miss
+TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; yaw error of the whole body in a picture
+FLIP_PENALTY = 6.0  # −2 log p of a flip with p = 1/20
+FAR_OFF = 9.0  # limit of the cost of a facing far from the expected one
+CLEAR = 3.0  # smallest cost by which a flipped reading must beat the plain one
+UNSURE = 0.2  # rad; above this sigma of the camera's yaw, no facing is measured
+SURELY_PLACED = 0.06  # rad; below this sigma of the yaw by resection, the hands need not confirm it
+LOST_AFTER_S = 3.0  # time of pictures that do not fit, after which the camera is taken as moved
+LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # corrects squared misses for the degrees of freedom of the fit
 FLIP_AT_MOST_S = 0.5
-STEEPEST = 0.9  # rad, of the camera's pitch
+STEEPEST = 0.9  # rad; limit of the camera's pitch
 USUAL_STEP_S = 1 / 30
 
 
 class Measurement(NamedTuple):
     yaw: float
-    sigma: float  # of this picture, without the camera's own
+    sigma: float  # of this picture, without the error of the camera's yaw
 
 
 class Expected(NamedTuple):
-    """What the filter thinks, to tell flips from turns."""
+    """Facing that the filter predicts, used to distinguish flips from turns."""
 
     yaw: float
     sigma: float
 
 
 class Picture(NamedTuple):
-    """One reading of the landmarks: as they came, or with a flip undone; axes of the camera, not of the ray."""
+    """One reading of the landmarks, as received or with a flip undone, in the camera's axes."""
 
     points: F64  # (33, 3)
-    w: F64  # (3,) of nose and wrists
+    w: F64  # (3,) weights of nose and wrists
     flipped: bool
 
 
 class Fit(NamedTuple):
-    """How a reading lies over the trackers, by itself."""
+    """Alignment of one reading with the trackers."""
 
-    turn: float  # its own best yaw against the camera's, rad
-    variance: float  # of that
-    miss2: F64  # (3,) m²: along the sight, across it, in height
+    turn: float  # best yaw of this picture minus the camera's yaw, rad
+    variance: float  # of `turn`, rad²
+    miss2: F64  # (3,) m²: along the line of sight, across it, in height
 
 
-NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # too little is seen to tell
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # fewer than two points are visible
 
 
 class Camera:
-    """The camera's pitch and yaw in the room, from fading sums (facing/camera/alignment.py), and how noisy it is."""
+    """Pitch, yaw and noise of the camera, estimated from sums that fade (facing/camera/alignment.py)."""
 
     def __init__(self, halflife_s: float, field_of_view: float, pitch: float | None = None) -> None:
         self.halflife_s, self.field_of_view, self.fixed_pitch = halflife_s, field_of_view, pitch
@@ -81,24 +81,24 @@ class Camera:
         self.yaw, self.pitch = 0.0, self.fixed_pitch or 0.0
         self.noise = np.array(NOISE_START)
         self.rejected = self.flipped = 0
-        self.turn, self._heard_s = TURN_START, 0.0
-        self._h, self._spread, self._missed, self._strange_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
+        self.turn, self._noise_observed_s = TURN_START, 0.0
+        self._h, self._spread, self._missed, self._rejected_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
         self._watched_s = 0.0
         self._last: float | None = None
         self.place = Place()
         self._placed_variance = math.inf
-        self.taken: tuple[F64, F64, float] | None = None  # of the last picture, unless it was refused or flipped
+        # Room points (3, 3), weights (3,) and dt [s] of the last picture; None if it was rejected or flipped.
+        self.taken: tuple[F64, F64, float] | None = None
 
     @property
     def sigma(self) -> float:
-        """Of the yaw."""
+        """Standard deviation of the camera's yaw [rad]."""
         variance = 1 / (1 / self._aligned_variance + 1 / self._placed_variance)
         return min(math.sqrt(variance), math.pi)
 
     @property
     def _aligned_variance(self) -> float:
-        """By nose and wrists: their noise against how far apart they were, and the whole body seen turned, for as long
-        as it has been watched."""
+        """Variance [rad²] of the yaw by nose and wrists: point noise over their spread, plus the body's yaw error."""
         if self._spread <= 1e-9:
             return 1e6
         noise2 = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
@@ -106,18 +106,18 @@ class Camera:
 
     @property
     def point_variance(self) -> float:
-        """Of nose or wrist, watched for a second [m² s]."""
+        """Variance of nose or wrist over one second of observation [m² s]."""
         return float((self.noise**2).mean()) * NOISE_LASTS_S
 
     @property
     def known(self) -> bool:
-        """Well enough to tell something, and about the user: by the hands, or by where the user is seen."""
+        """Whether the yaw is accurate enough to measure facings, and the hands or the resection confirm the user."""
         placed = self._placed_variance < SURELY_PLACED**2
         fits = self._missed < UNEXPLAINED * self._spread or placed
         return self.sigma < UNSURE and fits and not self.place.scattered(self.yaw)
 
     def carry(self, yaw: float, shift: F64) -> None:
-        """The room has turned under the user, and with it the camera."""
+        """Move the camera along with the room by `yaw` [rad] and `shift` (3,) [m]."""
         c, s = math.cos(yaw), math.sin(yaw)
         self._h = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ self._h
         self.yaw += yaw
@@ -129,7 +129,10 @@ class Camera:
         return out
 
     def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
-        """`room` (3, 3), `tracked` (3,): nose and wrists by the trackers when the picture was taken."""
+        """Measure the facing in one picture, and learn from it. None: the camera is not known, or a rejected picture.
+
+        `room` (3, 3), `tracked` (3,): nose and wrists by the trackers when the picture was taken.
+        """
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last, self.taken = t, None
         ray = self._ray(seen)
@@ -137,26 +140,26 @@ class Camera:
         readings = self._readings(seen, ray, w)
         slope = self._slope(seen) if w[0] > 0 else None
         if not self.known:
-            self._stand(slope, room, dt)
+            self._learn_place(slope, room, dt)
             self._learn(readings[0], self._fit(readings[0], room, ray), room, dt)
             return None
         if slope is not None and self.place.elsewhere(room[0], slope, self.yaw):
             self.rejected += 1
-            self._wonder(dt)
+            self._count_rejected(dt)
             return None
         fits = [self._fit(reading, room, ray) for reading in readings]
         k = self._judge(readings, fits, expected)
         if k is None:
             self.rejected += 1
-            self._wonder(dt)
+            self._count_rejected(dt)
             return None
         if readings[k].flipped:
             self.flipped += 1
-            if self._wonder(dt):
+            if self._count_rejected(dt):
                 return None
         else:
-            self._strange_s = max(self._strange_s - 2 * dt, 0.0)
-            self._stand(slope, room, dt)
+            self._rejected_s = max(self._rejected_s - 2 * dt, 0.0)
+            self._learn_place(slope, room, dt)
             self._learn(readings[k], fits[k], room, dt)
             self.taken = self._in_room(readings[k].points), readings[k].w, dt
         return self._facing(readings[k].points, seen.visibility, ray, fits[k])
@@ -167,17 +170,20 @@ class Camera:
         return la.ray_yaw(float(seen.image[LINES, 0].mean()), self.field_of_view)
 
     def _slope(self, seen: Landmarks) -> float | None:
-        """Of the nose's ray, to the left, in the camera's axes; None where the field of view is unknown."""
+        """y/x of the nose's ray in the camera's axes; None if the field of view is unknown."""
         if self.field_of_view <= 0:
             return None
         return (1 - 2 * float(seen.image[NOSE, 0])) * math.tan(self.field_of_view / 2)
 
-    def _stand(self, slope: float | None, room: F64, dt: float) -> None:
+    def _learn_place(self, slope: float | None, room: F64, dt: float) -> None:
         if slope is not None:
             self.place.learn(room[0], slope, dt, self.halflife_s)
 
     def _readings(self, seen: Landmarks, ray: float, w: F64) -> tuple[Picture, Picture, Picture]:
-        """As it came; left for right; a back for a front: left for right and the depth turned round."""
+        """The landmarks as received, with left and right swapped, and with front and back swapped.
+
+        Swapping front and back swaps left and right and negates the depth.
+        """
         points, mirrored = np.empty((2, len(seen.positions), 3))
         plain = np.ascontiguousarray(seen.positions, np.float64)
         la.turned(plain, ray, 0.0, points)
@@ -198,7 +204,7 @@ class Camera:
         return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
-        """Which reading explains the trackers and what is expected best; None when none does, or none clearly."""
+        """Index of the reading with the lowest cost; None if it misfits or a flip is not clearly better."""
         misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
         turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]
         costs = []
@@ -211,15 +217,18 @@ class Camera:
             return None
         return k
 
-    def _wonder(self, dt: float) -> bool:
-        """Pictures that do not fit, or only as flips, for long: a camera that was moved can look like flips."""
-        self._strange_s += dt
-        if self._strange_s > LOST_AFTER_S:
+    def _count_rejected(self, dt: float) -> bool:
+        """Count time of rejected or flipped pictures; true if the picture is not to be used.
+
+        A moved camera can look like flips, so after LOST_AFTER_S all that was learned is reset.
+        """
+        self._rejected_s += dt
+        if self._rejected_s > LOST_AFTER_S:
             counts = self.rejected, self.flipped
             self.reset()
             self.rejected, self.flipped = counts
             return True
-        return self._strange_s > FLIP_AT_MOST_S
+        return self._rejected_s > FLIP_AT_MOST_S
 
     def _learn(self, picture: Picture, fit: Fit, room: F64, dt: float) -> None:
         w = picture.w
@@ -236,21 +245,21 @@ class Camera:
         if self.fixed_pitch is None:
             self.pitch = la.best_pitch(self._h, -STEEPEST, STEEPEST)
         self._watched_s = keep * self._watched_s + dt
-        self._turn_to(la.best_yaw(self._h, self.pitch))
+        self._combine_yaws(la.best_yaw(self._h, self.pitch))
         deep, across, *_ = la.residuals(room, points, w, self.yaw, self.pitch, 0.0)
         self._missed = keep * self._missed + (deep + across) * float(w.sum()) * dt
-        self._listen(fit, dt)
+        self._learn_noise(fit, dt)
 
-    def _turn_to(self, aligned: float) -> None:
-        """The yaw by nose and wrists, and the one by the place, each as sure as it is."""
+    def _combine_yaws(self, aligned: float) -> None:
+        """Combine the yaw by nose and wrists with the yaw by resection, weighted by their variances."""
         placed, self._placed_variance = self.place.yaw(aligned)
         share = self._aligned_variance / (self._aligned_variance + self._placed_variance)
         self.yaw = aligned + share * (placed - aligned)
 
-    def _listen(self, fit: Fit, dt: float) -> None:
-        """How noisy the estimator is: each point, and the body as a whole."""
-        self._heard_s += dt
-        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._heard_s + NOISE_BELIEVED_S))
+    def _learn_noise(self, fit: Fit, dt: float) -> None:
+        """Learn the noise of the points and the yaw error of the whole body."""
+        self._noise_observed_s += dt
+        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._noise_observed_s + NOISE_BELIEVED_S))
         noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
         self.noise = np.clip(np.sqrt(noise2), NOISE_FLOOR, NOISE_CEILING)
         certain = TURN_START**2 / (TURN_START**2 + fit.variance)
@@ -258,13 +267,13 @@ class Camera:
         self.turn = math.sqrt(min(max(turn2, TURN_FLOOR**2), TURN_CEILING**2))
 
     def _in_room(self, points: F64) -> F64:
-        """(3, 3) nose and wrists, in the room's axes."""
+        """Nose and wrists (3, 3) in room axes."""
         out = np.empty((3, 3))
         la.turned(la.three(points), self.yaw, self.pitch, out)
         return out
 
     def _lines(self, points: F64) -> F64:
-        """(2, 2): right to left over hips and shoulders, in the room's floor."""
+        """Vectors (2, 2) from right to left over hips and shoulders, in the room's floor plane."""
         out = np.empty((4, 3))
         la.turned(points[LINES], self.yaw, self.pitch, out)
         return out[[0, 2], :2] - out[[1, 3], :2]
@@ -275,22 +284,22 @@ class Camera:
         return math.atan2(-left[0], left[1])
 
     def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
-        """Hips and shoulders, each as sure as its length, its visibility and the noise across it allow.
+        """Facing by hips and shoulders, weighted by their length, their visibility and the noise across them.
 
-        A body that is seen turned as a whole shows it in nose and wrists: as much as these can tell is taken out.
+        A yaw error of the whole body also turns nose and wrists; the part that these explain is removed.
         """
         lines = self._lines(points)
         length = np.linalg.norm(lines, axis=1)
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        alike = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: the line lies across the sight
-        noise2 = alike * self.noise[0] ** 2 + (1 - alike) * self.noise[1] ** 2
+        depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: perpendicular to the line of sight
+        noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         variance = 2 * TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2 / np.maximum(seen, 0.05) ** 2 + TWIST**2
         w = np.where((seen > la.HIDDEN) & (length > 0.05), 1 / variance, 0.0)
         if w.sum() <= 0:
             return None
         left = (w[:, None] * lines / np.maximum(length, 1e-6)[:, None]).sum(0)
-        told = self.turn**2 / (self.turn**2 + fit.variance)
-        yaw = math.atan2(-left[0], left[1]) + told * fit.turn
-        return Measurement(yaw, math.sqrt(1 / w.sum() + (1 - told) * self.turn**2))
+        explained = self.turn**2 / (self.turn**2 + fit.variance)
+        yaw = math.atan2(-left[0], left[1]) + explained * fit.turn
+        return Measurement(yaw, math.sqrt(1 / w.sum() + (1 - explained) * self.turn**2))

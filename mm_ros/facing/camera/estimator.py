@@ -1,4 +1,4 @@
-"""A person's landmarks in pictures: BlazePose, followed from picture to picture and smoothed."""
+"""BlazePose: detects landmarks of one person, tracks the person from picture to picture, and smooths the landmarks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mm_ros.facing.camera.model_file import TfliteModel, model_paths
 from mm_ros.facing.camera.one_euro import OneEuro
 
 Network = Callable[[F32], list[F32]]
-SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0  # as MediaPipe smooths world landmarks: Hz, Hz a m/s
+SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0  # Hz, Hz per m/s; MediaPipe's values for world landmarks
 VISIBILITY_SHARE = 0.1
-GAP_S = 0.5
+GAP_S = 0.5  # a longer time between pictures restarts the smoothing
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def load_networks(threads: int = 1) -> Networks:
 
 
 class BlazePose:
-    """One person: the surest, and from then on the same one as long as it is seen."""
+    """Landmarks of one person: the most confident detection, then the same person while visible."""
 
     def __init__(
         self, networks: Networks, least_detection: float = 0.5, least_presence: float = 0.5, smooth: bool = True
@@ -40,7 +40,7 @@ class BlazePose:
         self._networks = networks
         self.least_detection, self.least_presence = least_detection, least_presence
         self._smooth = OneEuro(SMOOTH_SLOWEST, SMOOTH_QUICKNESS) if smooth else None
-        self.detections = 0  # how often the whole picture was searched
+        self.detections = 0  # number of searches of a whole picture
         self.reset()
 
     def reset(self) -> None:
@@ -54,10 +54,10 @@ class BlazePose:
             self._smooth.reset()
 
     def step(self, image: U8, stamp_ns: int) -> Landmarks | None:
-        """`image` (H, W, 3), red first. None: nobody there."""
+        """Landmarks in `image` (H, W, 3) RGB uint8; None if no person is found."""
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or min(image.shape[:2]) < 16:
             came = f"{image.shape} {image.dtype}"
-            raise MmRosError(f"picture: expected (height, width, 3) bytes of at least 16, came {came}")
+            raise MmRosError(f"picture: expected (height, width, 3) uint8, sides of at least 16 pixels, came {came}")
         region = self._region or self._find(image)
         self._region = None
         if region is None:
@@ -75,7 +75,7 @@ class BlazePose:
         pixels = bp.in_picture(points, region)
         self._region = bp.region_around(tuple(pixels[bp.MIDDLE]), tuple(pixels[bp.RIM]))
         image_share = pixels[:COUNT] / np.array(image.shape[1::-1])
-        return self._told(stamp_ns, bp.world_of(world, region), visibility[:COUNT], image_share, presence)
+        return self._smoothed(stamp_ns, bp.world_of(world, region), visibility[:COUNT], image_share, presence)
 
     def _find(self, image: U8) -> bp.Region | None:
         self.detections += 1
@@ -84,7 +84,7 @@ class BlazePose:
         found = bp.detections(boxes[0], scores[0, :, 0], self.least_detection)
         return bp.region_of(found[0], box) if found else None
 
-    def _told(self, stamp_ns: int, world: F64, visibility: F64, image: F64, presence: float) -> Landmarks:
+    def _smoothed(self, stamp_ns: int, world: F64, visibility: F64, image: F64, presence: float) -> Landmarks:
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         self._last_ns = stamp_ns
         visible = visibility.astype(np.float32)
@@ -99,7 +99,7 @@ class BlazePose:
 
 
 def warm_up(estimator: BlazePose) -> None:
-    """Kernels and networks run once on a grey picture; not in a frame."""
+    """Run kernels and networks once on a grey picture, so that the first frame is not delayed."""
     grey = np.full((240, 320, 3), 128, np.uint8)
     estimator.step(grey, 0)
     bp.cut(grey, 160.0, 120.0, 100.0, 0.1, bp.LANDMARK_SIZE, 0.0, 1.0, True)

@@ -1,4 +1,4 @@
-"""BlazePose's two networks: taken out of MediaPipe's wheel (Apache-2.0) into the cache, once, and run by LiteRT."""
+"""BlazePose's two networks: extracted once from MediaPipe's wheel (Apache-2.0) into the cache, and run by LiteRT."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mm_ros.base.files import write_whole
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import F32
 
-# The last wheel that carries the models. Only files are taken out of it, so any Python's and any machine's will do.
+# The last wheel that contains the models. Only files are extracted, so its Python version and platform do not matter.
 WHEEL = "mediapipe==0.10.21"
 DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
-LARGEST = 64 << 20  # bytes of a network; the larger of the two has 6 million
+LARGEST = 64 << 20  # bytes that are read of a network; the larger one has 6 million
 DETECTOR, LANDMARKS = "pose_detection.tflite", "pose_landmark_full.tflite"
 FILES: dict[str, str] = {  # SHA-256
     DETECTOR: "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
@@ -33,13 +33,13 @@ def models_folder() -> Path:
 
 
 def model_paths() -> tuple[Path, Path]:
-    """Detector and landmarks; a sentence when they are not there."""
+    """Paths of detector and landmark network, after a check of their SHA-256."""
     folder = models_folder()
     for name, digest in FILES.items():
         if not (folder / name).is_file():
             raise MmRosError(f"the pose estimator's networks are not in {folder}. `mm_ros pose-setup` fetches them.")
         if digest_of(folder / name) != digest:
-            raise MmRosError(f"{folder / name} is not the file it should be. Remove it and run `mm_ros pose-setup`.")
+            raise MmRosError(f"{folder / name} has a wrong SHA-256. Remove it and run `mm_ros pose-setup`.")
     return folder / DETECTOR, folder / LANDMARKS
 
 
@@ -48,9 +48,9 @@ def digest_of(path: Path) -> str:
 
 
 def fetch_models(wheel: Path | None = None) -> Path:
-    """From a wheel at hand, or from the package index that pip is set up for."""
-    with locked("blazepose"), tempfile.TemporaryDirectory() as aside:
-        extract(wheel or download(Path(aside)), models_folder())
+    """Extract the networks from `wheel`, or from the wheel that pip downloads, and return their folder."""
+    with locked("blazepose"), tempfile.TemporaryDirectory() as folder:
+        extract(wheel or download(Path(folder)), models_folder())
     model_paths()
     return models_folder()
 
@@ -60,7 +60,7 @@ def download(folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["pip printed no error"])[-1]
         raise MmRosError(f"pip could not download {WHEEL}: {reason}")
     return found[0]
 
@@ -72,24 +72,23 @@ def extract(wheel: Path, folder: Path) -> None:
         inside = {Path(n).name: n for n in archive.namelist()}
         for name, digest in FILES.items():
             if name not in inside:
-                raise MmRosError(f"{wheel} does not carry {name}; expected {WHEEL}")
+                raise MmRosError(f"{wheel} does not contain {name}; expected {WHEEL}")
             write_whole(folder / name, _checked(archive, inside[name], wheel, digest))
 
 
 def _checked(archive: zipfile.ZipFile, inside: str, wheel: Path, digest: str) -> bytes:
-    """Nothing is kept of a wheel before its bytes are those that we know."""
     try:
         with archive.open(inside) as part:
             data = part.read(LARGEST)
     except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, NotImplementedError) as error:
         raise MmRosError(f"{wheel}: {inside} cannot be unpacked ({error})") from error
     if hashlib.sha256(data).hexdigest() != digest:
-        raise MmRosError(f"{wheel}: {inside} is not the file that {WHEEL} carries (its SHA-256 differs)")
+        raise MmRosError(f"{wheel}: {inside} is not the file that {WHEEL} contains (its SHA-256 differs)")
     return data
 
 
 class TfliteModel:
-    """One picture in, all outputs by their place."""
+    """LiteRT network: one picture in, all outputs in their order."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
         interpreter = _interpreter_class()

@@ -1,9 +1,9 @@
-"""Where nose and wrists sit on the devices, as the camera sees them: learned beside what the calibration says.
+"""Learned offsets of nose and wrists relative to the devices, as corrections of the calibration.
 
-Each picture says how far the three landmarks lie from where the devices should carry them, all but a common shift. In
-the devices' own axes that is linear least squares over nine numbers, which fade, and which the calibration holds back:
-a ridge. A tenth number says how much smaller than the user the estimator sees the body, which would else be taken for
-offsets. A calibration that is right has little to learn from this; one that is 10 cm off has (docs/fusion.md).
+Each picture measures how far the three landmarks lie from the points that the devices carry, except for a common shift.
+In device axes this is a linear least-squares problem with nine unknowns. Its sums fade, and ridge regression keeps the
+solution near the calibration. A tenth unknown is the size of the estimator's body relative to the user's; without it, a
+size error would be learned as offsets. An exact calibration gains little; one that is 10 cm off gains (docs/fusion.md).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
-CALIBRATED_M = 0.04  # how far a calibration's offsets are usually off
-SMALLER = 0.2  # share by which an estimator sees the body smaller or larger
+CALIBRATED_M = 0.04  # standard deviation of a calibration's offsets
+SMALLER = 0.2  # standard deviation of the body's relative size error
 HALFLIFE_S = 60.0
 LARGEST_M = 0.15
 
@@ -28,9 +28,9 @@ class Offsets:
         self.value = np.zeros((3, 3))  # m, in the axes of headset, left and right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
-        """`carried`: points by the calibration; `seen`: landmarks in the room's axes, wherever they are; both (3, 3).
+        """Learn from one picture. `carried` (3, 3): points by the calibration; `seen` (3, 3): landmarks; in room axes.
 
-        `variance` (m² s): of a landmark watched for a second.
+        `seen` may have any common shift. `variance` [m² s]: of a landmark over one second of observation.
         """
         if (w > 0).sum() < 2:
             return
@@ -38,7 +38,7 @@ class Offsets:
         centred = carried - share @ carried
         missed = (seen - share @ seen) - centred
         axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)  # (3, 3, 3): columns are the axes
-        moved = np.zeros((3, 3, 3, 3))  # point i, in the room; by what is added to point j, in its device's axes
+        moved = np.zeros((3, 3, 3, 3))  # Jacobian: point i in room axes, by the offset of point j in its device's axes
         for j in range(3):
             moved[:, :, j] = (np.eye(3)[:, j] - share[j])[:, None, None] * axes[j]
         a = np.column_stack([moved.reshape(9, 9), -centred.ravel()])

@@ -1,4 +1,4 @@
-"""The one-euro filter (Casiez 2012): still hands are smoothed, quick ones are followed."""
+"""The one-euro filter (Casiez 2012): smooths slow motion, and follows fast motion with little lag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mm_ros.body.types import F64
 
 
 class OneEuro:
-    """Over an array; `slowest` and `rate_cutoff` in Hz, `quickness` in Hz a unit a second."""
+    """Filter of an array; `slowest` and `rate_cutoff` in Hz, `quickness` in Hz per unit per second."""
 
     def __init__(self, slowest: float, quickness: float, rate_cutoff: float = 1.0) -> None:
         self.slowest, self.quickness, self.rate_cutoff = slowest, quickness, rate_cutoff
@@ -32,5 +32,5 @@ class OneEuro:
 
 
 def share(cutoff: float | F64, dt: float) -> float | F64:
-    """How much of the way to a new value a low-pass of this cutoff goes in dt."""
+    """Share of the way to a new value that a low-pass of this cutoff [Hz] moves in dt [s]."""
     return 1 / (1 + 1 / (2 * math.pi * np.maximum(cutoff, 1e-9) * dt))

@@ -1,4 +1,4 @@
-"""Where pictures come from: a webcam, a video file, a folder. Each yields (picture, its time in the source or None)."""
+"""Picture sources: a webcam, a video file or a folder. Each yields (picture, its time in the source [s] or None)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mm_ros.base.extras import setup_command
 from mm_ros.body.types import U8
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-FOLDER_RATE = 30.0  # Hz, at which a folder of pictures is a film
-FAILURES = 30  # pictures a camera may fail to give in a row
+FOLDER_RATE = 30.0  # Hz; rate at which the pictures of a folder are played
+FAILURES = 30  # failed reads in a row, after which a webcam has failed
 
 Pictures = Iterator[tuple[U8, float | None]]
 
 
 def pictures(source: str) -> Pictures:
-    """`source`: the number of a webcam ("0", "webcam 0"), a video file, a folder or one picture."""
+    """Open `source`: the number of a webcam ("0", "webcam 0"), a video file, a folder or one picture."""
     number = source.removeprefix("webcam ")
     if number.isdigit():
         return _film(int(number), f"webcam {number}", live=True)
@@ -50,7 +50,7 @@ def read_picture(path: Path) -> U8:
 
 
 def _film(device: int | str, name: str, live: bool) -> Pictures:
-    """Opened now, not with the first picture, so that what is wrong with it is said at once."""
+    """Open the device before the first picture is read, so that its errors are reported at once."""
     return _frames(_opened(device, name), name, live)
 
 
@@ -59,7 +59,7 @@ def _frames(capture: Any, name: str, live: bool) -> Pictures:
     try:
         while failures < (FAILURES if live else 1):
             good, picture = capture.read()
-            seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC, of what was read last
+            seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC of the last picture
             failures = 0 if good else failures + 1
             if good:
                 shown += 1
@@ -67,9 +67,9 @@ def _frames(capture: Any, name: str, live: bool) -> Pictures:
     finally:
         capture.release()
     if live:
-        raise MmRosError(f"{name} gives no pictures any more; is it unplugged?")
+        raise MmRosError(f"{name} delivers no more pictures; is it unplugged?")
     if not shown:
-        raise MmRosError(f"{name} holds no picture that OpenCV can read; is it whole?")
+        raise MmRosError(f"{name} holds no picture that OpenCV can read; is the file complete?")
 
 
 def _opened(device: int | str, name: str) -> Any:
@@ -79,6 +79,6 @@ def _opened(device: int | str, name: str) -> Any:
         raise MmRosError(f"webcams and videos need OpenCV: {setup_command('webcam')}") from None
     capture = cv2.VideoCapture(device)
     if not capture.isOpened():
-        hint = "is it a whole video?" if isinstance(device, str) else "is it there, and does nobody else use it?"
+        hint = "is it a complete video?" if isinstance(device, str) else "is it connected, and not used elsewhere?"
         raise MmRosError(f"{name} cannot be opened: {hint}")
     return capture

@@ -1,10 +1,10 @@
-"""Where the camera stands, from where it sees the user's nose: its yaw as well, and who in a picture is somebody else.
+"""Resection: position and yaw of the camera from the picture positions of the user's nose; rejects other people.
 
-Resection. With u = (cos yaw, sin yaw), the nose p by the headset is at (x, y) = (u·p + e, u⟂·p + f) in the camera's
-axes, and the picture says y/x. So each picture is one equation, linear in θ = (u, e, f): v·θ = 0. The sums Σ v vᵀ fade
-as the camera's others do; e and f drop out, and the best u is the lesser axis of a 2 × 2 matrix. Landmarks' depth and
-the hands have no part in it: it is sure as soon as the user has walked across the picture and towards the camera, and
-says nothing before.
+With u = (cos yaw, sin yaw), the nose p by the headset is at (x, y) = (u·p + e, u⟂·p + f) in the camera's axes, and the
+picture measures y/x. So each picture gives one equation v·θ = 0, linear in θ = (u, e, f). The sums Σ v vᵀ fade like the
+camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2 matrix. The method uses
+neither the depth of landmarks nor the hands. It is accurate as soon as the user has walked across the picture and
+towards the camera, and gives no result before.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 
 from mm_ros.body.types import F64
 
-GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02  # from the camera to the user, until lines cross
-ELSEWHERE_M = 0.5  # beside the line through the user, or …
-ELSEWHERE = 4.0  # … times the usual miss, whichever is more
-NEEDED_S = 1.0
-SCATTERED_M = 0.4  # lines that pass each other at such distances are not through one person
-MISS_M = 0.05  # nothing is known better
-MISS_LASTS_S = 1.0
-FIELD_OF_VIEW_ERROR = 0.025  # rad, of the yaw: lenses, and a field of view that is not quite as told
+GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02  # prior distance of the user from the camera [m], and its weight [s]
+ELSEWHERE_M = 0.5  # smallest lateral miss of another person [m]
+ELSEWHERE = 4.0  # smallest lateral miss of another person, as a multiple of the usual miss
+NEEDED_S = 1.0  # time of observation before there is a result
+SCATTERED_M = 0.4  # usual miss [m] above which the pictures do not show one person, the user
+MISS_M = 0.05  # floor of the miss
+MISS_LASTS_S = 1.0  # correlation time of the miss
+FIELD_OF_VIEW_ERROR = 0.025  # rad; yaw error by lens distortion and an inexact field of view
 
 
 class Place:
@@ -30,24 +30,24 @@ class Place:
         self.reset()
 
     def reset(self) -> None:
-        self._m, self._heard_s = np.zeros((4, 4)), 0.0
+        self._m, self._observed_s = np.zeros((4, 4)), 0.0
 
     def carry(self, yaw: float, shift: F64) -> None:
-        """The room has moved under the user, and with it the camera."""
+        """Move the camera along with the room by `yaw` [rad] and `shift` (3,) [m]."""
         c, s, (x, y, *_) = math.cos(yaw), math.sin(yaw), shift
         old_from_new = np.array([[c, s, 0, 0], [-s, c, 0, 0], [x, y, 1, 0], [y, -x, 0, 1]], np.float64)
         self._m = old_from_new.T @ self._m @ old_from_new
 
     def learn(self, nose: F64, slope: float, dt: float, halflife_s: float) -> None:
-        """`slope`: y/x of the nose's ray in the camera's axes."""
+        """Add one picture. `nose`: by the headset, in the room; `slope`: y/x of its ray in the camera's axes."""
         v = _equation(nose, slope)
         keep = 0.5 ** (dt / halflife_s)
         self._m = keep * self._m + dt * np.outer(v, v)
-        self._heard_s = keep * self._heard_s + dt
+        self._observed_s = keep * self._observed_s + dt
 
     def yaw(self, near: float) -> tuple[float, float]:
-        """The best, of the two that are opposite the one near to what is believed; its variance."""
-        if self._heard_s < NEEDED_S:
+        """Camera yaw [rad] and its variance [rad²]; `near` selects one of the two opposite solutions."""
+        if self._observed_s < NEEDED_S:
             return near, math.inf
         s = self._without_place()
         gap = math.hypot(s[0, 0] - s[1, 1], 2 * s[0, 1])
@@ -56,24 +56,24 @@ class Place:
             return near, math.inf
         yaw = math.atan2(2 * s[0, 1], s[0, 0] - s[1, 1]) / 2 + math.pi / 2
         yaw += math.pi * round((near - yaw) / math.pi)
-        miss2 = max(least, 0.0) / self._heard_s + MISS_M**2
+        miss2 = max(least, 0.0) / self._observed_s + MISS_M**2
         return yaw, miss2 * MISS_LASTS_S / gap + FIELD_OF_VIEW_ERROR**2
 
     def usual_miss(self, yaw: float) -> float:
         u = np.array([math.cos(yaw), math.sin(yaw)])
-        return math.sqrt(max(float(u @ self._without_place() @ u), 0.0) / max(self._heard_s, 1e-9))
+        return math.sqrt(max(float(u @ self._without_place() @ u), 0.0) / max(self._observed_s, 1e-9))
 
     def scattered(self, yaw: float) -> bool:
-        return self._heard_s > NEEDED_S and self.usual_miss(yaw) > SCATTERED_M
+        return self._observed_s > NEEDED_S and self.usual_miss(yaw) > SCATTERED_M
 
     def elsewhere(self, nose: F64, slope: float, yaw: float) -> bool:
-        """The one in the picture is not where the user is."""
-        if self._heard_s < NEEDED_S:
+        """Whether the person in the picture is not where the user is."""
+        if self._observed_s < NEEDED_S:
             return False
         return abs(self.miss(nose, slope, yaw)) > max(ELSEWHERE_M, ELSEWHERE * self.usual_miss(yaw))
 
     def miss(self, nose: F64, slope: float, yaw: float) -> float:
-        """How far the line through the nose in the picture passes beside the user's own [m]."""
+        """Signed lateral distance [m] between the picture's ray and the user's nose."""
         u = np.array([math.cos(yaw), math.sin(yaw)])
         guess = np.array([GUESS_COUNTS_S, 1e-6])
         wanted = -self._m[2:, :2] @ u + guess * (GUESSED_M - float(u @ nose[:2]), 0.0)
@@ -81,7 +81,7 @@ class Place:
         return float(_equation(nose, slope) @ np.concatenate([u, place])) / math.hypot(1.0, slope)
 
     def _without_place(self) -> F64:
-        """What is left of the sums for u when e and f are the best for it."""
+        """Sums (2, 2) for u after elimination of e and f (Schur complement)."""
         m = self._m
         return np.asarray(m[:2, :2] - m[:2, 2:] @ np.linalg.solve(m[2:, 2:] + 1e-9 * np.eye(2), m[2:, :2]))
 

@@ -1,7 +1,8 @@
-"""How late landmarks are: what trackers said is kept for a while, and laid over what the camera says at many delays.
+"""Latency of landmarks: signals of the camera are compared with recent signals of the trackers at many delays.
 
-Distances between nose and wrists, and how high the wrists are, mean the same to camera and trackers however the camera
-stands. The delay at which the two differ least (constant differences aside) is the latency that stamps do not tell.
+The signals are the distances between nose and wrists and the heights of the wrists above the nose. They do not depend
+on the position and yaw of the camera. The delay at which they differ least, apart from constant differences, is the
+latency that the stamps do not include.
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ from mm_ros.maths.jit import njit
 
 KEPT = 160  # samples: 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # points, whether each is seen, facing, rotations of the devices
+COLUMNS = TURNS + 4 * POINTS  # points, whether each is tracked, facing, rotations of the devices
 
-FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35  # up to 0.4 s; a stamp is hardly ever before its picture
+FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35  # delays from -0.025 s to 0.4 s; a stamp before its picture is rare
 SIGNALS = 5
-SURELY_M2 = 1e-5  # differences are never smaller, whatever the camera
+SURELY_M2 = 1e-5  # floor of the variance of a difference
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
-NEEDED_S = 3.0  # of landmarks before a latency is told
-CONTRAST = 0.8  # how much worse the longest delay must be than the best: sum of logarithms
+NEEDED_S = 3.0  # time of landmarks before a latency is estimated
+CONTRAST = 0.8  # smallest cost by which the longest delay must exceed the best
 
 
 @njit
 def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) -> bool:
-    """Interpolated; False when `t` is before what is kept, or long after it. Slightly after: the newest."""
+    """Interpolate the row at `t` into `out`; False when `t` is before the oldest or 0.1 s after the newest row.
+
+    Less than 0.1 s after the newest row, `out` is the newest row.
+    """
     n = len(times)
     later = newest
     if count == 0 or t > times[newest] + 0.1:
@@ -48,7 +52,7 @@ def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) 
 
 
 class TrackerHistory:
-    """Ring of where nose and wrists were by the trackers, and where the body faced."""
+    """Ring buffer of nose and wrists by the trackers, the predicted facing, and the rotations of the devices."""
 
     def __init__(self) -> None:
         self.times, self.rows = np.zeros(KEPT), np.zeros((KEPT, COLUMNS))
@@ -59,7 +63,7 @@ class TrackerHistory:
         self.newest, self.count = -1, 0
 
     def push(self, t: float, points: F64, seen: F64, facing: float, rotations: F64) -> None:
-        """`facing` is kept unwrapped and `rotations` (3, 4) on one side, so that they can be interpolated."""
+        """Add a sample; `facing` is unwrapped and `rotations` (3, 4) get one sign, so that they can be interpolated."""
         if self.count:
             last = self.rows[self.newest, FACING]
             facing = last + (facing - last + np.pi) % (2 * np.pi) - np.pi
@@ -76,7 +80,7 @@ class TrackerHistory:
         return self._row if found else None
 
     def carry(self, yaw: float, shift: F64) -> None:
-        """The room has moved under the user."""
+        """Move all samples along with the room by `yaw` [rad] and `shift` (3,) [m]."""
         c, s = np.cos(yaw), np.sin(yaw)
         turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
         points = self.rows[:, :SEEN].reshape(KEPT, POINTS, 3)
@@ -88,7 +92,7 @@ class TrackerHistory:
 
 @njit
 def signals(points: F64, out: F64) -> None:
-    """(9,) nose and wrists → what does not depend on where the camera stands."""
+    """Write the five signals of nose and wrists (9,) to `out`: three distances, two heights above the nose [m]."""
     for k, (a, b) in enumerate(((0, 1), (0, 2), (1, 2))):
         total = 0.0
         for i in range(3):
@@ -100,22 +104,22 @@ def signals(points: F64, out: F64) -> None:
 @njit
 def compare(
     camera: F64, usable: NDArray[np.bool_], times: F64, rows: F64, newest: int, count: int, t: float,
-    dt: float, means: F64, spreads: F64, heard: F64,
+    dt: float, means: F64, spreads: F64, compared_s: F64,
 ) -> None:  # fmt: skip
-    """One picture's signals against the trackers' at every delay."""
+    """Update mean and variance of the differences between the camera's and the trackers' signals at every delay."""
     row, own = np.empty(rows.shape[1]), np.empty(SIGNALS)
     keep_mean, keep_spread = 0.5 ** (dt / MEAN_HALFLIFE_S), 0.5 ** (dt / SPREAD_HALFLIFE_S)
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            heard[k] = 0.0  # a delay that cannot always be compared does not compete
+            compared_s[k] = 0.0  # a delay without continuous comparison is not a candidate
             continue
-        heard[k] += dt
+        compared_s[k] += dt
         signals(row, own)
         for s in range(SIGNALS):
             if usable[s]:
                 d = camera[s] - own[s]
-                if heard[k] <= dt:  # the first
+                if compared_s[k] <= dt:  # the first comparison
                     means[k, s], spreads[k, s] = d, 0.0
                 means[k, s] = d + keep_mean * (means[k, s] - d)
                 spreads[k, s] = (d - means[k, s]) ** 2 + keep_spread * (
@@ -131,13 +135,13 @@ class LatencyEstimator:
     def reset(self) -> None:
         self.latency_s = self.expected_s
         self.known = False
-        self._heard = np.zeros(DELAYS)  # s of comparing at each delay
+        self._compared_s = np.zeros(DELAYS)  # time of comparison at each delay [s]
         self._last: float | None = None
         self._means, self._spreads = np.zeros((2, DELAYS, SIGNALS))
         self._camera = np.zeros(SIGNALS)
 
     def step(self, t: float, levelled: F64, seen: F64, history: TrackerHistory) -> float:
-        """`levelled` (3, 3): nose and wrists with the camera's pitch taken out; → s to subtract from stamps."""
+        """Time [s] to subtract from stamps. `levelled` (3, 3): nose and wrists without the camera's pitch."""
         dt = 0.0 if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last = t
         signals(levelled.ravel(), self._camera)
@@ -145,18 +149,18 @@ class LatencyEstimator:
         usable = np.array([nose and left, nose and right, left and right, nose and left, nose and right])
         compare(
             self._camera, usable, history.times, history.rows, history.newest, history.count, t,
-            dt, self._means, self._spreads, self._heard,
+            dt, self._means, self._spreads, self._compared_s,
         )  # fmt: skip
         self._judge(dt)
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
-        """The likeliest delay: each signal has a noise that nobody knows, so logarithms of the spreads add up."""
-        complete = (self._heard > NEEDED_S) & (self._heard > 0.95 * self._heard.max())
+        """Select the most likely delay. The noise of each signal is unknown, so the logarithms of variances add up."""
+        complete = (self._compared_s > NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
         cost = np.where(complete, np.log(self._spreads + SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))
         if not np.isfinite(cost[-1]) or cost[-1] < CONTRAST + cost[k]:
-            return  # nothing moves enough to tell
+            return  # too little motion for an estimate
         a, b, c = cost[max(k - 1, 0)], cost[k], cost[min(k + 1, DELAYS - 1)]
         between = (a - c) / (2 * max(a - 2 * b + c, 1e-12)) if np.isfinite(a) and 0 < k < DELAYS - 1 else 0.0
         found = FIRST_S + STEP_S * (k + between)

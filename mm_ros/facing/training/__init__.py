@@ -1,1 +1,1 @@
-"""Training of the facing network: motion capture in, one ONNX file and a table of degrees out."""
+"""Training of the facing network from motion capture: writes an ONNX file and a table of errors in degrees."""

@@ -1,6 +1,6 @@
-"""What a user may do that the performers did not: a random variant of a motion, as trackers would tell it.
+"""Data augmentation: random variants of a motion, as trackers would report it.
 
-Drawn differently from `core.simulated_trackers`' options on purpose: those measure, these teach.
+The variants are drawn differently from `mm_ros.tracking.simulation`, because that simulation is used for validation.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
 HEADSET: F64 = np.array(HEADSET_IN_HEAD)
-FARTHEST_LOOK = np.radians(75)  # of a head that looks where the body goes; glances come on top
+FARTHEST_LOOK = np.radians(75)  # limit for a head that looks where the body goes; glances are added to it
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Shares are probabilities a clip; sizes are standard deviations unless they are ranges."""
+    """Options of the augmentation: probabilities per clip, and sizes as standard deviations or ranges."""
 
     mirror: float = 0.5
-    reverse: float = 0.15  # backward in time: who walked forward walks backward, sidesteps go to the other side
+    reverse: float = 0.15  # backward in time: forward walking becomes backward walking
     time: tuple[float, float] = (0.8, 1.25)
     size: tuple[float, float] = (0.85, 1.15)
     height_error: float = 0.03
-    reach: tuple[float, float] = (0.95, 1.05)  # hands nearer or farther: other arms, other offsets
+    reach: tuple[float, float] = (0.95, 1.05)  # factor on the distance between hands and head
     look_around: float = 0.65
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
     look_aside: float = 0.05  # looks to one side for the whole clip, up to look_aside_deg
     look_aside_deg: float = 50.0
-    other_hand: float = 0.12  # of each hand: it does what a hand in another clip does, seen from the body
-    other_head: float = 0.15  # and so the head
-    gesture: float = 0.1  # of each hand: it reaches anywhere for a while, and comes back
-    crab: float = 0.2  # the whole body faces elsewhere than it did on this path: sidesteps, backwards, diagonals
+    other_hand: float = 0.12  # per hand: it moves like a hand in another clip, relative to the body
+    other_head: float = 0.15  # the head turns like the head in another clip
+    gesture: float = 0.1  # per hand: it reaches to random places and returns
+    crab: float = 0.2  # the whole body is turned relative to its path: lateral, backward and diagonal steps
     crab_deg: float = 100.0
-    crab_looks: float = 0.5  # share of these whose head looks where they go, or part of the way there
+    crab_looks: float = 0.5  # share of `crab` clips with a head turned towards the path
     head_pitch: float = 6.0  # degrees, constant
-    head_yaw: float = 2.0  # degrees, constant: the headset sits a little askew
-    grip: float = 28.0  # degrees an axis
-    wild_grip: float = 0.1  # share of clips with controllers whose axes mean something else altogether
+    head_yaw: float = 2.0  # degrees, constant: the headset is mounted askew
+    grip: float = 28.0  # degrees per axis
+    wild_grip: float = 0.1  # share of clips with controllers of nearly random axes
     grip_m: float = 0.03
     headset_m: float = 0.02
     noise: float = 0.5
@@ -54,7 +54,7 @@ class Augmentation:
     dropouts: float = 0.35
     one_hand: float = 0.10
     no_hands: float = 0.07
-    wrong_past: float = 0.1  # the averages begin with another facing, as after a jump that nobody announced
+    wrong_past: float = 0.1  # the room turns during the clip, as after a re-centring that was not reported
 
 
 NONE = Augmentation(
@@ -67,7 +67,7 @@ NONE = Augmentation(
 
 @dataclass(frozen=True)
 class Variant:
-    """Trackers of one motion (rows head, left, right) and the truth."""
+    """Trackers of one motion (rows head, left, right) and the true facing `yaw`."""
 
     positions: F64
     rotations: F64
@@ -79,7 +79,7 @@ class Variant:
     yaw: F64
 
     def inputs(self) -> tuple[F32, F64]:
-        """(F, INPUTS) for the network, and the headings (F,) that the facing is told against."""
+        """Inputs (F, INPUTS) of the network, and headings (F,) that the facing is relative to."""
         n = len(self.yaw)
         out, headings = np.empty((n, INPUTS), np.float32), np.empty(n)
         dt = np.full(n, self.dt)
@@ -94,7 +94,7 @@ class Variant:
 def variant(
     motion: Motion, how: Augmentation, rng: np.random.Generator, donors: list[Motion] | None = None
 ) -> Variant:
-    """`donors`: motions that lend a hand or a head."""
+    """Draw a variant of a motion. `donors`: motions from which hand or head motion is copied."""
     p, q, yaw = motion.positions.copy(), motion.rotations.copy(), motion.yaw.copy()
     seams = list(motion.seams)
     if donors:
@@ -136,7 +136,7 @@ def variant(
 def _lend(
     part: int, donor: Motion, height: float, p: F64, q: F64, yaw: F64, rng: np.random.Generator
 ) -> list[int]:
-    """A hand (or the head's rotation) moves as the donor's does against its body. Returns where it jumps."""
+    """Copy a hand (or the head's rotation) relative to the body from the donor; return the frames at which it jumps."""
     n = len(yaw)
     at = (rng.integers(len(donor)) + np.arange(n)) % len(donor)
     turn = rot.from_yaw(yaw - donor.yaw[at])
@@ -151,7 +151,7 @@ def _lend(
 def _gesture(
     hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng: np.random.Generator
 ) -> None:
-    """Now and then the hand goes to some place before or beside the body, turned as it pleases, and back."""
+    """Move the hand now and then to a random pose in front of or beside the body, and back."""
     times = np.arange(len(yaw)) * dt
     back, body = rot.from_yaw(-yaw), rot.from_yaw(yaw)
     own = rot.rotate(back, p[:, hand] - p[:, 0])
@@ -160,7 +160,7 @@ def _gesture(
         length, soft = rng.uniform(0.8, 5.0), rng.uniform(0.25, 0.8)
         share = np.clip((times - at) / soft, 0, 1) * np.clip((at + length - times) / soft, 0, 1)
         share = share * share * (3 - 2 * share)
-        # Towards a point on a ball about the shoulder, mostly ahead of the body and on the hand's own side.
+        # The target lies on a sphere around the shoulder, mostly ahead of the body and on the hand's side.
         side = 1.0 if hand == 1 else -1.0
         azimuth = np.radians(rng.normal(25 * side, 50))
         elevation = np.radians(rng.uniform(-70, 70))
@@ -177,7 +177,7 @@ def _gesture(
 
 
 def _crab(angle: float, p: F64, q: F64, yaw: F64) -> None:
-    """Turned about the head, which goes where it went."""
+    """Turn the body in place about the head; the path of the head does not change."""
     turn = rot.from_yaw(angle)
     p[:, 1:] = p[:, :1] + rot.rotate(turn, p[:, 1:] - p[:, :1])
     q[:] = rot.multiply(turn, q)
@@ -185,18 +185,18 @@ def _crab(angle: float, p: F64, q: F64, yaw: F64) -> None:
 
 
 def _mirrored(p: F64, q: F64, yaw: F64) -> tuple[F64, F64, F64]:
-    """Left is right: y changes sign and the hands change places."""
+    """Mirror the motion: y changes sign and the hands change places."""
     order = [0, 2, 1]
     return p[:, order] * [1, -1, 1], q[:, order] * [1, -1, 1, -1], -yaw
 
 
 def _look_along(angle: float, q: F64) -> None:
-    """The head alone turns back, as far as a neck does: people look where they go."""
+    """Turn the head back towards the path, within FARTHEST_LOOK, because people look where they go."""
     q[:, 0] = rot.multiply(rot.from_yaw(-np.clip(angle, -FARTHEST_LOOK, FARTHEST_LOOK)), q[:, 0])
 
 
 def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64, list[int]]:
-    """Last frame first; what was joined is joined elsewhere."""
+    """Reverse the motion in time, with its seams."""
     return p[::-1], q[::-1], yaw[::-1], [len(yaw) - seam for seam in seams]
 
 
@@ -218,7 +218,7 @@ def _pitch(angle: F64) -> F64:
 
 
 def glances(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
-    """Angle (F,) of a head that looks about: quick and slow turns, short glances, long looks, some ahead."""
+    """Angle (F,) of a head that looks around by fast and slow turns, for short and long times, partly ahead."""
     at, keys, angles, speeds = -rng.uniform(0, 3), [], [], []
     ahead = rng.uniform(0.1, 0.6)
     while at <= times[-1]:
@@ -245,7 +245,7 @@ def _grip(p: F64, q: F64, how: Augmentation, rng: np.random.Generator) -> None:
 def _spliced(
     p: F64, q: F64, v: F64, w: F64, yaw: F64, rng: np.random.Generator
 ) -> tuple[F64, F64, F64, F64, F64]:
-    """From some frame on, the room lies turned by any angle."""
+    """Turn the room by a random angle from a random frame on."""
     first = int(rng.integers(len(yaw)))
     angle = rng.uniform(-np.pi, np.pi)
     turn = rot.from_yaw(angle)

@@ -1,4 +1,4 @@
-"""Motion capture as the trainer needs it: head, wrists, and where the body really faced."""
+"""Training data from motion capture: poses of head and wrists, and the true facing of the body."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mm_ros.tracking.calibration import standing_headset_height
 
 @dataclass(frozen=True)
 class Motion:
-    """One clip: head (axes x forward, z up), left and right wrist; yaw of the body in the room (rad)."""
+    """One clip: head (axes x forward, z up), left and right wrist; yaw of the body in the room [rad]."""
 
     name: str
     subject: str
     rate: float
-    height: float  # of a headset on this person standing, m
+    height: float  # of the headset on this person when standing, m
     positions: F64  # (F, 3, 3)
     rotations: F64  # (F, 3, 4)
-    yaw: F64  # (F,) hips and shoulders, unsmoothed: what training and bounds mean by truth
-    root_yaw: F64  # (F,) hips alone: what the database's root faces
-    seams: tuple[int, ...] = ()  # first frames of what was joined: no velocity reaches across
+    yaw: F64  # (F,) of hips and shoulders, not smoothed: the true facing in training and validation
+    root_yaw: F64  # (F,) of the hips alone: the facing of the database's root
+    seams: tuple[int, ...] = ()  # first frames of joined clips; velocities are not computed across them
 
     def __len__(self) -> int:
         return len(self.yaw)
@@ -58,7 +58,7 @@ def motion_of(clip: Clip) -> Motion:
 
 
 def thinned(motion: Motion, rate: float = 60.0) -> Motion:
-    """Every n-th frame, to about `rate`: 120 Hz says nothing more about a facing."""
+    """Keep every n-th frame, for about `rate` [Hz]; higher rates add no information about the facing."""
     step = max(1, round(motion.rate / rate))
     if step == 1:
         return motion
@@ -69,20 +69,20 @@ def thinned(motion: Motion, rate: float = 60.0) -> Motion:
 
 
 def head_yaw(motion: Motion) -> F64:
-    """Yaw of the head against the body, (F,)."""
+    """Yaw (F,) of the head relative to the body [rad]."""
     x = rot.rotate(motion.rotations[:, 0], np.array([1.0, 0.0, 0.0]))
     return np.asarray(rot.wrap_angle(np.arctan2(x[:, 1], x[:, 0]) - motion.yaw))
 
 
 def head_bias(motions: Iterable[Motion]) -> float:
-    """Constant yaw of a subject's head against the body: the markers', not a habit of looking aside."""
+    """Constant yaw [rad] of a subject's head relative to the body, which the placement of the markers causes."""
     yaws = np.concatenate([head_yaw(m) for m in motions])
     centre = float(np.angle(np.exp(1j * yaws).mean()))
     return float(rot.wrap_angle(centre + np.median(rot.wrap_angle(yaws - centre))))
 
 
 def without_head_bias(motions: list[Motion]) -> list[Motion]:
-    """Each subject's constant head yaw taken out; for training, where it would teach a false offset."""
+    """Remove each subject's constant head yaw, from which a network would learn a wrong offset."""
     subjects: dict[str, list[Motion]] = defaultdict(list)
     for m in motions:
         subjects[m.subject].append(m)
@@ -96,7 +96,7 @@ def without_head_bias(motions: list[Motion]) -> list[Motion]:
 
 
 def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
-    """About the room's vertical; then moved so that the head starts above `to_xy`."""
+    """Turn a motion about the vertical by `angle` [rad], and move it so that the head starts above `to_xy`."""
     q = rot.from_yaw(angle)
     p = rot.rotate(q, motion.positions)
     if to_xy is not None:
@@ -108,9 +108,9 @@ def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
 
 
 def chained(motions: list[Motion]) -> Motion:
-    """One after the other, each facing as the last one ended: clips of seconds become a session of a minute.
+    """Join motions of one rate, each turned and moved to the end of the previous one.
 
-    Without it the slow averages would never be seen full. All of one rate.
+    Clips of seconds become a session of a minute, as long as the slow averages need.
     """
     parts = [motions[0]]
     for m in motions[1:]:
@@ -127,7 +127,7 @@ def chained(motions: list[Motion]) -> Motion:
 
 
 def sessions(motions: list[Motion], longest: int, rng: np.random.Generator) -> list[Motion]:
-    """All motions once, in random order, joined by one to `longest` of the same subject and rate."""
+    """All motions once, in random order, joined in groups of 1 to `longest` of the same subject and rate."""
     groups: dict[tuple[str, float], list[Motion]] = defaultdict(list)
     for i in rng.permutation(len(motions)):
         groups[motions[i].subject, motions[i].rate].append(motions[i])

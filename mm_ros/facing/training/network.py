@@ -1,4 +1,4 @@
-"""The facing network in torch, and its loss."""
+"""Facing network in torch, and its loss."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import mirror
 from mm_ros.facing.training.recurrent import RecurrentMembers, tick_of_frame
 
-OUTPUTS = 4  # sine, cosine of the facing against the heading; log of the Laplace scale (rad); rate (rad/s)
-MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # what the outputs of the mirrored motion are against these
+OUTPUTS = 4  # sine, cosine of facing minus heading; log of the Laplace scale (rad); rate (rad/s)
+MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs of a motion and of its mirror image
 MIN_LOG_SCALE = -4.0
 TINY = 1e-9
-CLIP = 8.0  # standard deviations; what lies farther out is a mistake of the trackers
+CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
     width: int = 128
     layers: int = 2
-    members: int = 4  # networks of each kind whose answers are averaged in one file
-    memory: int = 48  # numbers that each of the second kind remembers; 0: none of that kind
+    members: int = 4  # networks of each kind (plain, recurrent) whose outputs are averaged
+    memory: int = 48  # state size of each recurrent member; 0: no recurrent members
 
 
 class FacingNetwork(nn.Module):
-    """Members side by side as one batched product: an ensemble costs one pass.
+    """Ensemble of members, evaluated as one batched product.
 
-    Each answers for the motion and for its mirror image; the mean of all prefers neither side. Half of them remember
-    (`recurrent`), if there are such.
+    Each member is evaluated for the motion and for its mirror image, so that the mean is symmetric. Half of the members
+    are recurrent (`recurrent`), if the plan has recurrent members.
     """
 
     recurrent: RecurrentMembers | None
@@ -51,7 +51,7 @@ class FacingNetwork(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(plan.members, 1, b)))
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Inputs that never vary (all hands tracked) must not blow up later: their spread has a floor."""
+        """Set mean and scale; the scale has a floor, because inputs may be constant here (all hands tracked)."""
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
@@ -59,11 +59,11 @@ class FacingNetwork(nn.Module):
         return ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
 
     def remembering(self, units: int) -> None:
-        """From here on as many members again, that begin as these do and learn to remember."""
+        """Add as many recurrent members with state size `units`, initialised with the plain members' weights."""
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:
-        """Of the first kind: (N, D) or (M, N, D) → (M, N, OUTPUTS)."""
+        """Outputs of the plain members: (N, D) or (M, N, D) → (M, N, OUTPUTS)."""
         h = self.normalized(x)
         if h.dim() == 2:
             h = h.expand(len(self.weights[0]), -1, -1)
@@ -74,19 +74,19 @@ class FacingNetwork(nn.Module):
         return h
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """(N, D) and what is remembered of the motion and of its image (M, N, units) → (N, OUTPUTS)."""
+        """Inputs (N, D) and states of the motion and of its mirror image (M, N, units) → (N, OUTPUTS)."""
         parts = []
         for k, (own, back) in enumerate(((x, torch.ones(OUTPUTS)), (mirrored(x), torch.tensor(MIRRORED)))):
             parts.append(self.members(own) * back)
             if self.recurrent is not None and memory is not None:
                 parts.append(self.recurrent.read(self.normalized(own), memory[k]) * back)
         out = torch.cat(parts)
-        # Members differ in the length of (sine, cosine), which means nothing: each direction counts the same.
+        # The length of (sine, cosine) has no meaning, so the directions of all members get equal weight.
         directions = out[..., :2] / (out[..., :2].norm(dim=-1, keepdim=True) + TINY)
         return torch.cat([directions, out[..., 2:]], -1).mean(0)
 
     def sequence(self, inputs: F32, dt: F64) -> F32:
-        """A whole session (F, D), dt (F,) s since the frame before → (F, OUTPUTS), as the stage would hear it."""
+        """Outputs (F, OUTPUTS) for a whole session (F, D); `dt` (F,) is the time since the previous frame [s]."""
         with torch.no_grad():
             x = torch.from_numpy(inputs)
             out: F32 = self(x, None if self.recurrent is None else self._remembered(x, dt)).numpy()
@@ -106,7 +106,7 @@ class FacingNetwork(nn.Module):
         return kept[:, :, 0], kept[:, :, 1]
 
     def round_to_half(self) -> None:
-        """As the file keeps them: half precision, which no figure notices."""
+        """Round the weights to half precision, as the file stores them; the errors do not change measurably."""
         with torch.no_grad():
             for p in self.parameters():
                 p.copy_(p.half().float())
@@ -122,10 +122,10 @@ def wrapped(angle: Tensor) -> Tensor:
 
 
 def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | float) -> Tensor:
-    """`out` (…, 2 frames, 4), target (…, 2) rad against the heading, rate (…,) rad/s of the body.
+    """Loss of `out` (…, 2 frames, 4) for `target` (…, 2), facing minus heading [rad], and `rate` (…,) [rad/s].
 
-    Laplace likelihood of the angle; the rate; and the change between two neighbouring frames, seen in the room.
-    `jitter` weighs that last one: without it the answer trembles.
+    Terms are the Laplace likelihood of the angle, the error of the rate, and the error of the change between the two
+    frames. `jitter` is the weight of the last term; without it the output jitters.
     """
     angle = torch.atan2(out[..., 0], out[..., 1])
     error = wrapped(angle - target)
@@ -133,6 +133,6 @@ def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | 
     likelihood = (error.abs() * torch.exp(-log_scale) + log_scale).mean()
     rate_error = (out[..., 3].mean(-1) - rate).abs().mean()
     change = (wrapped(error[..., 1] - error[..., 0]) / dt).abs().mean()
-    # Length of (sine, cosine) near one keeps its direction well conditioned.
+    # A length of (sine, cosine) near one keeps the direction well conditioned.
     length = (out[..., 0] ** 2 + out[..., 1] ** 2 - 1).square().mean()
     return likelihood + 0.3 * rate_error + jitter * change + 0.02 * length

@@ -1,4 +1,4 @@
-"""A graph of ONNX nodes → the bytes of a file that onnxruntime reads, with what it has to say of itself."""
+"""Serialization of an ONNX graph and its metadata into the bytes of a file for onnxruntime."""
 
 from collections.abc import Mapping
 from typing import Any

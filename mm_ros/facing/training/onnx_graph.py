@@ -1,4 +1,4 @@
-"""Facing networks → ONNX files, node by node: no exporter, no surprises."""
+"""Conversion of facing networks to ONNX files, node by node and without an exporter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shapes = dict[str, list[str | int]]
 
 
 class _Graph:
-    """Nodes and constants of an ONNX graph, one output each."""
+    """Nodes and constants of an ONNX graph."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -26,7 +26,7 @@ class _Graph:
         return self._kept(name, np.ascontiguousarray(value, np.float32))
 
     def half(self, name: str, value: Any) -> str:
-        """Kept in half precision; widened when the file is loaded."""
+        """Store a constant in half precision, and cast it to float32."""
         from onnx import TensorProto
 
         kept = self._kept(f"{name}_half", np.ascontiguousarray(value, np.float16))
@@ -58,7 +58,7 @@ class _Graph:
         return self.node("Mul", [x, self.constant("inverse_scale", 1 / scale)], "normalized")
 
     def layers(self, x: str, weights: list[Any], biases: list[Any], name: str, last: str = "") -> str:
-        """Products with ReLU between; weights (in, out)."""
+        """Linear layers with ReLU between them; weights (in, out)."""
         for i, (w, b) in enumerate(zip(weights, biases, strict=True)):
             final = i + 1 == len(weights)
             operands = [x, self.constant(f"w{name}_{i}", w), self.constant(f"b{name}_{i}", b)]
@@ -77,9 +77,9 @@ class _Graph:
 
 
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
-    """Mirror image, normalization, all members and their mean as one graph: (N, D) float32 → (N, OUTPUTS).
+    """ONNX file of the whole ensemble with mirror image and normalization: (N, D) float32 → (N, OUTPUTS).
 
-    With members that remember, also what is remembered, in and out, and whether this frame is a tick (1 or 0).
+    With recurrent members, the state is another input and output, and the input `tick` is 1 at ticks, else 0.
     """
     graph = _Graph()
     x = _both_images(graph, network)
@@ -118,7 +118,7 @@ def _layers(of: FacingNetwork | RecurrentMembers) -> list[tuple[Any, Any]]:
 
 
 def _both_images(graph: _Graph, network: FacingNetwork) -> str:
-    """Normalized motion and mirror image, (2, N, D)."""
+    """Normalized inputs of the motion and its mirror image (2, N, D)."""
     order, signs = mirror()
     image = graph.node("Gather", ["trackers", graph.indices("order", order)], "swapped", axis=1)
     image = graph.node("Mul", [image, graph.constant("signs", signs)], "mirrored")
@@ -131,7 +131,7 @@ def _both_images(graph: _Graph, network: FacingNetwork) -> str:
 
 
 def _heard(graph: _Graph, first: str, members: int, recurrent: RecurrentMembers) -> str:
-    """The first layer of all members (2 M, 2, N, W), of which the later half hear what is remembered."""
+    """First layer of all members (2 M, 2, N, W); the second half also reads the state."""
     memory = _ticked(graph, recurrent)
     said = graph.node("MatMul", [memory, graph.half("hears", recurrent.remembered.detach().numpy()[:, None])], "said")
     halves = graph.indices("halves", [members, members])
@@ -140,7 +140,7 @@ def _heard(graph: _Graph, first: str, members: int, recurrent: RecurrentMembers)
 
 
 def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
-    """`RecurrentMembers.tick` where the frame is one; else what was remembered."""
+    """State after `RecurrentMembers.tick` if the frame is a tick; else the old state."""
     units, node = recurrent.units, graph.node
 
     def weights(name: str) -> str:

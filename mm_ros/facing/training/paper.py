@@ -1,8 +1,8 @@
-"""The facing network of Ponton 2022, by its own Algorithm 1: unrolled r frames, only the last one compared.
+"""Facing network of Ponton 2022, trained by Algorithm 1: unrolled over r frames, with the loss of the last frame only.
 
-Two hidden layers of 32, ReLU, mean squared error, no augmentation, 60 Hz. Written down where we differ: AdamW (decay
-apart from the gradient), larger batches with a larger step (one core), and the previous prediction goes back in as a
-facing on the floor, not as six free numbers.
+It has two hidden layers of 32 units, ReLU, mean squared error, no augmentation, 60 Hz. It differs from the paper in
+three points: AdamW (decoupled weight decay), larger batches with a larger learning rate (one core), and the previous
+prediction is fed back as a facing on the floor instead of six free numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.tracking.simulation import TrackerTrack
 
 WIDTH = 32
-TRACKERS = 36  # of the inputs; the rest is the previous prediction
+TRACKERS = 36  # inputs from trackers; the other inputs are the previous prediction
 
 
 class PaperNetwork(nn.Module):
@@ -41,7 +41,7 @@ class PaperNetwork(nn.Module):
 
 
 def tables(motions: list[Motion]) -> tuple[F32, F64, F64, list[int]]:
-    """Tracker inputs (N, 36), headings (N,), body yaws (N,), and the first row of each clip."""
+    """Tracker inputs (N, 36), headings (N,), body yaws (N,), and the index of the first row of each clip."""
     rng = np.random.default_rng(0)
     rows, headings, yaws, firsts, at = [], [], [], [], 0
     full, held = np.empty(PAPER_INPUTS), (1.0, 0.0)
@@ -78,7 +78,7 @@ def train_paper(
     rng = np.random.default_rng(seed)
     for step in range(steps):
         i = torch.from_numpy(rng.choice(starts, batch))
-        # The previous prediction is the truth once; from there on the network's own.
+        # The first frame's previous prediction is the truth; the others use the network's own prediction.
         c, s = torch.cos(relative[i - 1]), torch.sin(relative[i - 1])
         out = torch.empty(0)
         for j in range(r):
@@ -99,7 +99,7 @@ def train_paper(
 def _unrolled(
     network: PaperNetwork, x: Tensor, turn: Tensor, c: Tensor, s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One frame on: the last facing (cos, sin) seen from the heading that has turned meanwhile."""
+    """Run one frame; the last facing (cos, sin) is first turned into the new heading frame."""
     tc, ts = torch.cos(turn), torch.sin(turn)
     c, s = c * tc + s * ts, s * tc - c * ts
     zero = torch.zeros_like(c)
@@ -109,7 +109,7 @@ def _unrolled(
 
 
 def run_freely(network: PaperNetwork, track: TrackerTrack, headings: F64) -> F64:
-    """Facings (F,) with nothing but its own last answer to start from."""
+    """Facings (F,) [rad], where each frame uses the network's own previous prediction."""
     weights = [t.detach().numpy().astype(np.float64) for t in network.layers.parameters()]
     mean, scale = network.mean.numpy().astype(np.float64), network.scale.numpy().astype(np.float64)
     return np.asarray(

@@ -1,7 +1,7 @@
-"""Members of the facing network that choose what to remember: a gated unit (GRU) beside a plain member's inputs.
+"""Recurrent members of the facing network: a gated recurrent unit (GRU) added to the inputs of a plain member.
 
-They err elsewhere than plain members do, which the mean of both kinds gains by. What is remembered changes at ticks of
-about 30 Hz only, while the answer is read at every frame: so that 72, 90 and 120 Hz agree.
+Their errors differ from those of plain members, so the mean of both kinds is better. The state changes only at ticks of
+about 30 Hz while the output is computed at every frame, so that results at 72, 90 and 120 Hz agree.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from mm_ros.body.types import F64
 
-SEEN = 50  # inputs that reach the memory: those of the present; averages are another's memory
-TICK = 0.0265  # s at least between two changes of what is remembered: 33 ms at 90 and 120 Hz, 28 at 72
+SEEN = 50  # inputs of the GRU: those of the current frame, without the averages
+TICK = 0.0265  # s; minimum time between two ticks, which gives 33 ms at 90 and 120 Hz, 28 ms at 72 Hz
 
 
 class RecurrentMembers(nn.Module):
-    """Each starts as a plain member whose first layer also hears `units` remembered numbers."""
+    """Members that start as plain members whose first layer also reads a state of `units` numbers."""
 
     def __init__(self, units: int, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> None:
         super().__init__()
@@ -35,24 +35,24 @@ class RecurrentMembers(nn.Module):
         self.weights = nn.ParameterList(w.detach().clone() for w in weights)
         self.biases = nn.ParameterList(b.detach().clone() for b in biases)
         with torch.no_grad():
-            self.into_bias[..., :units] = 2.0  # keep, until something better is learnt
+            self.into_bias[..., :units] = 2.0  # keep the state at the start of training
 
     def nothing(self, count: int) -> Tensor:
         return torch.zeros(len(self.into), count, self.units)
 
     def heard(self, x: Tensor) -> Tensor:
-        """Normalized inputs (N, D) → what the gates make of them (M, N, 3 units)."""
+        """Normalized inputs (N, D) → their part of the gate activations (M, N, 3 units)."""
         return torch.baddbmm(self.into_bias, x[:, :SEEN].expand(len(self.into), -1, -1), self.into)
 
     def tick(self, heard: Tensor, memory: Tensor) -> Tensor:
-        """(M, N, 3 units), (M, N, units) → memory (M, N, units)."""
+        """Update the state: `heard` (M, N, 3 units), memory (M, N, units) → memory (M, N, units)."""
         own, n = torch.bmm(memory, self.back), self.units
         keep, reset = torch.sigmoid(heard[..., : 2 * n] + own[..., : 2 * n]).split(n, -1)
         new = torch.tanh(heard[..., 2 * n :] + reset * (own[..., 2 * n :] + self.back_bias))
         return new + keep * (memory - new)
 
     def read(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Normalized inputs (N, D) and memory (M, N, units) → (M, N, OUTPUTS)."""
+        """Outputs (M, N, OUTPUTS) for normalized inputs (N, D) and memory (M, N, units)."""
         h = torch.baddbmm(self.biases[0], x.expand(len(self.into), -1, -1), self.weights[0])
         h = h + torch.bmm(memory, self.remembered)
         for w, b in zip(self.weights[1:], self.biases[1:], strict=True):
@@ -65,7 +65,7 @@ def _uniform(bound: float, *shape: int) -> nn.Parameter:
 
 
 def tick_of_frame(dt: F64) -> tuple[list[int], NDArray[np.int64]]:
-    """Frames at which memory changes, and for each frame (F,) how many have been, it included, less one."""
+    """Frames of the ticks, and for each frame (F,) the index of the last tick up to and including it."""
     at: list[int] = []
     count, since = np.empty(len(dt), np.int64), math.inf
     for frame, passed in enumerate(dt.tolist()):

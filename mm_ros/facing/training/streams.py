@@ -1,4 +1,4 @@
-"""How members that remember are taught: sessions side by side; what is remembered goes on from chunk to chunk."""
+"""Training of the recurrent members, on parallel streams of sessions; the state continues from chunk to chunk."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from mm_ros.maths import rotations as rot
 if TYPE_CHECKING:
     from mm_ros.facing.training.train import TrainOptions
 
-STREAMS, CHUNK = 48, 64  # sessions side by side; ticks through which a mistake is followed back
-JUDGED = 3  # every third tick: neighbours say the same
-EACH = 2  # frames of 60 a second to a tick
+STREAMS, CHUNK = 48, 64  # parallel streams; ticks of backpropagation through time
+JUDGED = 3  # every third tick enters the loss, because neighbouring ticks are redundant
+EACH = 2  # frames at 60 Hz per tick
 LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2
-PASSES = 1.5  # times the variants that plain members saw
-MAX_RATE = 12.0  # rad/s; faster bodies are mistakes of the capture
+PASSES = 1.5  # number of variants relative to the training of the plain members
+MAX_RATE = 12.0  # rad/s; faster turns are capture errors
 
 
 @dataclass
 class Streams:
-    """(T, B, …): tick by tick, sessions one after the other in each of B streams."""
+    """Ticks (T, B, …) of B parallel streams; each stream holds sessions one after the other."""
 
-    inputs: Tensor  # (T, B, 2, D) half precision: the frame of the tick and the next
+    inputs: Tensor  # (T, B, 2, D) half precision: the frame of the tick and the next frame
     targets: Tensor  # (T, B, 2)
     rates: Tensor
     dt: Tensor
-    goes_on: Tensor  # 0 where a session begins: nothing is remembered
+    goes_on: Tensor  # 0 at the first tick of a session, where the state is reset; else 1
 
     def __len__(self) -> int:
         return len(self.dt)
@@ -77,7 +77,7 @@ def _ticks(motion: Motion, donors: list[Motion], options: TrainOptions, rng: np.
 def fit_recurrent(
     network: FacingNetwork, motions: list[Motion], options: TrainOptions, tell: Callable[[str, int, int], None]
 ) -> None:
-    """Teaches `network.recurrent`, plain members stay as they are. None of the variants is one that those saw."""
+    """Train `network.recurrent` on new variants; the plain members do not change."""
     members = network.recurrent
     assert members is not None
     optimizer = torch.optim.AdamW(members.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
@@ -91,30 +91,30 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # sessions joined otherwise may be a chunk longer
+            if done == steps:  # another random joining of sessions may give one chunk more
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()
             done += 1
-        tell("fit those that remember, variants", k + 1, passes)
+        tell("fit recurrent members, variants", k + 1, passes)
 
 
 def _fit_chunk(
     network: FacingNetwork, optimizer: torch.optim.Optimizer, chunk: Streams, memory: Tensor, jitter: float, first: int
 ) -> Tensor:
-    """One step of the optimizer; what is remembered at the end."""
+    """Take one optimizer step on a chunk, and return the state at its end."""
     members = network.recurrent
     assert members is not None
     x = network.normalized(chunk.inputs.float())
     ticks, streams = chunk.dt.shape
-    heard = members.heard(x[:, :, 0].flatten(0, 1)).unflatten(1, (ticks, streams))
-    remembered = []
+    gate_inputs = members.heard(x[:, :, 0].flatten(0, 1)).unflatten(1, (ticks, streams))
+    states = []
     for t in range(ticks):
-        memory = members.tick(heard[:, t], memory * chunk.goes_on[t][:, None])
-        remembered.append(memory)
+        memory = members.tick(gate_inputs[:, t], memory * chunk.goes_on[t][:, None])
+        states.append(memory)
     at = slice(min(first, ticks - 1), None, JUDGED)
-    judged, kept = chunk[at], torch.stack(remembered, 1)[:, at]
-    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # the next frame knows no more
+    judged, kept = chunk[at], torch.stack(states, 1)[:, at]
+    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # both frames of a tick use the same state
     count = len(members.into)
     out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)
     rates = judged.rates.flatten()

@@ -1,4 +1,4 @@
-"""From motion capture to one ONNX file: variants, fit, leave-subjects-out, final network."""
+"""Training of the facing network: variants of motion capture, fit, leave-subjects-out validation, ONNX file."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ Tell = Callable[[str, int, int], None]  # what, done, of
 @dataclass(frozen=True)
 class TrainOptions:
     seed: int = 0
-    variants: int = 8  # times that all motion is drawn anew, each epoch
-    epochs: int = 6  # no variant is seen twice: drawing costs less than fitting
+    variants: int = 8  # random variants of all motion per epoch
+    epochs: int = 6  # each epoch draws new variants, because drawing takes less time than fitting
     batch: int = 1024
     learning_rate: float = 2e-3
-    weight_decay: float = 2.0  # a lot, and on people not seen it shows: 6.6° at 0.1, 6.2° at 2
+    weight_decay: float = 2.0  # large: the error on held-out subjects is 6.6° at 0.1 and 6.2° at 2
     jitter: float = 0.05
-    joined: int = 6  # clips that make one session, at most
+    joined: int = 6  # maximum number of clips in one session
     stride: int = 3  # frames between samples
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    # Who remembers learns soon that heads mostly turn with bodies, and late that they look about: more of that.
+    # Recurrent members learn early that heads mostly turn with bodies, so they get more clips with look-around.
     recurrent_augmentation: Augmentation = field(
         default_factory=lambda: replace(Augmentation(), look_around=0.9, look_aside=0.1)
     )
@@ -60,7 +60,7 @@ class TrainOptions:
 
 @dataclass
 class Pool:
-    """Pairs of neighbouring frames: inputs (N, 2, D) half precision, facing against the heading (N, 2), rate, dt."""
+    """Pairs of neighbouring frames: inputs (N, 2, D) half precision, facing minus heading (N, 2), rate, dt."""
 
     inputs: Tensor
     targets: Tensor
@@ -113,7 +113,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     shuffle = torch.Generator().manual_seed(options.seed)
     for epoch in range(options.epochs):
         if epoch:
-            del pool  # a gigabyte, before the next one
+            del pool  # frees a gigabyte before the next pool is made
             pool = pool_of(motions, options, tell, epoch)
         batches = torch.randperm(len(pool), generator=shuffle).split(options.batch)[:each]
         for done, i in enumerate(batches, 1):
@@ -142,7 +142,7 @@ def _fit_batch(
 
 
 def folds_of(clips: Sequence[Clip], count: int) -> list[set[str]]:
-    """Subjects in `count` groups of about equal length; the longest is dealt first."""
+    """Subjects in `count` groups of about equal duration; longer subjects are assigned first."""
     seconds: dict[str, float] = {}
     for clip in clips:
         seconds[clip.subject] = seconds.get(clip.subject, 0.0) + clip.seconds
@@ -165,16 +165,19 @@ class Outcome:
 def train(
     clips: Sequence[Clip], options: TrainOptions, tell: Tell, early: Callable[[Outcome], None] | None = None
 ) -> Outcome:
-    """On everybody for the file, then leave-subjects-out for the figures. `early` gets the outcome before those."""
+    """Train on all subjects for the file, then validate by leave-subjects-out training.
+
+    `early` is called with the outcome before the validation.
+    """
     torch.set_num_threads(1)
     subjects = {c.subject for c in clips}
     if options.folds > 0 and len(subjects) < 2:
         raise MmRosError(
-            f"validation on people not seen needs two subjects or more, came {len(subjects)} "
-            f"({', '.join(sorted(subjects))}). Give more data, or --folds 0 for none."
+            f"validation on held-out subjects needs two subjects or more, came {len(subjects)} "
+            f"({', '.join(sorted(subjects))}). Give more data, or --folds 0 to skip the validation."
         )
     motions = without_head_bias([motion_of(c) for c in clips])
-    outcome = Outcome(*_networks(motions, options, "everybody", tell), {})
+    outcome = Outcome(*_networks(motions, options, "all subjects", tell), {})
     if options.folds > 0:
         if early is not None:
             early(outcome)
@@ -217,7 +220,7 @@ def _networks(
 
 
 def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], credit: str) -> dict[str, str]:
-    """What the file says of itself; values are text, as ONNX wants them."""
+    """Metadata of the file; values are text, as ONNX requires."""
     network = outcome.network
     return {
         "kind": "facing",
@@ -248,13 +251,13 @@ def _memory_of(network: FacingNetwork) -> dict[str, str]:
         return {}
     return {
         "tick_s": str(TICK),
-        "memory": "`remembered` in, `remembered_now` out (member, motion or mirror image, row, unit); zeros where a "
-        "session begins. `tick` is 1 at the first frame and where tick_s have passed since the last; else 0.",
+        "memory": "`remembered` in, `remembered_now` out (member, motion or mirror image, row, unit); zeros at the "
+        "start of a session. `tick` is 1 at the first frame and after tick_s since the last tick; else 0.",
     }  # fmt: skip
 
 
 def weights_hash(network: torch.nn.Module) -> str:
-    """Same seed, data and machine: same hash."""
+    """Hash of the weights; equal for the same seed, data and machine."""
     digest = hashlib.blake2b(digest_size=8)
     for name, value in sorted(network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())
@@ -262,7 +265,7 @@ def weights_hash(network: torch.nn.Module) -> str:
 
 
 def save(outcome: Outcome, path: Path, options: TrainOptions, clips: Sequence[Clip], credit: str) -> list[Path]:
-    """The network at `path`, the paper's beside it as `<name>_paper_r1.onnx`, `…_r50.onnx`."""
+    """Write the network to `path`, and the paper's networks to `<name>_paper_r1.onnx` and `<name>_paper_r50.onnx`."""
     metadata = metadata_of(outcome, options, clips, credit)
     written = [write(path, onnx_of(outcome.network, metadata))]
     for name, paper in outcome.papers.items():
@@ -271,18 +274,18 @@ def save(outcome: Outcome, path: Path, options: TrainOptions, clips: Sequence[Cl
         own["figures"] = json.dumps(
             {t: rounded(f.get(name, {})) for t, f in outcome.figures.items()}
         )
-        beside = path.with_name(f"{path.stem}_{name.replace(' ', '_').replace('=', '')}.onnx")
-        written.append(write(beside, onnx_of_paper(paper, own)))
+        paper_path = path.with_name(f"{path.stem}_{name.replace(' ', '_').replace('=', '')}.onnx")
+        written.append(write(paper_path, onnx_of_paper(paper, own)))
     return written
 
 
 def write(path: Path, content: bytes) -> Path:
-    """Aside, then renamed: whoever has the old one open keeps it."""
-    handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    """Write to a temporary file and rename it, so that processes with the old file open keep the old content."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-    os.chmod(aside, 0o644)
-    os.replace(aside, path)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
     return path
 
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters by Ray Tune's ASHA, as the paper's authors did; on a Ray cluster when RAY_ADDRESS names one."""
+"""Hyper-parameter search by Ray Tune's ASHA, as in Ponton 2022; on a Ray cluster if RAY_ADDRESS names one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mm_ros.facing.training.data import Motion, motion_of, without_head_bias
 from mm_ros.facing.training.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.facing.training.validate import Errors, measure
 
-RUNGS = (1, 2, 4)  # epochs at which ASHA asks how a trial does
-PATIENCE = 1800.0  # s without a result of any trial: the longest rung takes some minutes
+RUNGS = (1, 2, 4)  # epochs after which ASHA compares trials
+PATIENCE = 1800.0  # s without a result of any trial; the longest rung takes some minutes
 
 
 def tuned(clips: Sequence[Clip], options: TrainOptions, trials: int, tell: Tell) -> TrainOptions:
-    """The best of `trials` by the mean error under stress on one held-out group of subjects."""
+    """Options of the best of `trials`, by the mean error under stress on one held-out group of subjects."""
     if find_spec("ray") is None:
         raise MmRosError(f"--tune needs Ray Tune: {setup_command('tune')}. Without it the built-in values are used.")
     groups = folds_of(clips, 3)
     if len(groups) < 2:
-        raise MmRosError("--tune chooses by people not seen: it needs two subjects or more")
+        raise MmRosError("--tune compares trials on held-out subjects, so it needs two subjects or more")
     motions = without_head_bias([motion_of(c) for c in clips if c.subject not in groups[0]])
     held = [c for c in clips if c.subject in groups[0]]
     tell("tune", 0, trials)
@@ -58,7 +58,7 @@ def with_choice(options: TrainOptions, choice: dict[str, Any]) -> TrainOptions:
 
 
 def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> float:
-    """Mean degrees on `held` after training on `motions`."""
+    """Mean error [deg] on `held` after training on `motions`."""
     silent: Tell = lambda what, done, of: None  # noqa: E731
     network = fit(motions, options, silent)
     errors: dict[str, Errors] = measure(held, network.sequence, {}, options.seed)["network"]
@@ -68,17 +68,17 @@ def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOpti
 def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> None:
     from ray import tune
 
-    # One-cycle schedules cannot be stopped half way and compared: each rung is a short training of its own.
+    # One-cycle schedules cannot be compared half way, so each rung is a separate short training.
     for epochs in RUNGS:
         own = replace(with_choice(options, config), epochs=epochs)
         tune.report({"degrees": stress_error(motions, held, own), "epochs": epochs})
 
 
 def patiently(search: Callable[[], Any], results: Callable[[], int], patience: float = PATIENCE) -> Any:
-    """What `search` returns; an error where `results()` has not grown for `patience` seconds.
+    """Run `search` and return its result; raise MmRosError if `results()` does not grow for `patience` seconds.
 
-    Ray waits for ever for workers that somebody froze, so it waits in a thread that may be left behind. Waits are
-    counted, not read from a clock: being frozen oneself is no fault of the workers.
+    Ray waits without limit for frozen workers, so it runs in a daemon thread. Waits are counted instead of read from a
+    clock, so that a time in which this process is frozen does not count.
     """
     found: list[Any] = []
     failed: list[BaseException] = []
@@ -98,8 +98,8 @@ def patiently(search: Callable[[], Any], results: Callable[[], int], patience: f
         waited, last = (waited + each, last) if results() == last else (0.0, results())
         if waited >= patience:
             raise MmRosError(
-                f"--tune: no trial has told a result for {patience / 60:.3g} minutes ({last} came before). Ray's "
-                "workers are frozen or dead. Search again on a machine that does nothing else, or train without --tune."
+                f"--tune: no trial has reported a result for {patience / 60:.3g} minutes ({last} came before). Ray's "
+                "workers are frozen or dead. Search again on a machine without other load, or train without --tune."
             )
     if failed:
         raise failed[0]
@@ -111,11 +111,11 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler
 
-    told: list[float] = []
+    results: list[float] = []
 
-    class Told(tune.Callback):
+    class Results(tune.Callback):
         def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            told.append(result["degrees"])
+            results.append(result["degrees"])
 
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -129,9 +129,9 @@ def _search(motions: list[Motion], held: Sequence[Clip], options: TrainOptions, 
                 metric="degrees", mode="min", num_samples=trials,
                 scheduler=ASHAScheduler(time_attr="epochs", max_t=RUNGS[-1], grace_period=RUNGS[0], reduction_factor=2),
             ),
-            run_config=tune.RunConfig(callbacks=[Told()]),
+            run_config=tune.RunConfig(callbacks=[Results()]),
         )  # fmt: skip
-        best = patiently(tuner.fit, lambda: len(told)).get_best_result()
+        best = patiently(tuner.fit, lambda: len(results)).get_best_result()
         return dict(best.config or {})
     finally:
         ray.shutdown()

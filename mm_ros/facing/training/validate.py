@@ -1,4 +1,4 @@
-"""Degrees: predictors run freely over whole clips of people that they were not trained on."""
+"""Validation: errors in degrees of predictors on whole clips of held-out subjects."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ KINDS = ("stand", "turn on the spot", "forward", "backward", "sideways", "run", 
 
 @dataclass
 class Errors:
-    """Per frame, degrees."""
+    """Errors per frame, in degrees."""
 
     yaw: list[F64]
-    root: list[F64]  # against the hips alone
+    root: list[F64]  # relative to the facing of the hips alone
     rate: list[F64]  # deg/s
     kinds: list[Any]  # index into KINDS
 
@@ -79,7 +79,7 @@ class Truth:
 
 
 def subject_axes(clips: Sequence[Clip]) -> dict[str, F64]:
-    """Head axes of each subject without the constant yaw of its markers."""
+    """Head axes of each subject without the constant yaw of the head markers."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         groups[clip.subject].append(clip)
@@ -100,7 +100,7 @@ def measure(
     settings: OrientationSettings | None = None, remove_bias: bool = False,
     tell: Callable[[int, int], None] | None = None,
 ) -> dict[str, dict[str, Errors]]:  # fmt: skip
-    """predictor → condition → errors. Papers only under the three conditions with both hands."""
+    """Errors by predictor and condition; the paper's networks are measured only with both hands."""
     errors: dict[str, dict[str, Errors]] = defaultdict(lambda: defaultdict(Errors.empty))
     axes = subject_axes(clips) if remove_bias else {}
     for k, clip in enumerate(clips):
@@ -126,7 +126,7 @@ def predictions(
     track: TrackerTrack, height: float, network: Network, papers: dict[str, PaperNetwork],
     settings: OrientationSettings | None = None,
 ) -> dict[str, F64]:  # fmt: skip
-    """Facings (F,) of every predictor, as the stage would have said them frame by frame."""
+    """Facings (F,) of every predictor, as the stage would predict them frame by frame."""
     settings = settings or OrientationSettings(predictor="network")
     inputs, headings = inputs_of(track, height)
     dt = np.diff(track.stamps_ns, prepend=track.stamps_ns[:1]) * 1e-9
@@ -156,7 +156,7 @@ def inputs_of(track: TrackerTrack, height: float) -> tuple[F32, F64]:
 
 
 def truth_of(positions: Any, rate: float, frames: int) -> Truth:
-    """At the trackers' rate."""
+    """True facing and motion kind at the trackers' rate."""
     times, own = np.arange(frames) / RATE, np.arange(len(positions)) / rate
     facing = sim.facing(positions[:, LEFT_UPPER_LEG], positions[:, RIGHT_UPPER_LEG])
     yaw = np.interp(times, own, np.unwrap(facing_of_body(positions)))
@@ -165,7 +165,7 @@ def truth_of(positions: Any, rate: float, frames: int) -> Truth:
 
 
 def kinds_of(positions: Any, yaw: F64, times: F64, own: F64) -> Any:
-    """What the body does, from half a second around each frame."""
+    """Motion kind (F,) of each frame, as an index into KINDS, from half a second around the frame."""
     half = int(0.25 * RATE)
 
     def change(a: F64) -> F64:
@@ -192,7 +192,7 @@ def _without(track: TrackerTrack, roles: Sequence[int]) -> TrackerTrack:
 
 
 def merged(parts: Sequence[dict[str, dict[str, Errors]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Folds together: predictor → condition → summary over all frames."""
+    """Merge the folds: predictor → condition → summary over all frames."""
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for predictor, rows in parts[0].items():
         out[predictor] = {}

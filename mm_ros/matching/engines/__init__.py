@@ -1,1 +1,1 @@
-"""Where matched poses come from."""
+"""Sources of matched poses: database search, learned networks, state machine."""

@@ -1,4 +1,4 @@
-"""A mask of height band and tags as the numbers that a projector is conditioned with."""
+"""Conversion of a mask (height band and tags) to the condition vector of the projector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mm_ros.search import Mask
 
 
 def condition_of(mask: Mask, tags: int) -> F32:
-    """(3 · tags,): wanted, one of these, unwanted; a column a tag, in the database's order."""
+    """(3 · tags,) zeros and ones: all_of, any_of, none_of; in each, one column per tag in the order of the database."""
     bits = np.arange(tags, dtype=np.uint64)
     parts = [(np.uint64(b) >> bits) & np.uint64(1) for b in (mask.all_of, mask.any_of, mask.none_of)]
     return np.concatenate(parts).astype(np.float32)

@@ -1,7 +1,7 @@
-"""The learned engine (Holden 2020): networks step, decompress and project; no database is played or searched.
+"""The learned engine (Holden 2020): networks replace playback and search of the database.
 
-A state is the features of a frame (normalized) and its latent numbers. Two neighbouring frames are held, so that a
-display of any rate is served by interpolation, as the player does it.
+A state is the normalized features of a frame and its latent numbers. The source holds two consecutive frames and
+interpolates between them, so that any display rate is possible.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # log odds that the network gives: a foot that only may stand is not held
-ANSWER_COST = 3.0  # more than by `jump_cost` must an answer be cheaper: the networks' answers are near, not exact
-SAME_WEIGHTS = 0.999  # of the training's
-ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # times at most that a question under other weights is asked again
-MOST_FRAMES = 60  # that one step plays on: what is asked for beyond is not integrated
+CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # predicted log odds at which a contact begins and ends
+ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate
+SAME_WEIGHTS = 0.999  # from this share of the training's weights on, the projector is not run again
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of repeated projections; initial step length of a repetition
+MOST_FRAMES = 60  # maximum number of frames per step; longer intervals are cut
 
 
 class LearnedNetworks(Protocol):
-    """What io loads. `digest` describes the motion: skeleton, layout, bands, tags, and some frames of each kind."""
+    """The networks of a model file. `digest` describes the motion: skeleton, layout, bands, tags and example frames."""
 
     digest: MotionDatabase
-    weights: F32  # (D,) of the features, under which the projector's answers are the nearest
+    weights: F32  # (D,) feature weights with which the projector was trained
 
     def project(self, query_and_condition: F32) -> F32:
-        """Query (D) and condition (C) → the state that answers."""
+        """Query (D) and condition (C) → the state nearest to the query."""
 
     def pose(self, state: F32) -> F32:
         """State → pose vector (matching/engines/pose_code.py)."""
@@ -50,7 +50,7 @@ class LearnedNetworks(Protocol):
 
 
 def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> LearnedNetworks:
-    """Refuses a model that does not fit the motion that the matcher was told of."""
+    """Return the model. Raise MmRosError if it does not fit the database."""
     if networks is None:
         raise MmRosError("engine 'learned' needs a model, and none was loaded")
     own = networks.digest
@@ -62,19 +62,19 @@ def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> L
     if own.skeleton.hash != database.skeleton.hash:
         raise MmRosError(
             f"the learned model has skeleton {own.skeleton.hash:016x}, the database {database.skeleton.hash:016x}. "
-            "Train a model of this database with mm_ros train learned, or give no database"
+            "Train a model of this database with mm_ros train learned, or set no database"
         )
     if own.tag_names != database.tag_names:
         raise MmRosError(
-            f"the learned model knows the tags {', '.join(own.tag_names)}; the database has "
-            f"{', '.join(database.tag_names)}. Train a model of this database, or give no database"
+            f"the learned model has the tags {', '.join(own.tag_names)}; the database has "
+            f"{', '.join(database.tag_names)}. Train a model of this database, or set no database"
         )
     return networks
 
 
 @njit
 def rates(positions: Row, rotations: Row, rate: float, velocities: Row, angular: Row) -> None:
-    """Of two neighbouring frames (2, J, …): velocities in the parent's axes, the same for both."""
+    """Write the velocities between two consecutive frames (2, J, …), in the parent's axes, to both frames."""
     for j in range(1, positions.shape[1]):
         for k in range(3):
             velocities[0, j, k] = velocities[1, j, k] = (positions[1, j, k] - positions[0, j, k]) * rate
@@ -93,7 +93,7 @@ def weighted_distance(weights: Row, a: Row, b: Row) -> float:
 
 @njit
 def head_height(positions: Row, rotations: Row) -> float:
-    """Of local joints (J, …) under a root on the floor."""
+    """Height of the head joint above the root [m], from local positions and rotations (J, …)."""
     at, joint = quat.get3(positions, HEAD), PARENTS[HEAD]
     while joint >= 0:
         at = quat.add(quat.get3(positions, joint), quat.rotate(quat.get4(rotations, joint), at))
@@ -102,7 +102,8 @@ def head_height(positions: Row, rotations: Row) -> float:
 
 
 def share_of(weights: F32, trained: F32) -> F32:
-    """Each weight as a share of the training's, the largest 1. What training did not weigh cannot be asked for."""
+    """Each weight relative to the training's, scaled so that the largest is 1. Features that had no weight in training
+    keep the share 1."""
     known = trained > 0
     share = np.ones(len(weights), np.float32)
     share[known] = weights[known] / trained[known]
@@ -113,10 +114,10 @@ def share_of(weights: F32, trained: F32) -> F32:
 
 
 class LearnedSource:
-    """A PoseSource without a database."""
+    """A PoseSource that runs networks instead of a database."""
 
     name = LEARNED
-    fraction: float  # of the way from the first frame that is held to the second
+    fraction: float  # position between the two frames, 0 … 1
     since_jump: float
     _states: list[F32]
     _codes: list[F32]
@@ -132,10 +133,10 @@ class LearnedSource:
         self.restart()
 
     def restart(self) -> None:
-        """Some standing frame: where an earlier life stood must not matter."""
+        """Go to a fixed initial pose, so that results do not depend on the state before."""
         self.mask: Mask = ANY_FRAME
         self._touching = np.zeros(2, np.bool_)
-        still = self._question(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
+        still = self._projector_input(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
         self._seek(self.networks.project(still))
 
     def set_scale(self, scale: float) -> None:
@@ -152,10 +153,10 @@ class LearnedSource:
         x = y = yaw = 0.0
         at = self.fraction
         while frames >= 1.0:
-            x, y, yaw = _moved(x, y, yaw, self._codes[0], at, 1.0, rate)
+            x, y, yaw = _add_motion(x, y, yaw, self._codes[0], at, 1.0, rate)
             self._next_frame()
             frames, at = frames - 1.0, 0.0
-        x, y, yaw = _moved(x, y, yaw, self._codes[0], at, frames, rate)
+        x, y, yaw = _add_motion(x, y, yaw, self._codes[0], at, frames, rate)
         self.fraction = frames
         return x * self.scale, y * self.scale, yaw
 
@@ -171,8 +172,8 @@ class LearnedSource:
 
     def contacts(self) -> NDArray[np.bool_]:
         share = self.fraction
-        says = (1 - share) * self._codes[0][pc.CONTACTS] + share * self._codes[1][pc.CONTACTS]
-        self._touching = np.where(self._touching, says > CONTACT_ENDS, says > CONTACT_BEGINS)
+        log_odds = (1 - share) * self._codes[0][pc.CONTACTS] + share * self._codes[1][pc.CONTACTS]
+        self._touching = np.where(self._touching, log_odds > CONTACT_ENDS, log_odds > CONTACT_BEGINS)
         return np.asarray(self._touching.copy(), np.bool_)
 
     def features(self) -> F32:
@@ -186,14 +187,15 @@ class LearnedSource:
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
         found, cost = self._answer(ask)
         cheaper = cost < Answer.bound(ask, continuing) - ANSWER_COST
-        if fits and not cheaper and not self._leads_back(found, ask.heights):
+        if fits and not cheaper and not self._returns_to_band(found, ask.heights):
             return Answer(False, continuing, continuing)
         self.mask = ask.mask
         self._seek(found)
         return Answer(True, cost, continuing)
 
-    def _leads_back(self, found: F32, heights: tuple[float, float]) -> bool:
-        """Steps know of no band. Where they have left it, an answer that is nearer to it is taken at any cost."""
+    def _returns_to_band(self, found: F32, heights: tuple[float, float]) -> bool:
+        """Whether the motion has left the height band and the found state is nearer to it. The stepper ignores bands,
+        so such a state is accepted at any cost."""
         i = int(self.fraction >= 0.5)
         out = self._outside(self._joints[0][i], self._joints[1][i], heights)
         if out < BAND_LEEWAY:
@@ -203,23 +205,26 @@ class LearnedSource:
         return self._outside(positions, rotations, heights) < out - BAND_LEEWAY / 2
 
     def _outside(self, positions: Row, rotations: Row, heights: tuple[float, float]) -> float:
-        """By how much a pose's head is above or below the heights, of the standing head's."""
+        """Distance of the head height from the range `heights`, as a share of the standing head height."""
         ratio = head_height(positions, rotations) / self.database.skeleton.head_height
         return max(heights[0] - ratio, ratio - heights[1], 0.0)
 
     def _answer(self, ask: Ask) -> tuple[F32, float]:
-        """The projector's answer is nearest under the weights of its training. Others (`quality`, `responsiveness`,
-        `weights`) are obeyed by asking again. With s each weight's share of the training's, at most 1, and x the answer
-        so far, Σ w s (q - y)² is below Σ w (x + s (q - x) - y)² and a constant, and equal to it at y = x: the answer to
-        x + s (q - x) can only be cheaper. Longer steps bring more where they are cheaper too, so they are tried first.
+        """The projected state and its cost.
+
+        The projector finds the nearest state under the weights of its training. For other weights (`quality`,
+        `responsiveness`, `weights`) it runs again with a modified query. Let w be the training's weights, s the shares
+        of `share_of` (at most 1) and x the state so far. Then Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a
+        constant, with equality at y = x. So an exact answer to the query x + s (q - x) costs no more than x. Longer
+        steps reduce the cost faster if they reduce it at all, so they are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
-        found = self.networks.project(self._question(ask.query, ask.mask)).copy()
+        found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()
         cost, length = weighted_distance(ask.weights, ask.query, found), LONGEST_STEP
         for _ in range(ASKED_AGAIN if share.min() < SAME_WEIGHTS else 0):
             near = found[: self._width]
             query = near + np.float32(length) * share * (ask.query - near)
-            other = self.networks.project(self._question(query, ask.mask))
+            other = self.networks.project(self._projector_input(query, ask.mask))
             other_cost = weighted_distance(ask.weights, ask.query, other)
             if other_cost < cost:
                 found, cost = other.copy(), other_cost
@@ -229,7 +234,7 @@ class LearnedSource:
                 break
         return found, cost
 
-    def _question(self, query: F32, mask: Mask) -> F32:
+    def _projector_input(self, query: F32, mask: Mask) -> F32:
         return np.concatenate([query, condition_of(mask, len(self.database.tag_names))]).astype(np.float32)
 
     def _seek(self, state: F32) -> None:
@@ -253,10 +258,10 @@ class LearnedSource:
         rates(self._joints[0], self._joints[1], self.database.rate, self._joints[2], self._joints[3])
 
 
-def _moved(
+def _add_motion(
     x: float, y: float, yaw: float, code: F32, start: float, stop: float, rate: float
 ) -> tuple[float, float, float]:
-    """A way in the root's axes at its beginning, and the share [start, stop) of one more frame."""
+    """Add the part [start, stop) of one frame's root motion to a displacement x, y, yaw."""
     forward, left, turn = (float(v) / rate for v in code[pc.ROOT_VELOCITY])
     heading, share = yaw - start * turn, stop - start
     c, s = math.cos(heading), math.sin(heading)

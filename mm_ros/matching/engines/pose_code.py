@@ -1,7 +1,8 @@
-"""The pose vector of the learned engine: what a decompressor gives for a frame, described once.
+"""The pose vector of the learned engine, which the decompressor outputs for a frame.
 
-Rotations as 6D (first two columns of each joint's matrix), position of the hips, the root's own velocity (forward, to
-the next frame) and two contacts. Other joints sit at the skeleton's offsets; velocities follow from two frames.
+It contains 6D rotations (the first two columns of each joint's matrix), the position of the hips, the velocity of the
+root to the next frame in its own axes, and two contacts. Other joints are at the skeleton's offsets; joint velocities
+follow from two frames.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row
 
-MOVED = J - 1  # joints with a rotation of their own: all but the virtual root
+MOVED = J - 1  # joints with a rotation: all except the virtual root
 ROTATIONS = slice(0, 6 * MOVED)
 HIPS_POSITION = slice(6 * MOVED, 6 * MOVED + 3)
 ROOT_VELOCITY = slice(6 * MOVED + 3, 6 * MOVED + 6)  # m/s forward, m/s left, rad/s
-CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)  # of the motion: 1 or -1; of a network: log odds that the foot stands
+CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)  # encoded motion: 1 or -1; network output: log odds of contact
 WIDTH = 6 * MOVED + 8
 
 
 def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) -> F32:
-    """Local transforms (N, J, …), root velocity (N, 3), contacts (N, 2) 0 or 1 → (N, WIDTH)."""
+    """Local transforms (N, J, …), root velocity (N, 3), contacts (N, 2) of 0 or 1 → pose vectors (N, WIDTH)."""
     out = np.empty((len(positions), WIDTH), np.float32)
     matrices = rot.to_matrix(np.asarray(rotations)[:, 1:])
     out[:, ROTATIONS] = np.concatenate([matrices[..., 0], matrices[..., 1]], -1).reshape(len(out), -1)
@@ -39,7 +40,7 @@ def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) ->
 
 @njit
 def rotation_of(x: Row, y: Row) -> Quat:
-    """6D → quaternion: x is kept as a direction, y is made normal to it. What has no direction gives the identity's."""
+    """6D → quaternion: normalize x, make y orthogonal to it. Vectors without a direction get a fallback axis."""
     a = quat.unit(x, (1.0, 0.0, 0.0))
     b = quat.unit(quat.sub(y, quat.scale(a, quat.dot(a, y))), quat.unit((-a[1], a[0], 0.0), (0.0, 1.0, 0.0)))
     c = quat.cross(a, b)
@@ -58,7 +59,7 @@ def rotation_of(x: Row, y: Row) -> Quat:
 
 @njit
 def decode(code: Row, offsets: Row, positions: Row, rotations: Row) -> None:
-    """One pose vector → positions (J, 3) and rotations (J, 4), in place; the root row is the identity."""
+    """Write the positions (J, 3) and rotations (J, 4) of one pose vector; the root row is the identity."""
     count = offsets.shape[0]
     for j in range(1, count):
         at = 6 * (j - 1)

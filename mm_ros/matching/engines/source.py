@@ -1,4 +1,4 @@
-"""Where matched poses come from: a database that is searched and played, or networks that learned it."""
+"""Pose sources: the interface that the matcher uses, and the source that searches and plays a database."""
 
 from __future__ import annotations
 
@@ -18,84 +18,84 @@ from mm_ros.search import Engine, Mask, make_engine
 SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine")
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
-BAND_LEEWAY = 0.03  # of the standing head height
-EDGE = 0.01  # of it, from a band's borders, which follow the height smoothed over half a second
+BAND_LEEWAY = 0.03  # tolerance of the head height, as a share of the standing head height
+EDGE = 0.01  # distance from a band's borders, same unit; band tags follow the height smoothed over 0.5 s
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A question to a source: what would continue the pose and go where the wish goes?"""
+    """A request to a source for the frame that continues the pose and follows the desired trajectory."""
 
     query: F32  # (D,) normalized
     weights: F32  # (D,)
     mask: Mask  # the height band and the tag query
-    tags: Mask  # the tag query alone, for when band and query together find nothing
+    tags: Mask  # the tag query alone: the fallback if no frame matches `mask`
     can_continue: bool
-    margin: float  # another place must be this share cheaper than playing on …
-    jump_cost: float  # … and by this
-    exclusion_s: float  # and no nearer than this to what plays
-    explain: bool = False  # runners-up too
-    band_grace_s: float = 0.0  # motion that leaves the height band by itself may play on for so long …
-    height_ratio: float = 1.0  # … near the head's height that is asked for
-    heights: tuple[float, float] = ANY_HEIGHT  # between which the band's heads are, of the standing one
+    margin: float  # minimum relative cost reduction for a jump
+    jump_cost: float  # minimum absolute cost reduction for a jump, on top of `margin`
+    exclusion_s: float  # minimum distance of a jump target from the current frame
+    explain: bool = False  # return runners-up
+    band_grace_s: float = 0.0  # motion that leaves the height band may continue for this time …
+    height_ratio: float = 1.0  # … if its head height is near this desired one
+    heights: tuple[float, float] = ANY_HEIGHT  # lowest and highest head-height ratio of the band
 
 
 @dataclass
 class Answer:
     jumped: bool
     cost: float
-    continue_cost: float  # inf where playing on was impossible
+    continue_cost: float  # inf if continuing was impossible
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @staticmethod
     def bound(ask: Ask, continue_cost: float) -> float:
-        """What another place may cost at most."""
+        """Upper bound of the cost of a jump target."""
         return max(0.0, continue_cost * (1 - ask.margin) - ask.jump_cost)
 
 
 class PoseSource(Protocol):
-    """A playhead in motion. `database` describes it: skeleton, layout, bands and tags."""
+    """Plays motion and jumps to better frames. `database` describes the motion: skeleton, layout, bands and tags."""
 
-    name: str  # the engine's, as the setting `engine` has it
+    name: str  # a value of the setting `engine`
     database: MotionDatabase
     queries: QueryBuilder
 
     @property
     def remaining(self) -> float:
-        """Seconds until a search is needed, whatever the wish."""
+        """Seconds until a search is required because the motion ends."""
 
     def restart(self) -> None: ...
 
     def set_scale(self, scale: float) -> None: ...
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        """Play on; the root's own move (x, y) and turn meanwhile, in the user's scale and the root's axes before."""
+        """Advance by dt seconds. Return the root motion (x, y, turn) in the user's scale, in the previous root axes."""
 
     def root_velocity(self) -> F64: ...
 
     def pose(self) -> tuple[F32, F32, F32, F32]:
-        """Positions, rotations, velocities, angular velocities; new arrays in the user's scale."""
+        """Local positions, rotations, velocities, angular velocities: new arrays, in the user's scale."""
 
     def contacts(self) -> NDArray[np.bool_]: ...
 
     def features(self) -> F32:
-        """(D,) normalized, of what plays."""
+        """Normalized features (D,) of the current frame."""
 
     def find(self, ask: Ask) -> Answer:
-        """Goes to a better place where there is one."""
+        """Search, and jump if a sufficiently better frame exists."""
 
     def tell(self, match: Match) -> None:
-        """Writes what plays: the engine's part of a Match."""
+        """Write the current clip, frame and time to the Match."""
 
 
 class PlayheadReport:
-    """Where in a database a player is, for a Match."""
+    """Writes the position of a player in its database to a Match."""
 
     def __init__(self, database: MotionDatabase):
         self._database, self._hashes = database, (database.hash, database.layout.hash_number)
-        self._tags: dict[int, tuple[str, ...]] = {}  # of each combination of bits that was met
+        self._tags: dict[int, tuple[str, ...]] = {}  # cache of tag names by tag bits
 
     def write(self, match: Match, player: Player) -> None:
         database, row = self._database, player.row
@@ -109,7 +109,7 @@ class PlayheadReport:
 
 
 class SearchSource:
-    """The database itself: exact search, playing frame by frame."""
+    """The database as a pose source: exact search, and playback frame by frame."""
 
     name = SEARCH
 
@@ -124,7 +124,7 @@ class SearchSource:
         self.player = Player(database, scale)
         self.queries = QueryBuilder(database, scale)
         self.pose = self.player.pose
-        self._out_s = 0.0  # for how long the motion has been out of the band that was asked for
+        self._out_of_band_s = 0.0  # for how long the motion has been outside the requested band
         self.root_velocity = self.player.root_velocity
 
     @property
@@ -135,7 +135,7 @@ class SearchSource:
         self.player.seek(int(self.database.range_starts[0]))
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        self._out_s += dt
+        self._out_of_band_s += dt
         return self.player.advance(dt)
 
     def set_scale(self, scale: float) -> None:
@@ -162,7 +162,7 @@ class SearchSource:
             current=current if fits else -1, exclude_radius=apart if fits else 0, mask=ask.mask,
         )  # fmt: skip
         if frame < 0 and not fits:
-            frame, cost = self._anywhere(ask)
+            frame, cost = self._search_fallback(ask)
         answer = Answer(frame >= 0, float(cost) if frame >= 0 else continuing, continuing)
         if ask.explain:
             frames, costs, _ = self.engine.k_best(
@@ -173,28 +173,29 @@ class SearchSource:
             answer.runner_up_clips = tuple(self.database.clip_names[clip] for clip in clips)
         if answer.jumped:
             self.player.seek(int(frame))
-            self._out_s = 0.0
+            self._out_of_band_s = 0.0
         return answer
 
     def _may_continue(self, ask: Ask, current: int) -> bool:
-        """Bands with little motion are in splinters: to leave each of them at its end would freeze the body there."""
+        """Whether continuing is allowed. Some tolerance is needed: bands with little motion consist of short fragments,
+        and jumping at the end of each would freeze the body."""
         if self._fits(ask.mask, current):
-            self._out_s = 0.0
+            self._out_of_band_s = 0.0
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + EDGE < ratio < ask.heights[1] - EDGE:
-            return False  # as high as the band's, and yet not one of them: who bends over on tiptoe
+            return False  # the height is well within the band, but the frame is not: a body that bends on tiptoe
         near = abs(ratio - ask.height_ratio) < BAND_LEEWAY
-        return near and self._out_s < ask.band_grace_s and self._fits(ask.tags, current)
+        return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
-        """Whether a frame is one that a search could give."""
+        """Whether the tags of a frame match a mask."""
         bits = int(self.database.tags[frame])
         some = not mask.any_of or bool(bits & mask.any_of)
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
-    def _anywhere(self, ask: Ask) -> tuple[int, float]:
-        """All frames of band and tags lie in the ends of their clips: the tags alone, then anything goes on."""
+    def _search_fallback(self, ask: Ask) -> tuple[int, float]:
+        """Fallback if no frame of band and tags is searchable: search by tags alone, then all frames."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
             if frame >= 0:

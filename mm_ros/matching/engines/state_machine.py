@@ -1,4 +1,4 @@
-"""Engine "state_machine": idle, walk and run loops with cross-fades. What motion matching is measured against."""
+"""Engine "state_machine": idle, walk and run loops with cross-fades. It is the baseline for motion matching."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
 
 STATES = ("idle", "walk", "run")
-SPEEDS = (0.0, 1.2, 2.8)  # m/s, that a loop should have
+SPEEDS = (0.0, 1.2, 2.8)  # m/s, desired speed of each loop
 BORDERS = (0.3, 2.0)  # m/s between the states
 HYSTERESIS = 0.1  # m/s
 CROSS_FADE_S = 0.25
 CANDIDATES, SAMPLES = 300, 12
-SPEED_COST, ODDNESS_COST = 20.0, 50.0  # of a m/s, of a metre: beside squared, normalized features
-SHORTEST_S, LONGEST_S = 0.7, 2.5  # of a loop
-MOST_TURN = 0.15  # rad/s of a loop's mean
+SPEED_COST, ODDNESS_COST = 20.0, 50.0  # per m/s and per metre, added to squared normalized features
+SHORTEST_S, LONGEST_S = 0.7, 2.5  # duration of a loop
+MOST_TURN = 0.15  # rad/s, mean turn rate of a loop that costs nothing
 
 Pose = tuple[F32, F32, F32, F32]
 
@@ -39,12 +39,12 @@ Pose = tuple[F32, F32, F32, F32]
 @dataclass(frozen=True)
 class Loop:
     first: int
-    last: int  # looks like the first
+    last: int  # its pose is similar to the first
     speed: float  # m/s
 
 
 def find_loop(database: MotionDatabase, speed: float) -> Loop:
-    """The piece that goes straight ahead about this fast, as most do, and whose end looks most like its beginning."""
+    """The loop that moves straight ahead at about this speed with a usual posture and the most similar ends."""
     shortest, longest = round(SHORTEST_S * database.rate), round(LONGEST_S * database.rate)
     starts = [
         np.arange(a, b - longest - 1, 3) for a, b in zip(database.range_starts, database.range_stops, strict=True)
@@ -67,7 +67,7 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
 
 
 def _oddness(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
-    """How far the mean posture of each piece is from what is usual among them, m: databases hold strange walks too."""
+    """Distance of the mean posture of each piece from their median posture [m]: databases contain odd walks too."""
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
     positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)
@@ -77,7 +77,7 @@ def _oddness(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> 
 
 
 def _sums(database: MotionDatabase) -> F64:
-    """Of the root's velocity (x, y) and turn rate, over all frames before each."""
+    """Cumulative sums of the root's velocity (x, y) and turn rate before each frame (N + 1, 3)."""
     rates = np.column_stack(
         [np.asarray(database.velocities[:, 0, :2], np.float64), np.asarray(database.angular_velocities[:, 0, 2])]
     )
@@ -85,12 +85,12 @@ def _sums(database: MotionDatabase) -> F64:
 
 
 def _means(sums: F64, rows: NDArray[np.int64], frames: int) -> F64:
-    """Mean velocity of the root (x, y) and turn rate over so many frames from each row."""
+    """Mean velocity of the root (x, y) and turn rate over `frames` frames from each row."""
     return np.asarray((sums[rows + frames] - sums[rows]) / frames)
 
 
 class StateMachineStage:
-    """As MatcherStage to its callers: `step(Trajectory) → (AvatarPose, Match)`."""
+    """A replacement for MatcherStage with the same interface: `step(Trajectory) → (AvatarPose, Match)`."""
 
     def __init__(
         self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None, run: int = 0
@@ -99,7 +99,7 @@ class StateMachineStage:
         self.loops = tuple(find_loop(database, s) for s in SPEEDS)
         self.control = RootControl(settings or MatcherSettings())
         self.settings = settings or MatcherSettings()
-        self.explain, self.clock = False, lambda: 0.0  # as of MatcherStage: nothing is searched here
+        self.explain, self.clock = False, lambda: 0.0  # part of the interface of MatcherStage, unused here
         self._report = PlayheadReport(database)
         self.scale = scale
         self.reset()
@@ -121,11 +121,11 @@ class StateMachineStage:
                 player.scale = scale
 
     def watch(self, landmarks: Landmarks) -> None:
-        """A camera's picture: the loops have no use for it."""
+        """Ignore landmarks; part of the interface of MatcherStage."""
 
     @property
     def memory_bytes(self) -> int:
-        """What the three loops take."""
+        """Size of the frames of the three loops."""
         row = sum(a[0].nbytes for a in (self.database.positions, self.database.rotations, self.database.velocities,
                                         self.database.angular_velocities, self.database.contacts))  # fmt: skip
         return int(row) * sum(loop.last - loop.first + 1 for loop in self.loops)
@@ -138,7 +138,7 @@ class StateMachineStage:
         self._fade = 1.0
 
     def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
-        """The pose for a wish, and why; None for a wish that comes late or twice."""
+        """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
         verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
         if verdict == DROP:
             return None
@@ -214,7 +214,7 @@ def matcher_stage(
     run: int = 0,
     learned: LearnedNetworks | None = None,
 ) -> MatcherStage | StateMachineStage:
-    """The stage of the engine that the settings name."""
+    """Create the stage for `settings.engine`."""
     if settings.engine == STATE_MACHINE:
         return StateMachineStage(database, scale, settings, run)
     return MatcherStage(settings, database, scale, run, learned)

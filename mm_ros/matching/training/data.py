@@ -1,4 +1,4 @@
-"""A database as the networks see it: pose vectors, features, windows of frames, wishes and their answers."""
+"""Training data from a database: pose vectors, features, windows of frames, queries and their exact answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import DEFAULT, Engine, Mask, make_engine
 
 I64 = NDArray[np.int64]
-END_MARGIN_S = 0.5  # as the matcher's
+END_MARGIN_S = 0.5  # the default of the matcher's end_margin
 BAND = "band_"
 
 
@@ -24,16 +24,16 @@ BAND = "band_"
 class MotionData:
     database: MotionDatabase
     codes: F32  # (N, WIDTH) pose vectors
-    rates: F32  # (N, WIDTH) their change a second, central within the clip
+    rates: F32  # (N, WIDTH) their time derivative: central differences within the clip
     features: F32  # (N, D) normalized
-    chance: F64  # (N,) of being drawn: rare kinds of motion more often than they are there
+    chance: F64  # (N,) sampling probability; rare combinations of tags are oversampled
 
     @property
     def rate(self) -> float:
         return self.database.rate
 
     def starts_of_windows(self, frames: int) -> I64:
-        """Rows from which so many frames follow within the clip."""
+        """Rows at which a window of `frames` frames fits into the clip."""
         ranges = zip(self.database.range_starts, self.database.range_stops, strict=True)
         return np.concatenate([np.arange(a, max(a, b - frames + 1)) for a, b in ranges])
 
@@ -51,7 +51,7 @@ def motion_data(database: MotionDatabase) -> MotionData:
 
 
 def root_steps(d: MotionDatabase) -> F32:
-    """(N, 3) velocity of the root to the next frame, in its own axes: m/s forward, m/s left, rad/s."""
+    """Velocity of the root to the next frame (N, 3), in its own axes: m/s forward, m/s left, rad/s."""
     p, q = np.asarray(d.positions[:, 0], np.float64), np.asarray(d.rotations[:, 0], np.float64)
     moved = rot.rotate(rot.inverse(q[:-1]), p[1:] - p[:-1])
     turned = rot.wrap_angle(rot.yaw_of(q[1:]) - rot.yaw_of(q[:-1]))
@@ -65,7 +65,7 @@ def root_steps(d: MotionDatabase) -> F32:
 
 
 class Drawing:
-    """Rows by chance, restricted to a set."""
+    """Draws random rows of a set by their probability."""
 
     def __init__(self, rows: I64, chance: F64) -> None:
         self.rows = rows
@@ -78,7 +78,7 @@ class Drawing:
 
 @dataclass
 class Questions:
-    """What a projector is asked, and what the exact search answers."""
+    """Inputs of the projector and the answers of the exact search."""
 
     inputs: F32  # (Q, D + C) query and condition
     answers: I64  # (Q,) rows of the database
@@ -86,7 +86,7 @@ class Questions:
 
 
 class Asking:
-    """Draws queries as the matcher makes them: a pose that plays, and a wish that is anybody's."""
+    """Draws queries like those of the matcher: the features of a pose with any desired trajectory."""
 
     def __init__(self, data: MotionData, weights: F32, seed: int) -> None:
         d = data.database
@@ -108,7 +108,7 @@ class Asking:
         )
 
     def pool(self, index: int, count: int) -> Questions:
-        """The same index gives the same questions, so that training can stop and resume."""
+        """Draw questions. The same index gives the same questions, so that training can stop and resume."""
         rng = np.random.default_rng([self.seed, 77, index])
         rows = self.rows.draw(count, rng)
         queries = self._queries(rows, rng)
@@ -126,12 +126,12 @@ class Asking:
     def _queries(self, rows: I64, rng: np.random.Generator) -> F32:
         d, count = self.data.database, len(rows)
         out = self.data.features[rows].copy()
-        other = rng.random(count) < 0.5  # somebody else's wish
+        other = rng.random(count) < 0.5  # takes the trajectory of another frame
         out[np.ix_(other, self.trajectory)] = self.data.features[
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]
         raw = out * d.feature_std + d.feature_mean
-        # Seen from a root that is not quite where the wish is: turned and moved, all times alike.
+        # The avatar's root differs from the desired one: turn and shift all times by the same amount.
         off = rng.random(count) < 0.7
         turn = np.where(off, rng.normal(0, 0.25, count), 0.0)
         shift = np.where(off[:, None], rng.normal(0, 0.08, (count, 2)), 0.0)
@@ -144,11 +144,11 @@ class Asking:
         return np.ascontiguousarray(out + rng.normal(0, 1, out.shape) * 0.6 * noisy[:, None], np.float32)
 
     def _masks(self, rows: I64, rng: np.random.Generator) -> list[Mask]:
-        """Mostly the height band that plays; another one; tags that are wanted, one of several, or unwanted."""
+        """One mask per row: mostly its own height band, sometimes another band or a tag query."""
         tags = np.asarray(self.data.database.tags)[rows]
         elsewhere = self.kinds[rng.integers(len(self.kinds), size=len(rows))]
         dice = rng.random(len(rows))
-        menu = self._menu(rng)
+        menu = self._tag_queries(rng)
         out = []
         for own, other, what in zip(tags.tolist(), elsewhere.tolist(), dice.tolist(), strict=True):
             if what < 0.7:
@@ -163,8 +163,8 @@ class Asking:
     def _possible(self, mask: Mask) -> bool:
         return bool(mask.matches(self.kinds).any())
 
-    def _menu(self, rng: np.random.Generator) -> list[Mask]:
-        """A few dozen tag queries a pool: one search in a batch each."""
+    def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
+        """At most 61 masks with tag queries per pool, because each mask is one batch of the search."""
         out = [Mask()]
         for _ in range(60):
             kind = int(self.kinds[rng.integers(len(self.kinds))])

@@ -1,4 +1,7 @@
-"""More motion, the same or larger networks: Szkaradek 2024 (5.3.4) saw that more data alone makes it worse."""
+"""Measure how accuracy depends on the amount of motion and the network width.
+
+Szkaradek 2024 (5.3.4) found that more data alone makes it worse.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ SHARES, WIDTHS = (0.25, 1.0), (128, 512)
 
 
 def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], seed: int = 0) -> list[dict[str, Any]]:
-    """Each share of the clips with each width, trained with the same number of steps."""
+    """Train each share of the clips with each width for the same number of steps. One dict of figures per training."""
     usual = Options()
     pose, stepper, projector = (max(1, round(usual.steps(s) * effort)) for s in STAGES)
     plans = []
@@ -49,7 +52,7 @@ def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], 
 
 
 def clips_of(database: MotionDatabase, share: float, seed: int = 0) -> MotionDatabase:
-    """Whole clips in a random order until the share is there; normalization and tags stay the database's."""
+    """A database of random whole clips with at least this share of the frames. Normalization and tags are kept."""
     wanted, have = share * len(database), 0
     chosen: list[int] = []
     for clip in np.random.default_rng(seed).permutation(len(database.clip_names)):

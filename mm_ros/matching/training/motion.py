@@ -1,4 +1,4 @@
-"""Stepper and projector: how features and latents go on, and which of them answer a wish (Holden 2020, alg. 5, 6)."""
+"""Stepper and projector: predict the next state, and the state nearest to a query (Holden 2020, algorithms 5, 6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mm_ros.matching.training.pose import least_squares
 
 WINDOW = 20
 FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8
-START_NOISE = 0.06  # of a feature's or latent's deviation: steps must lead back to the motion
+START_NOISE = 0.06  # of a state's standard deviation: the stepper learns to return to the motion
 
 
 class Stepper(nn.Module):
@@ -56,11 +56,11 @@ class StepperTask:
         total = torch.zeros(())
         for t in range(1, self.window):
             after = self.stepper(now)
-            total = total + self._missed(after - truth[t], (after - now) - (truth[t] - truth[t - 1]))
+            total = total + self._error(after - truth[t], (after - now) - (truth[t] - truth[t - 1]))
             now = after
         return total / (self.window - 1)
 
-    def _missed(self, error: Tensor, change: Tensor) -> Tensor:
+    def _error(self, error: Tensor, change: Tensor) -> Tensor:
         d, rate = self.features, self.data.rate / 10
         return (
             FEATURE * error[:, :d].abs().mean()

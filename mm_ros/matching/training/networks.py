@@ -25,7 +25,7 @@ class Sizes:
 
 
 class Layers(nn.Module):
-    """A straight way beside layers of ReLU: begins as the linear map that it is given, and learns the rest."""
+    """ReLU layers with a linear skip connection. They start as a given linear map and learn the residual."""
 
     def __init__(self, inputs: int, outputs: int, width: int, layers: int) -> None:
         super().__init__()
@@ -47,13 +47,13 @@ class Layers(nn.Module):
 
     @torch.no_grad()
     def begin_with(self, weight: Any, bias: Any) -> None:
-        """y = x · weight + bias."""
+        """Start as the linear map y = x · weight + bias."""
         self.straight.weight.copy_(torch.as_tensor(weight.T, dtype=torch.float32))
         self.straight.bias.copy_(torch.as_tensor(bias, dtype=torch.float32))
 
 
 class Body(nn.Module):
-    """Pose vectors → joints in character space: under the root, which stands at the origin."""
+    """Forward kinematics of pose vectors, in character space: relative to the root."""
 
     def __init__(self, offsets: Any) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Body(nn.Module):
         return torch.stack([a, b, torch.linalg.cross(a, b)], -1)
 
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions (N, MOVED, 3), global and local rotations (N, MOVED, 3, 3)."""
+        """Pose vectors (N, WIDTH) → positions (N, MOVED, 3), global and local rotations (N, MOVED, 3, 3)."""
         local = self.matrices(codes)
         where: list[Any] = [None] * len(PARENTS)
         which: list[Any] = [None] * len(PARENTS)
@@ -92,6 +92,6 @@ class Body(nn.Module):
 
 
 def angles(a: Tensor, b: Tensor) -> Tensor:
-    """Degrees between rotations (…, 3, 3)."""
+    """Angles between rotations (…, 3, 3) [deg]."""
     trace = (a * b).sum((-1, -2))
     return torch.rad2deg(torch.arccos(((trace - 1) / 2).clamp(-1, 1)))

@@ -1,4 +1,4 @@
-"""Decompressor, stepper, projector as one ONNX graph, weights in half precision, with all a reader must know."""
+"""Export of decompressor, stepper and projector to one ONNX graph with half-precision weights and metadata."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Graph:
         return name
 
     def half(self, name: str, value: Any) -> str:
-        """Stored in 16 bits; a cast that the runtime does once, while it loads."""
+        """Store a constant in 16 bits with a cast to 32 bits, which the runtime does once, when it loads the graph."""
         from onnx import TensorProto, helper, numpy_helper
 
         if name not in self.made:
@@ -47,7 +47,7 @@ class _Graph:
         return output
 
     def layers(self, x: str, layers: Layers, weights: str, output: str) -> str:
-        """`weights` names the constants: the same network used twice has them once."""
+        """Add the layers to the graph. `weights` names the constants, so that two uses of a network share them."""
         h = x
         for i, layer in enumerate(layers.hidden):
             w = self.half(f"{weights}_w{i}", layer.weight.detach().numpy().T)
@@ -65,7 +65,8 @@ class _Graph:
 
 
 def onnx_of(networks: Any, states: Any, features: int, conditions: int, metadata: dict[str, str]) -> bytes:
-    """`networks`: decompressor, stepper, projector. States and queries stay within what the motion has, and a bit."""
+    """Build the ONNX file. `networks` has the attributes decompressor, stepper and projector. States and queries are
+    clamped to the range of the motion plus a margin, so that the stepper cannot diverge."""
     from onnx import TensorProto, helper
 
     g = _Graph()
@@ -121,7 +122,7 @@ def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more:
 
 
 def _digest(database: MotionDatabase) -> str:
-    """A frame of each combination of tags, that stands for all: masks, bands and the first pose need no more."""
+    """One frame of each combination of tags and the stillest frame: enough for masks, bands and the first pose."""
     _, first = np.unique(np.asarray(database.tags), return_index=True)
     still = int(np.argmin(np.abs(np.asarray(database.angular_velocities)).sum((1, 2))))
     rows = np.unique([*first.tolist(), still])

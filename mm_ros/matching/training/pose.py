@@ -1,4 +1,4 @@
-"""Compressor and decompressor: a pose as features and a few latent numbers, and back (Holden 2020, algorithm 4)."""
+"""Compressor and decompressor: encode a pose as features and latent numbers, and decode it (Holden 2020, alg. 4)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from mm_ros.matching.training.data import Drawing, MotionData
 from mm_ros.matching.training.networks import Body, Layers, Sizes, angles
 
 RIDGE = 1e-3
-# What an error of 1 costs: metres, m/s, degrees-like columns of rotations, the root's own speed.
+# Loss weights of errors in joint positions [m], joint velocities [m/s], columns of rotation matrices and their rates,
+# root velocity [m/s, rad/s] and contacts.
 POSITION, VELOCITY, ROTATION, ROTATION_SPEED, ROOT, CONTACT = 40.0, 2.0, 10.0, 0.3, 8.0, 0.3
 LATENT_SIZE, LATENT_SPEED = 0.01, 0.01
 
 
 class PoseNetworks(nn.Module):
-    """`state` = features (normalized) and latents of a frame."""
+    """The compressor gives the latents of a frame; the decompressor takes its state: features and latents."""
 
     def __init__(self, features: int, skeleton: Skeleton, sizes: Sizes) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class PoseNetworks(nn.Module):
 
     @torch.no_grad()
     def begin(self, data: MotionData, skeleton: Skeleton) -> None:
-        """As principal components of what features leave open: a good start, from which layers learn the rest."""
+        """Start from a linear solution: latents are principal components of what the features cannot predict."""
         for name, values in (("code", data.codes), ("rate", data.rates)):
             getattr(self, f"{name}_mean").copy_(torch.as_tensor(values.mean(0)))
             getattr(self, f"{name}_scale").copy_(torch.as_tensor(np.maximum(values.std(0), 0.01)))
@@ -60,18 +61,18 @@ class PoseNetworks(nn.Module):
 
 
 def column_weights(skeleton: Skeleton) -> Any:
-    """How far a unit of each number moves the body's joints, about, in metres."""
+    """Approximate displacement of the joints per unit of each number of a pose vector [m]."""
     rest = skeleton.rest_positions().astype(np.float64)
     out = np.full(pc.WIDTH, 0.1)
     for j in range(1, J):
-        below = [k for k in range(J) if j in _line(k)]
+        below = [k for k in range(J) if j in _ancestors(k)]
         arm = np.sqrt((((rest[below] - rest[j]) ** 2).sum(-1)).sum() / J) if below else 0.0
         out[6 * (j - 1) : 6 * j] = arm + 0.03
     out[pc.HIPS_POSITION] = 1.0
     return out
 
 
-def _line(joint: int) -> list[int]:
+def _ancestors(joint: int) -> list[int]:
     out = [joint]
     while PARENTS[out[-1]] >= 0:
         out.append(int(PARENTS[out[-1]]))
@@ -83,7 +84,7 @@ def least_squares(x: Any, y: Any) -> Any:
 
 
 class PoseTask:
-    """One step of training, and what it means in centimetres and degrees."""
+    """The training loss of the pose networks, from pairs of consecutive frames."""
 
     def __init__(self, data: MotionData, networks: PoseNetworks, batch: int, seed: int) -> None:
         self.data, self.networks, self.batch, self.seed = data, networks, batch, seed
@@ -97,7 +98,7 @@ class PoseTask:
         net = self.networks
         z = net.latents(y, rates, x)
         out = net.decompressor(torch.cat([x, z], -1))
-        return self._distance(y, out) + LATENT_SIZE * z.square().mean() + LATENT_SPEED * _between(z).abs().mean()
+        return self._distance(y, out) + LATENT_SIZE * z.square().mean() + LATENT_SPEED * _difference(z).abs().mean()
 
     def _distance(self, y: Tensor, out: Tensor) -> Tensor:
         body, rate = self.networks.body, self.data.rate
@@ -105,13 +106,13 @@ class PoseTask:
         p_out, g_out, _ = body(out)
         rotations = (y - out)[:, pc.ROTATIONS]
         error = p_out - p
-        moving = (_between(p_out) - _between(p)) * rate
+        moving = (_difference(p_out) - _difference(p)) * rate
         contact = nn.functional.binary_cross_entropy_with_logits(out[:, pc.CONTACTS], (y[:, pc.CONTACTS] > 0).float())
         return (
             POSITION * (error.square().sum(-1) + 1e-8).sqrt().mean()
             + VELOCITY * moving.abs().mean()
             + ROTATION * rotations.abs().mean()
-            + ROTATION_SPEED * (_between(rotations) * rate).abs().mean()
+            + ROTATION_SPEED * (_difference(rotations) * rate).abs().mean()
             + ROTATION * (g_out - g).abs().mean()
             + POSITION * (y - out)[:, pc.HIPS_POSITION].abs().mean()
             + ROOT * (y - out)[:, pc.ROOT_VELOCITY].abs().mean()
@@ -119,14 +120,14 @@ class PoseTask:
         )
 
 
-def _between(pairs: Tensor) -> Tensor:
+def _difference(pairs: Tensor) -> Tensor:
     half = len(pairs) // 2
     return pairs[half:] - pairs[:half]
 
 
 @torch.no_grad()
 def all_latents(data: MotionData, networks: PoseNetworks) -> Any:
-    """(N, L) float32."""
+    """Latents of all frames (N, L), float32."""
     parts = []
     for i in range(0, len(data.codes), 4096):
         s = slice(i, i + 4096)
@@ -137,7 +138,7 @@ def all_latents(data: MotionData, networks: PoseNetworks) -> Any:
 
 @torch.no_grad()
 def measured(data: MotionData, body: Body, rows: Any, out: Any) -> dict[str, float]:
-    """What pose vectors `out` of the rows miss: cm in character space, degrees, and so on."""
+    """Errors of the pose vectors `out` for the rows, in character space; units are in the names."""
     joints, turns, locals_ = [], [], []
     for i in range(0, len(rows), 4096):
         p, g, own = body(torch.from_numpy(data.codes[rows[i : i + 4096]]))

@@ -1,4 +1,4 @@
-"""From a database to one ONNX file: four networks in three stages, seeded, with checkpoints to stop and go on."""
+"""Train the learned engine from a database: four networks in three seeded stages, with checkpoints to resume."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Options:
     projector_batch: int = 256
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
-    pool: int = 100_000  # questions that are drawn at once
-    visits: int = 12  # times that each is seen, about: the exact answers cost more than the step
+    pool: int = 100_000  # number of questions drawn at once
+    visits: int = 12  # approximate uses of each question, because the exact search costs more than a training step
     threads: int = 1
 
     def steps(self, stage: str) -> int:
@@ -91,8 +91,8 @@ class Trained:
 
 
 class Training:
-    """Stages one after the other; `step` counts within a stage. What is random depends on seed, stage and step alone,
-    so a run that was stopped goes on exactly as if it had not been."""
+    """Runs the stages one after the other. Random numbers depend only on seed, stage and step, so a resumed training
+    gives the same result as one without a stop."""
 
     def __init__(self, database: MotionDatabase, options: Options, checkpoint: Path | None, say: Callable[[str], None]):
         torch.set_num_threads(options.threads)
@@ -136,7 +136,7 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = Asking(data, self.weights, o.seed)
-        pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))  # no more than will be seen
+        pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))  # no more than will be used
         task = ProjectorTask(
             asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits
         )
@@ -149,7 +149,7 @@ class Training:
         optimizer = torch.optim.Adam(self.networks[stage].parameters(), lr=self.options.learning_rate, fused=True)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        began = saved = told = time.monotonic()
+        began = saved = reported = time.monotonic()
         before, losses = self.seconds[stage], []
         for step in range(first, total):
             for group in optimizer.param_groups:
@@ -162,11 +162,11 @@ class Training:
             losses.append(float(loss.detach()))
             now = time.monotonic()
             self.seconds[stage] = before + now - began
-            if now - told > TELL_EVERY_S or step + 1 == total:
+            if now - reported > TELL_EVERY_S or step + 1 == total:
                 left = (now - began) / (step + 1 - first) * (total - step - 1)
                 what = f"{stage} {step + 1}/{total}: loss {np.mean(losses):.3f}, {self.meaning(stage)}"
                 self.say(f"{what}; {left / 60:.1f} min left of this stage")
-                told, losses = now, []
+                reported, losses = now, []
             if now - saved > SAVE_EVERY_S:
                 self._save(stage, step + 1, optimizer)
                 saved = now
@@ -175,7 +175,7 @@ class Training:
         self._save(stage, total, optimizer)
 
     def meaning(self, stage: str) -> str:
-        """What a loss means: centimetres and degrees of the poses that would be seen."""
+        """The error of the resulting poses in centimetres and degrees, as text."""
         rng = np.random.default_rng(5)
         net = self.networks["pose"]
         with torch.no_grad():
@@ -223,7 +223,7 @@ class Training:
         try:
             stored = torch.load(self.checkpoint, weights_only=True)
             key = stored["key"]
-        except Exception as error:  # torch's own are many
+        except Exception as error:  # torch raises many different exception classes
             raise MmRosError(f"{self.checkpoint} cannot be read ({error}). Remove it to begin again") from error
         if key != self.key:
             raise MmRosError(
@@ -233,7 +233,7 @@ class Training:
         self.networks.load_state_dict(stored["networks"])
         self.seconds = stored["seconds"]
         at, step = STAGES.index(stored["stage"]), int(stored["step"])
-        self.say(f"going on at {stored['stage']} {step}/{self.options.steps(stored['stage'])}")
+        self.say(f"resuming at {stored['stage']} {step}/{self.options.steps(stored['stage'])}")
         if step >= self.options.steps(stored["stage"]):
             if at + 1 == len(STAGES):
                 self._task("stepper", fresh=False)
@@ -242,7 +242,7 @@ class Training:
 
 
 def expected_s(database: MotionDatabase, options: Options, tried: int = 40) -> float:
-    """How long a training will take here, by a few steps of each stage."""
+    """Expected duration of a training on this machine [s], measured with `tried` steps of each stage."""
     few = replace(options, pose_steps=tried, stepper_steps=tried, projector_steps=tried)
     seconds = Training(database, few, None, lambda line: None).run().seconds
     return sum(seconds[stage] / tried * options.steps(stage) for stage in STAGES)
@@ -262,7 +262,7 @@ def _key(database: MotionDatabase, options: Options) -> str:
 
 
 def finish(trained: Trained, path: Path, credit: str = "") -> dict[str, Any]:
-    """Writes the file, measures it as it is, and writes it again with the figures in it."""
+    """Write the model file, measure its accuracy, and write it again with these figures. Return the figures."""
     from mm_ros.matching.model_file import LearnedModel
     from mm_ros.matching.training.validate import validate
 

@@ -1,4 +1,4 @@
-"""What a finished file can do, measured through the file itself: rebuilding, stepping, answering."""
+"""Accuracy of a model file: errors of the decompressor, the stepper and the projector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMES, WALKS, QUESTIONS = 8000, 150, 3000
 
 
 def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
-    """Centimetres and degrees in character space, of frames drawn evenly from the whole database."""
+    """Measure the model on frames drawn uniformly from the whole database. Errors are in character space."""
     rng = np.random.default_rng(SEED)
     data, states = motion_data(trained.database), trained.states
     body = Body(trained.database.skeleton.offsets)
@@ -27,20 +27,20 @@ def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
     frames = min(round(data.rate), int((trained.database.range_stops - trained.database.range_starts).max()) - 1)
     starts = data.starts_of_windows(frames + 1)
     firsts = starts[rng.integers(len(starts), size=WALKS)]
-    ends = np.stack([_walked(model, states[r], frames) for r in firsts])
+    ends = np.stack([_stepped(model, states[r], frames) for r in firsts])
     out["after_1_s"] = measured(data, body, firsts + frames, ends)
-    out["answers"] = _answers(trained, model, data)
+    out["answers"] = _answer_costs(trained, model, data)
     return out
 
 
-def _walked(model: LearnedModel, state: Any, frames: int) -> Any:
+def _stepped(model: LearnedModel, state: Any, frames: int) -> Any:
     for _ in range(frames):
         state, code = model.step(state)
     return code
 
 
-def _answers(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
-    """Costs of what the projector gives, against the exact search's."""
+def _answer_costs(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
+    """Costs of the projector's answers and of the exact search's answers."""
     asking = Asking(data, model.weights, SEED)
     questions = asking.pool(0, QUESTIONS)
     width = data.features.shape[1]

@@ -1,4 +1,4 @@
-"""Compiled parts of the BVH reader: text → numbers, channels → global poses."""
+"""Compiled functions of the BVH reader: text → numbers, channels → global poses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from mm_ros.maths.jit import njit
 
 END, SHORT_OR_LONG, NOT_A_NUMBER = 0, 1, 2
-REPLACES_OFFSET, ADDS_TO_OFFSET, IN_ROOM = 0, 1, 2  # what a joint's position channels mean
-_POWERS = 10.0 ** np.arange(23)  # exact in binary: a division by one of them rounds correctly
+REPLACES_OFFSET, ADDS_TO_OFFSET, IN_ROOM = 0, 1, 2  # meaning of a joint's position channels
+_POWERS = 10.0 ** np.arange(23)  # exact in binary, so that division by them rounds correctly
 
 
 @njit
 def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
-    """Lines of `columns` numbers → (values, frames, line of the error from 0, count or place, code).
+    """Parse lines of `columns` numbers; return (values, frames, line of an error, count or offset, code).
 
-    A number of up to 18 digits comes out as Python's float() would round it when its mantissa is below 2^53.
+    Numbers of up to 18 digits with a mantissa below 2^53 are rounded as by Python's float().
     """
     n = len(text)
     values = np.empty((most_frames, columns))
@@ -96,7 +96,7 @@ def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
 
 @njit
 def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: Any, meanings: Any) -> Any:
-    """Channels → positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes."""
+    """Return positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes."""
     frames, nodes, joints = len(motion), len(parents), len(counts)
     positions = np.empty((frames, nodes, 3))
     rotations = np.empty((frames, nodes, 4))

@@ -1,10 +1,8 @@
-"""BVH files, read and written as they are: the file's own axes, units, names and channel order.
+"""Read and write BVH files in the file's own axes, unit, names and channel order.
 
-Nothing is judged here but the file itself; what it means is found out by
-`motion/importing`. Position channels replace the
-joint's offset (so a root whose OFFSET repeats frame 0 stands where frame 0 says); a joint whose position channels hover
-about zero although its offset does not adds them to the offset; a joint whose position channels are in the axes of the
-room, as some exporters write them for the head, is put there.
+`motion/importing` converts them to canonical clips. Position channels have one of three meanings, which their values
+decide: they replace the joint's offset (the usual case), they are added to the offset (values near 0 although the
+offset is not), or they are positions in the axes of the room (some exporters write the head so).
 """
 
 from __future__ import annotations
@@ -29,16 +27,16 @@ I64 = NDArray[np.int64]
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
 MOST_BYTES = 2_000_000_000  # four hours at 120 Hz; the numbers take four times as much memory
-MOST = 1e9  # of a length or an angle in the file: a thousand kilometres in mm; squares of more may overflow
-DEEPEST, MOST_JOINTS = 200, 5000  # of people, with all their fingers and markers
-_LOOKED_AT = 100  # frames that decide what position channels mean
-# The commoner ones first: the first one that a rounded frame time allows is taken.
+MOST = 1e9  # maximum length or angle in a file (1000 km in mm); squares of larger numbers may overflow
+DEEPEST, MOST_JOINTS = 200, 5000  # more than people need with all fingers and markers
+_LOOKED_AT = 100  # frames that decide whether position channels are in room axes
+# Sorted by how common they are: a rounded frame time means the first rate that matches.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
 @dataclass(frozen=True)
 class Bvh:
-    """`parents` of joints; end sites hang on `end_parents`. `motion` holds the file's numbers: frames × channels."""
+    """A BVH file. `end_parents` are the parent joints of the end sites. `motion` holds frames × channels."""
 
     names: tuple[str, ...]
     parents: I64  # (J,)
@@ -69,7 +67,7 @@ class Bvh:
 
     @cached_property
     def position_meanings(self) -> NDArray[np.int8]:
-        """What each joint's position channels mean; see the module's first lines."""
+        """Meaning of each joint's position channels, see the module's docstring."""
         out = np.zeros(len(self.names), np.int8)
         at = 0
         few = self.motion[:: max(len(self) // _LOOKED_AT, 1)]
@@ -88,7 +86,7 @@ class Bvh:
         return out
 
     def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
-        """Are the positions far longer than the bone, but a bone's length away from the parent's place in the room?"""
+        """Whether the positions are far longer than the bone, but about a bone's length from the parent's position."""
         away = float(np.linalg.norm(self.offsets[joint]))
         length = float(np.median(np.linalg.norm(given, axis=1)))
         varies = float(np.ptp(given, axis=0).max()) > 0.3 * length
@@ -110,7 +108,7 @@ class Bvh:
         )
 
     def zero_pose(self) -> F64:
-        """Positions of all nodes with every rotation zero, the root at the origin."""
+        """Return the positions of all nodes with zero rotations; roots are at the origin."""
         out = self.node_offsets.copy()
         for i, p in enumerate(self.node_parents):
             out[i] = out[i] + out[p] if p >= 0 else 0.0
@@ -118,22 +116,22 @@ class Bvh:
 
 
 def rate_of(frame_time: float, text: str = "") -> float:
-    """Frames a second.
+    """Return the frame rate in Hz.
 
-    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). Otherwise a usual rate
-    whose period rounds to the text is taken ('0.033' is 30 Hz, '.0083333' is 120 Hz), or one whose digits were cut off
+    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). Otherwise it means a
+    usual rate whose period rounds to the text ('0.033' is 30 Hz, '.0083333' is 120 Hz), or is truncated to it
     ('0.0166' is 60 Hz).
     """
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # of less, the reciprocal may be infinite
+    frame_time = max(frame_time, 1e-9)  # the reciprocal of less may be infinite
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 
 
 def usual_rates(frame_time: float, text: str = "") -> list[float]:
-    """The usual rates whose periods could have been written as this text, the most likely one first."""
+    """Return the usual rates whose periods round to this text, the most likely one first."""
     digits = len(text.partition(".")[2]) if re.fullmatch(r"\d*\.\d+", text) else 7
     slack = 0.5 * 10.0**-digits * 1.0001 + 1e-9
     allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
@@ -143,7 +141,7 @@ def usual_rates(frame_time: float, text: str = "") -> list[float]:
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:
-    """`data` when the file lies in an archive; `path` then only names it."""
+    """Read a BVH file, or parse `data`; then `path` is used in messages only."""
     name = str(path)
     if data is None:
         try:
@@ -181,7 +179,7 @@ class _Reader:
         if start < 0:
             raise MmRosError(f"{self.name}: there is no line 'MOTION'; expected a BVH file (HIERARCHY, then MOTION)")
         head = self.data[:start].decode("utf-8-sig", "replace")
-        # Mac line ends too; the motion block's line numbers go on from here
+        # old Macs end lines with CR; the line numbers of the motion block continue from here
         lines = head.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self.hierarchy(lines)
         motion, frame_time, text = self.motion(start, len(lines))
@@ -202,7 +200,7 @@ class _Reader:
 
     def hierarchy(self, lines: list[str]) -> None:
         stack: list[int] = []  # open joints; -1 - e for end site e
-        pending: int | None = None  # declared, its brace not yet open
+        pending: int | None = None  # declared joint whose brace is not open yet
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):
                 words = part.split()
@@ -216,7 +214,7 @@ class _Reader:
                     pending = None
                 elif key == "}":
                     if not stack:
-                        raise self.fail("one '}' too many")
+                        raise self.fail("unexpected '}'")
                     self.closed(stack.pop())
                 elif key in ("ROOT", "JOINT"):
                     pending = self.joint(part, key, stack)
@@ -288,7 +286,7 @@ class _Reader:
     def length(self, word: str) -> float:
         value = self.number(word)
         if abs(value) > MOST:
-            raise self.fail(f"'{word}' is no length; expected at most {MOST:g}")
+            raise self.fail(f"'{word}' is too large; expected at most {MOST:g}")
         return value
 
     def channel(self, words: list[str], stack: list[int]) -> None:
@@ -296,7 +294,7 @@ class _Reader:
             raise self.fail("CHANNELS outside of any joint")
         names = words[2:]
         if len(words) < 2 or not words[1].isdigit() or int(words[1]) != len(names):
-            raise self.fail(f"CHANNELS says {' '.join(words[1:2]) or 'nothing'}, but {len(names)} names follow")
+            raise self.fail(f"CHANNELS: count is {' '.join(words[1:2]) or 'missing'}, but {len(names)} names follow")
         unknown = [n for n in names if n.lower() not in _CODES]
         if unknown:
             raise self.fail(f"channel '{unknown[0]}' is unknown. Channels: {', '.join(CHANNELS)}")
@@ -316,7 +314,7 @@ class _Reader:
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        possible = len(block) // (2 * max(columns, 1)) + 2  # whatever the header claims
+        possible = len(block) // (2 * max(columns, 1)) + 2  # limits memory if the header has a wrong count
         values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
         bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:
@@ -332,11 +330,11 @@ class _Reader:
         frame, column = np.unravel_index(int(np.argmax(np.abs(values[:frames]))), (frames, max(columns, 1)))
         if columns and abs(values[frame, column]) > MOST:
             value = values[frame, column]
-            raise self.fail(f"frame {frame} holds {value:g}, no length or angle; expected at most {MOST:g}", bad)
+            raise self.fail(f"frame {frame} holds {value:g}; expected at most {MOST:g}", bad)
         return values[:frames], frame_time, time_text
 
     def header_line(self, at: int, line: int, key: bytes, expected: str) -> tuple[str, int, int]:
-        """The next line that is not blank → what follows `key`, where the line after it starts, its own number."""
+        """Return, for the next non-blank line, the text after `key`, the next line's offset, and its line number."""
         pattern = re.compile(rb"[ \t]*" + key + rb"[ \t]*(\S*)[ \t]*(?=[\r\n]|$)", re.IGNORECASE)
         while at < len(self.data):
             end = re.compile(rb"\r\n|\r|\n").search(self.data, at)

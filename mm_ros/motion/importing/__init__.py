@@ -1,4 +1,4 @@
-"""Motion files of any maker → canonical clips, with a report of what was assumed."""
+"""Import BVH files of any software as canonical clips, and report the assumptions."""
 
 from mm_ros.motion.importing.load import FileNotes, Import, find_files, import_files, load_clips
 from mm_ros.motion.importing.options import ImportOptions, Overrides, read_options

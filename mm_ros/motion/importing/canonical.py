@@ -1,8 +1,8 @@
-"""From a file's skeleton to the canonical humanoid.
+"""Conversion from a file's skeleton to the canonical humanoid.
 
-One posture of the file's skeleton is taken for reference: its zero pose where that is a T-pose (or nearly), an added
-T-pose in the first frame, or else the mean of its upright frames. From there the shortest turns bring arms and legs
-into the canonical T-pose; the trunk stays as it is. What is left over at each joint is a constant rotation, taken out.
+The reference posture is the file's zero pose if it is close to a T-pose, else the first frame if it is close to one,
+else the mean of the upright frames. The shortest rotations move arms and legs from the reference posture to the
+canonical T-pose; the trunk does not change. The conversion removes the constant rotation that remains at each joint.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from mm_ros.motion.importing.evidence import quaternion_of, unit
 from mm_ros.motion.importing.mapping import JointMap
 
 Array = Any
-TOE_HEIGHT = 0.015  # of the toe joint above the floor at rest, m: as on the default skeleton
+TOE_HEIGHT = 0.015  # m; height of the toe joint above the floor at rest, as on the default skeleton
 _X, _Y, _Z = np.eye(3)
 IDENTITY = np.array([1.0, 0, 0, 0])
 
 
 @dataclass(frozen=True)
 class ActorModel:
-    """How files of one actor become canonical: v_room = unit · room_from_file · v_file; Q = G · rest⁻¹."""
+    """Conversion of one actor's files: v_room = unit_to_m · room_from_file · v_file; Q_canonical = G_file · rest⁻¹."""
 
     joints: JointMap
     room_from_file: Array  # (4,)
     unit_to_m: float
-    nodes: Array  # (J,) node of each canonical joint, −1 where there is none
+    nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
     rest: Array  # (J, 4) rotation of the node in the canonical T-pose, room axes
     skeleton: Skeleton
     reference: str
 
 
 def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
-    """Node positions from global rotations; the first root at the origin."""
+    """Return node positions (N, 3) for global rotations (N, 4); roots are at the origin."""
     out = np.zeros_like(local_offsets)
     for i, p in enumerate(parents):
         if p >= 0:
@@ -47,7 +47,7 @@ def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
 
 
 def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
-    """How far (degrees) the worst limb is from a T- or A-pose, and the rotation that makes the posture face +x."""
+    """Return the worst limb's angle to a T- or A-pose in degrees, and the rotation that makes the posture face +x."""
     trunk = p[nodes["head"]] - p[nodes["hips"]]
     left = p[nodes["left_upper_leg"]] - p[nodes["right_upper_leg"]]
     if min(np.linalg.norm(trunk), np.linalg.norm(left)) < 1e-9:
@@ -63,7 +63,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # an A-pose is fine too
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # lower weight: accept A-poses
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):
@@ -77,7 +77,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
 
 
 def _snapped(v: Array) -> Array:
-    """The nearest axis when that is within 25 degrees: a spine that leans a little does not tilt the room."""
+    """Snap to the nearest axis within 25°, so that a slightly inclined spine does not tilt the room."""
     k = int(np.argmax(np.abs(v)))
     axis = np.zeros(3)
     axis[k] = np.sign(v[k])
@@ -94,7 +94,7 @@ def make_model(
     reference: str,
     stance_drop_m: float,
 ) -> ActorModel:
-    """`reference_rotations` (N, 4): of the nodes in the reference posture, in room axes, facing +x."""
+    """Make an actor's model from the node rotations (N, 4) of its reference posture, in room axes, facing +x."""
     nodes = joints.nodes
     g = reference_rotations
     p = posed(local_offsets, bvh.node_parents, g) * unit_to_m
@@ -109,7 +109,7 @@ def make_model(
 
 
 def _limb_turns(bvh: Bvh, nodes: dict[str, int], p: Array, drop: float) -> Array:
-    """(J, 4): from the reference posture to the T-pose, each limb bone by its shortest turn."""
+    """Return (J, 4): the shortest rotation of each limb bone from the reference posture to the T-pose."""
     turn = np.tile(IDENTITY, (J, 1))
 
     def along(c: str, child: str, wanted: Array) -> bool:
@@ -141,7 +141,7 @@ def _limb_turns(bvh: Bvh, nodes: dict[str, int], p: Array, drop: float) -> Array
 
 
 def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
-    """Where the fingers or toes point: the mean of the children but the thumb, through joints of no length."""
+    """Return the mean direction of fingers or toes (m) without the thumb; bones of length 0 are passed through."""
     names = [*bvh.names, *("" for _ in bvh.end_parents)]
     ends, open_nodes = [], [node]
     while open_nodes:
@@ -157,10 +157,10 @@ def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
 
 
 def _offsets(index: Array, p: Array, turn: Array) -> Array:
-    """Rest offsets; joints that the file lacks are put where a body of this size has them."""
+    """Return rest offsets (J, 3); missing joints are placed as on a default body of this size."""
     rest = np.full((J, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(J)  # the nearest joint above that the file has
+    owner = np.arange(J)  # nearest ancestor that the file has
     for c in range(HIPS + 1, J):
         a = PARENTS[c]
         owner[c] = a if index[a] >= 0 else owner[a]
@@ -178,7 +178,7 @@ def _offsets(index: Array, p: Array, turn: Array) -> Array:
 
 
 def _missing(c: int, rest: Array, owner: Array, size: float) -> Array:
-    """Trunk: evenly between the joints around it; elsewhere as on the default skeleton."""
+    """Return the rest position of a missing joint: evenly spaced in the trunk, else as on the default skeleton."""
     a = PARENTS[c]
     chain = [NAMES.index(n) for n in ("spine", "chest", "upper_chest", "neck", "head")]
     if c in chain:
@@ -193,7 +193,7 @@ def _missing(c: int, rest: Array, owner: Array, size: float) -> Array:
 
 
 def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
-    """Node poses in the file's axes and units → hips (F, 3), global canonical rotations (F, J, 4), room axes."""
+    """Convert node poses in file axes to hips (F, 3) in metres and global rotations (F, J, 4), in room axes."""
     w = model.room_from_file
     frames = len(p)
     out = np.empty((frames, J, 4))
@@ -223,7 +223,7 @@ def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _point(q: Array, offset: Array, wanted: Array) -> None:
-    """Turn q (in place) so that the bone lies along `wanted`: joints between the two may have bent."""
+    """Rotate q in place so that the bone points along `wanted`: unmapped joints in between may bend."""
     if np.linalg.norm(offset) < 1e-3 or np.linalg.norm(wanted, axis=1).min() < 1e-9:
         return
     now = rot.rotate(q, np.broadcast_to(np.asarray(offset, np.float64), wanted.shape))

@@ -1,4 +1,4 @@
-"""One file → canonical clips, by the model of its actor: T-poses and glitches out, floor, rate, virtual root."""
+"""Convert one file to canonical clips: cut T-poses and glitches, resample, find the floor, add the virtual root."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FEET = (LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES)
 
 @dataclass(frozen=True)
 class Task:
-    """Everything that one conversion needs; goes to another process."""
+    """Arguments of one conversion, which runs in a worker process."""
 
     path: str
     model: ActorModel
-    rate: float  # true frames a second
+    rate: float  # true frame rate, Hz
     first: int
     stop: int
     cut_t_pose: bool
@@ -44,7 +44,7 @@ class Task:
 
 
 def subject_of(path: str, actor: int = 0) -> str:
-    """'69_01.bvh' → '69', 'walk1_subject2.bvh' → 'subject2'; otherwise the actor's number in this import."""
+    """Return the subject: '69_01.bvh' → '69', 'walk1_subject2.bvh' → 'subject2', else 'actor<number>'."""
     stem = Path(path).stem
     named = re.search(r"subject[_-]?\w*\d+", stem, re.IGNORECASE)
     if named:
@@ -68,8 +68,8 @@ def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
     pieces = _pieces(len(hips), cuts, first, last, max(round(task.shortest_s * rate), 2))
     if not pieces:
         raise MmRosError(
-            f"{task.path}: nothing is left of its {len(bvh)} frames but T-poses, glitches or scraps "
-            f"below {task.shortest_s:g} s"
+            f"{task.path}: its {len(bvh)} frames contain only T-poses, glitches, or motion "
+            f"shorter than {task.shortest_s:g} s"
         )
     moved = [
         (cubic(hips[a:b], at), spherical(locals_[a:b], at))
@@ -82,7 +82,7 @@ def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
             task.model, np.concatenate([h for h, _ in moved]), np.concatenate([r for _, r in moved]), task.new_rate
         )
         if abs(floor) > 0.02:
-            notes.append(Assumption("floor", f"{floor:+.3f} m", "the height at which the toes stand", abs(floor) > 0.3))
+            notes.append(Assumption("floor", f"{floor:+.3f} m", "the height of the toes in stance", abs(floor) > 0.3))
     names = [Path(task.path).stem + (f"_part{i + 1}" if len(pieces) > 1 else "") for i in range(len(pieces))]
     clips = [_clip(task, n, h, r, floor, a / rate) for n, (h, r), (a, _) in zip(names, moved, pieces, strict=True)]
     return clips, notes
@@ -121,7 +121,7 @@ def _glitches(model: ActorModel, p: Array, rate: float) -> list[Glitch]:
 def _mend(
     found: list[Glitch], hips: Array, locals_: Array, first: int, notes: list[Assumption]
 ) -> list[tuple[int, int]]:
-    """Bridges short spikes in place; the ranges of frames that stay bad, to be cut out."""
+    """Bridge short glitches in place, and return the frame ranges of the others, which must be cut."""
     cuts = []
     for g in found:
         what = f"{g.joint} moves {g.speed:.0f} m/s at frame {g.first + first}"
@@ -136,7 +136,7 @@ def _mend(
 
 
 def _calm(locals_: Array, rate: float, first: int, notes: list[Assumption]) -> None:
-    """In place: feet and toes that flicker where a marker was lost in the swing."""
+    """Bridge flickering feet and toes in place; lost markers in the swing cause them."""
     for c in FEET:
         found = flickers(locals_[:, c], rate)
         for a, b in found:
@@ -166,7 +166,7 @@ def _pieces(frames: int, cuts: list[tuple[int, int]], first: int, last: int, sho
 
 
 def floor_of(model: ActorModel, hips: Array, locals_: Array, rate: float) -> float:
-    """The height at which toes stand, less their height at rest."""
+    """Return the height of the floor (m): the median height of toes in stance, minus their height at rest."""
     positions = np.broadcast_to(model.skeleton.offsets, (len(hips), J, 3)).astype(np.float64)
     positions[:, 0] = 0
     positions[:, HIPS] = hips

@@ -1,4 +1,4 @@
-"""What is wrong in a file's frames: added T-poses, glitches, the same motion twice."""
+"""Detection of defects: added T-poses, glitches, duplicate motion."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import Bvh
 
 Array = Any
-FASTEST = 16.0  # m/s; what goes faster relative to the hips (sprinting feet do 24) has to have gathered speed
-FASTEST_HIPS = 13.0  # m/s; sprinters do 12
-SUDDEN = 3.0  # times the speed of the frames around
-MENDED_S = 0.1  # a shorter glitch is bridged, a longer one cuts the clip
-FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # change of a turn from one frame to the next; sprinters' ankles do 1200
+FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
+FASTEST_HIPS = 13.0  # m/s; sprinters reach 12
+SUDDEN = 3.0  # ratio to the median speed of neighbouring frames
+MENDED_S = 0.1  # shorter glitches are bridged, longer ones split the clip
+FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # minimum change between two rotation steps; sprinters' ankles reach 1200°/s
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
-ACROSS = 6.0  # m/s that a bridge may move a joint, and 2 m/s the hips: beyond that the body is elsewhere
-ACROSS_HIPS = 2.0
+ACROSS = 6.0  # m/s; maximum speed of a joint relative to the hips across a bridge
+ACROSS_HIPS = 2.0  # m/s; maximum extra speed of the hips across a bridge
 
 
 class Glitch(NamedTuple):
-    first: int  # bad frames [first, stop), or a few around a step that jumps
+    first: int  # bad frames are [first, stop)
     stop: int
     joint: str
     speed: float  # m/s
-    mends: bool  # short, with frames on both sides between which the body does not go too far
+    mends: bool  # the glitch is short enough to bridge, and the poses on both sides are close enough
 
 
 def motion_hash(bvh: Bvh) -> str:
-    """Equal for equal motion, whatever the numbers' last digits and the header say."""
+    """Hash of the motion, independent of the header and of digits below 0.01."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(repr(bvh.motion.shape).encode())
     digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
@@ -46,21 +46,21 @@ def motion_hash(bvh: Bvh) -> str:
 
 
 def start_to_skip(bvh: Bvh) -> int:
-    """Frames before a jump of the posture among the first ones: an added T-pose.
+    """Return the number of added T-pose frames at the start: the frames before a jump of the posture.
 
-    All the body jumps then: a single joint that flickers, or whose angles turn over, is none.
+    At least a quarter of the joints must jump, so that a single flickering joint or an angle wrap does not count.
     """
     _, q = bvh.globals(bvh.motion[:12])
     if len(q) < 6:
         return 0
     turns = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1)))
-    turn = np.percentile(turns, 75, axis=1)  # a quarter of the joints turns by more
+    turn = np.percentile(turns, 75, axis=1)
     jump = int(np.argmax(turn))
     return jump + 1 if turn[jump] > 10 and turn[jump] > 5 * float(np.median(turn)) + 3 else 0
 
 
 def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
-    """`positions` (F, K, 3) in metres, hips first. Steps faster than a body can move; a spike is two of them."""
+    """Find frames that move faster than a body can; `positions` (F, K, 3) in metres, hips first."""
     if len(positions) < 3:
         return []
     hips = np.linalg.norm(np.diff(positions[:, 0], axis=0), axis=-1) * rate
@@ -78,7 +78,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        around = max(round(0.03 * rate), 1) if first == stop else 0  # next to a single step, nothing is to be trusted
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # the frames next to a single jump are unreliable
         mends = stop - first <= max(MENDED_S * rate, 2) and first - around > 2 and stop + around < len(positions)
         if mends and _near(positions, first - around, stop + around, rate):
             out.append(Glitch(first - around, stop + around, names[joint], speed, True))
@@ -88,13 +88,13 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
 
 
 def flickers(rotations: Array, rate: float) -> list[tuple[int, int]]:
-    """Ranges of frames in which one joint's rotations (F, 4) jump to and fro faster than an ankle can: lost markers."""
+    """Find frame ranges in which one joint's rotations (F, 4) oscillate faster than an ankle can (lost markers)."""
     if len(rotations) < 5:
         return []
     steps = rot.log(rot.multiply(rot.inverse(rotations[:-1]), rotations[1:]))
-    change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))  # of frame f + 1
+    change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))  # change[f] belongs to frame f + 1
     bad = np.flatnonzero(change > max(FLICKER_DEG_S / rate, FLICKER_DEG)) + 1
-    around = round(FLICKER_AROUND_S * rate)  # next to what jumps, little is to be trusted
+    around = round(FLICKER_AROUND_S * rate)
     out: list[tuple[int, int]] = []
     for group in np.split(bad, np.flatnonzero(np.diff(bad) > max(round(FLICKER_APART_S * rate), 1)) + 1):
         if len(group) < 2:
@@ -116,13 +116,13 @@ def _near(positions: Array, first: int, stop: int, rate: float) -> bool:
 
 
 def _around(speeds: Array, radius: int) -> Array:
-    """Median over the neighbours of each step."""
+    """Return the median over each step and its neighbours."""
     padded = np.concatenate([np.repeat(speeds[:1], radius, 0), speeds, np.repeat(speeds[-1:], radius, 0)])
     return np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1, axis=0), axis=-1)
 
 
 def bridge(values: Array, glitch: Glitch, spherical: bool) -> None:
-    """In place: frames [first, stop) between the good ones around them. `spherical`: rotations (F, …, 4)."""
+    """Interpolate frames [first, stop) in place between their neighbours. `spherical`: rotations (F, …, 4)."""
     a, b = values[glitch.first - 1], values[glitch.stop]
     if spherical:
         b = np.where((a * b).sum(-1, keepdims=True) < 0, -b, b)
@@ -133,10 +133,10 @@ def bridge(values: Array, glitch: Glitch, spherical: bool) -> None:
 
 
 def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
-    """Frames at the start and at the end that stand still in the T-pose; `rotations` (F, J, 4) canonical, global."""
+    """Count still T-pose frames at the start and the end; `rotations` (F, J, 4) are canonical and global."""
     hips = rotations[:, 1:2]
     limbs = [LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, LEFT_UPPER_LEG, RIGHT_UPPER_LEG]
-    # what a bone's direction differs from the T-pose's, whatever it turns about itself
+    # compare bone directions only, so that twist about the bone does not count
     axes = np.array([[0, 1, 0], [0, 1, 0], [0, -1, 0], [0, -1, 0], [0, 0, -1], [0, 0, -1]], np.float64)
     local = rot.multiply(rot.inverse(np.broadcast_to(hips, rotations[:, limbs].shape)), rotations[:, limbs])
     along = (rot.rotate(local, np.broadcast_to(axes, (*local.shape[:-1], 3))) * axes).sum(-1)
@@ -146,5 +146,5 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0
-    shortest = 0.2 * rate  # a moment with the arms out is no calibration
+    shortest = 0.2 * rate  # motion passes through the T-pose for shorter moments
     return (start if start >= shortest else 0), (end if end >= shortest else 0)

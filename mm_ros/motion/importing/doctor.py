@@ -1,6 +1,7 @@
-"""The import doctor: finds out what files mean, and says what it assumed.
+"""Estimate the axes, unit, sides, frame rate and reference posture of motion files, with a reason for each estimate.
 
-Evidence is pooled over the files of one actor (equal skeleton): a short clip may say nothing about sides or posture.
+Evidence is pooled over the files of one actor (equal skeleton), because a short clip may lack evidence for the sides
+or the posture.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
 Array = Any
 T_LIKE_DEG = 38.0
 
-LEG_M = (0.34, 1.15)  # bones from hip to ankle, of people of 0.9 to 2.2 m
+LEG_M = (0.34, 1.15)  # leg length (thigh + shin) of people of 0.9 to 2.2 m
 ADULT_LEG_M = (0.70, 1.0)
 USUAL_LEG_M = 0.85
-CLEARLY = 2.0  # a unit that is cheaper by so much than the next one is no doubt
+CLEARLY = 2.0  # units whose cost exceeds the lowest cost by less than this make the unit doubtful
 
-LEVELLED_DEG = 15.0  # a head that is levelled by more may be a head that is put on in another way
-MOSTLY = 0.6  # share of the frames on all fours that no person reaches
+LEVELLED_DEG = 15.0  # a larger correction of the head is doubtful: the head joint may have other axes
+MOSTLY = 0.6  # share of frames on all fours above which the skeleton is probably an animal's
 
 
 class Unit(NamedTuple):
     name: str
     metres: float
-    cost: float  # how seldom motion files come in it
+    cost: float  # higher for units that motion files rarely use
 
 
 CMU_UNIT = "inch / 0.45 (CMU)"
@@ -54,11 +55,13 @@ UNITS = (
 
 @dataclass(frozen=True)
 class Assumption:
+    """An estimated property of a file or actor, its value, and the reason."""
+
     what: str  # up, unit, rate, …
     value: str
     why: str
     doubtful: bool = False
-    warning: bool = False  # worth to be printed again at the end: the result is probably wrong
+    warning: bool = False  # the result is probably wrong; the report prints it again at the end
 
 
 @dataclass
@@ -67,12 +70,15 @@ class Actor:
     joints: JointMap
     model: ActorModel
     assumptions: list[Assumption] = field(default_factory=list)
-    header_over_true: float = 1.0  # of the frame rate
+    header_over_true: float = 1.0  # frame rate of the header / true frame rate
     subject: str = ""
 
 
 def actor_key(bvh: Bvh, subject: str) -> str:
-    """Equal for files with the same skeleton of the same subject. A root's own offset may hold its first position."""
+    """Hash of the skeleton and the subject.
+
+    Offsets of root joints are left out, because some exporters write the first position there.
+    """
     digest = hashlib.blake2b(digest_size=6)
     digest.update(repr((bvh.names, bvh.parents.tolist(), subject)).encode(errors="surrogatepass"))
     digest.update(np.round(bvh.node_offsets[bvh.node_parents >= 0], 3).tobytes())
@@ -80,7 +86,7 @@ def actor_key(bvh: Bvh, subject: str) -> str:
 
 
 def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides) -> Actor:
-    """One file of the actor for the skeleton, the evidence of all."""
+    """Estimate the properties of an actor from one file (the skeleton) and the evidence of all its files."""
     notes = [
         Assumption(
             "joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts)
@@ -88,8 +94,8 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
     ]
     in_room = [bvh.names[j] for j in np.flatnonzero(bvh.position_meanings == IN_ROOM)]
     if in_room:
-        why = "far longer than their bones, and near their parents in the room"
-        notes.append(Assumption("positions", f"of {', '.join(in_room)} in the axes of the room", why, True))
+        why = "they are far longer than the bones, but close to the parent joints in room axes"
+        notes.append(Assumption("positions", f"of {', '.join(in_room)} in room axes", why, True))
     axis = _up(evidence, given, notes)
     joints = _sides(joints, evidence, given, notes)
     scale = _unit(bvh, joints, evidence, given, notes)
@@ -108,7 +114,7 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
 
 def _missing(joints: JointMap) -> str:
     lost = joints.missing()
-    return f"; put in: {', '.join(lost)}" if lost else ""
+    return f"; added: {', '.join(lost)}" if lost else ""
 
 
 def _weighted_median(pairs: list[tuple[float, int]]) -> float:
@@ -125,13 +131,13 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
         return AXES.index(given.up)
     notes.append(
         Assumption(
-            "up", AXES[axis], f"the head is above the feet along it in {share:.0%} of the frames", bool(share < 0.8)
+            "up", AXES[axis], f"the head is above the feet along this axis in {share:.0%} of frames", bool(share < 0.8)
         )
     )
     return axis
 
 
-# Headers that are known to lie, for files without a fall or an even walk: family, subject → header over truth
+# (family, subject) → header rate / true rate, for files with a wrong header and without falls or even walks
 KNOWN_LIES = {("CMU", "143"): 2.0}
 
 
@@ -152,12 +158,12 @@ def _rate(
     size = 1.0 if ADULT_LEG_M[0] <= leg <= ADULT_LEG_M[1] else leg / USUAL_LEG_M
     factor, why, doubtful = judge(rhythms, float(np.median([e.rate for e in evidence])), size)
     if factor == 1 and known != 1 and not any(e.rhythm.falls or e.rhythm.walk_ratios for e in evidence):
-        factor, why = known, "this subject is known for it; everything is too fast"
+        factor, why = known, "the headers of this subject are known to be wrong and all motion is too fast"
     rates = sorted({e.rate for e in evidence})
     stated = " and ".join(f"{r:g}" for r in rates)
     if factor != 1:
         true = " and ".join(f"{r / factor:g}" for r in rates)
-        notes.append(Assumption("rate", f"{true} Hz", f"the header says {stated}, but {why} at that rate", True))
+        notes.append(Assumption("rate", f"{true} Hz", f"the header states {stated} Hz, but {why} at that rate", True))
     else:
         better = contradiction(rhythms, rates[0], _others(bvh, rates), size)
         if better is not None:
@@ -167,7 +173,7 @@ def _rate(
 
 
 def _others(bvh: Bvh, rates: list[float]) -> list[float]:
-    """Other usual rates that the frame time could mean; none where the files of the actor differ."""
+    """Return other common rates that round to this frame time; none when the rates of the files differ."""
     return [r for r in usual_rates(bvh.frame_time, bvh.frame_time_text) if r != rates[0]] if len(rates) == 1 else []
 
 
@@ -203,7 +209,7 @@ def _unit(
         )
         return given.unit_to_m
     if not (leg > 0 and np.isfinite(leg)):
-        raise MmRosError(f"{bvh.path}: the legs have no length; expected bones from hip to ankle")
+        raise MmRosError(f"{bvh.path}: the legs have length 0; expected bones from hip to ankle")
     trunk = float(np.median([e.trunk for e in evidence])) / leg
     rhythms = [e.rhythm for e in evidence]
     fitting = sorted(
@@ -213,13 +219,13 @@ def _unit(
     )
     if not fitting:
         metres = USUAL_LEG_M / leg
-        why = f"no usual unit fits a leg of {leg:.4g}; taken as {USUAL_LEG_M:g} m"
+        why = f"no common unit fits a leg of {leg:.4g}; assumed a leg of {USUAL_LEG_M:g} m"
         notes.append(Assumption("unit", f"{metres:.4g} m", why, True))
         return metres
     cost, best = fitting[0]
     others = [u for c, u in fitting[1:] if c < cost + CLEARLY]
     length = leg * best.metres
-    why = f"the leg is then {length:.2f} m long"
+    why = f"the leg is {length:.2f} m long in this unit"
     for u in others:
         why += f"; with {u.name} it would be {leg * u.metres:.2f} m"
     unusual = not ADULT_LEG_M[0] <= length <= ADULT_LEG_M[1]
@@ -228,9 +234,10 @@ def _unit(
 
 
 def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhythm]) -> float:
-    """Negative log likelihood, about: how usual the unit is, legs of that length, the trunk over them, and physics.
+    """Return the approximate negative log likelihood of a unit.
 
-    What falls or walks is judged at the header's rate, or at half or twice of it.
+    The terms are the frequency of the unit, the leg length (m), the trunk-to-leg ratio, and the misfit of falls and
+    walks at the header's rate, half of it or twice of it, whichever fits best.
     """
     cost = 0.0 if u.name == CMU_UNIT and family.startswith("CMU") else u.cost
     if leg < ADULT_LEG_M[0]:
@@ -238,7 +245,7 @@ def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhy
     elif leg > ADULT_LEG_M[1]:
         cost += 1 + 15 * math.log(leg / ADULT_LEG_M[1])
     if trunk > 0:
-        # the trunk of a child is long for its legs: 1.05 at 0.4 m, 0.8 at 0.8 m
+        # children have longer trunks for their legs: ratio 1.05 at legs of 0.4 m, 0.8 at 0.8 m
         cost += math.log(trunk / (0.78 * (0.82 / leg) ** 0.35)) ** 2 / (2 * 0.25**2)
     factors = np.array([0.5, 1.0, 2.0])
     return cost + float((misfit(rhythms, factors, leg / USUAL_LEG_M) + np.array([2.5, 0.0, 2.5])).min())
@@ -247,7 +254,7 @@ def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhy
 def _species(
     bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
 ) -> None:
-    """Four-legged animals have all that a person's skeleton has, often under the same names."""
+    """Refuse four-legged animals: their skeletons have the same joints, often with the same names."""
     share = float(np.average([e.on_fours for e in evidence], weights=[e.frames for e in evidence]))
     ratio = float(np.median([e.arm for e in evidence]) / max(np.median([e.leg for e in evidence]), 1e-12))
     words = animal_words(bvh.names)
@@ -259,23 +266,23 @@ def _species(
     standing = bool(on_fours(bvh.zero_pose()[None], joints.nodes)[0])
     if share > MOSTLY and (ratio > 0.85 or words or standing) and not given.joints:
         raise MmRosError(
-            f"{bvh.path}: this is no person but an animal on four legs ({'; '.join(signs)}). Only people can be "
-            "imported; a joint map (--map) overrides this"
+            f"{bvh.path}: this skeleton is a four-legged animal ({'; '.join(signs)}). Only people can be "
+            "imported. A joint map (--map) overrides this check"
         )
     if share > MOSTLY / 2 or words:
-        notes.append(Assumption("species", "a person", "; ".join(signs) + ": is it an animal?", True, True))
+        notes.append(Assumption("species", "a person", "; ".join(signs) + "; it may be an animal", True, True))
 
 
 _ANIMAL = r"tail|paw|hoof|hooves|fetlock|pastern|hock|stifle|withers|croup|snout|muzzle|wing|claw"
 
 
 def animal_words(names: Sequence[str]) -> list[str]:
-    """Joints with a word that no person's skeleton has. ('ponytail' and 'detail' are words of their own.)"""
+    """Joint names with a word that only animals' skeletons have; 'ponytail' and 'detail' do not match."""
     apart = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", n).lower() for n in names]
     return [n for n, low in zip(names, apart, strict=True) if re.search(rf"(?<![a-z])(?:{_ANIMAL})s?(?![a-z])", low)]
 
 
-# Of a canonical skeleton at rest: what is measured, over the leg's length, from … to (children to tall people).
+# Plausible (minimum, maximum) of a canonical rest pose, children to tall people; lengths are divided by the leg length.
 PROPORTIONS = (
     ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
     ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),
@@ -304,7 +311,7 @@ def _proportions(model: ActorModel, notes: list[Assumption]) -> None:
     for (what, low, high), value in zip(PROPORTIONS, came, strict=True):
         if not low <= value <= high:
             scale = "" if "over" in what else f" ({value * leg:.2f} m)"
-            why = f"{what}{scale}; people have {low:g} to {high:g}, legs of {leg:.2f} m"
+            why = f"{what}{scale}; expected {low:g} to {high:g} for legs of {leg:.2f} m"
             notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
 
 
@@ -317,7 +324,7 @@ def _reference(
     given: Overrides,
     notes: list[Assumption],
 ) -> tuple[str, Array]:
-    """Name of the reference posture and the nodes' rotations in it, room axes, facing +x."""
+    """Return the name of the reference posture and its node rotations (N, 4), in room axes, facing +x."""
     parents = bvh.node_parents
     still = np.tile([1.0, 0, 0, 0], (len(parents), 1))
     worst, turn = t_likeness(posed(local_offsets, parents, still), joints.nodes)
@@ -337,7 +344,7 @@ def _reference(
     notes.append(
         Assumption(
             "reference", "mean posture",
-            f"neither zero pose ({worst:.0f}°) nor first frame is a T-pose; mean of {count} upright frames",
+            f"neither the zero pose ({worst:.0f}°) nor the first frame is a T-pose; mean of {count} upright frames",
             count < 30,
         )
     )  # fmt: skip
@@ -346,7 +353,7 @@ def _reference(
 
 
 def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: list[Assumption]) -> Array:
-    """People look ahead on average: a head that nods in the reference by a constant is levelled, in pitch only."""
+    """Remove the mean pitch of the head in upright frames: people look ahead on average."""
     head = joints.nodes["head"]
     used = [e for e in evidence if e.upright_frames >= 5]
     count = sum(e.upright_frames for e in used)
@@ -366,7 +373,7 @@ def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: lis
 
 
 def _facing(g: Array, local_offsets: Array, parents: Array, joints: JointMap) -> Array:
-    """Turned so that the line of the hip joints lies along y exactly."""
+    """Rotate a posture about the vertical so that the line through the hip joints lies along y."""
     p = posed(local_offsets, parents, g)
     left = unit(p[joints.nodes["left_upper_leg"]] - p[joints.nodes["right_upper_leg"]])
     back = rot.from_yaw(-np.arctan2(-left[0], left[1]))

@@ -1,4 +1,4 @@
-"""What the numbers of one file say about its axes, size, sides and posture. Pooled over the files of one actor."""
+"""Evidence about one file's axes, size, sides, posture and frame rate. `doctor.py` pools it over an actor's files."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ Array = Any
 
 AXES = ("X+", "X-", "Y+", "Y-", "Z+", "Z-")
 AXIS_VECTORS = np.array([[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], np.float64)
-_SAMPLES = 600  # frames a file that are looked at for posture
+_SAMPLES = 600  # frames per file that are used for axes, sides and posture
 
 
 @dataclass
 class Evidence:
-    """Lengths in the file's units, times in frames of the stated rate."""
+    """Measurements of one file. Lengths are in the file's unit."""
 
     frames: int
     rate: float
     leg: float
-    up_votes: Array  # (6,) frames whose head is above the feet along this axis
-    side: float  # mean cosine between the toes' and knees' forward and the one of the hips: −1 swapped
+    up_votes: Array  # (6,) number of frames in which the head is above the feet along each of AXES
+    side: float  # median cosine between the toes' and knees' direction and the hips' facing; −1: sides are swapped
     side_frames: int
     upright_frames: int
-    posture: Array = field(repr=False, default=None)  # (N, 4, 4) Σ q qᵀ, room axes, facing +x, upright frames
+    posture: Array = field(repr=False, default=None)  # (N, 4, 4) Σ q qᵀ of upright frames, room axes, facing +x
     local_offsets: Array = field(repr=False, default=None)  # (N, 3) of each node in its parent's axes
-    stance_drop: float = float("nan")  # ankle above toe joint in stance
+    stance_drop: float = float("nan")  # height of the ankle above the toe joint in stance
     stance_frames: int = 0
-    trunk: float = float("nan")  # from the hips to the head
-    arm: float = float("nan")  # bones from shoulder to wrist
-    on_fours: float = 0.0  # share of the frames
+    trunk: float = float("nan")  # distance from the hips to the head
+    arm: float = float("nan")  # length of upper arm + forearm
+    on_fours: float = 0.0  # share of frames on all fours
     rhythm: Rhythm = field(default_factory=lambda: Rhythm((), ()))
 
 
 def room_from_axis(axis: int) -> Array:
-    """The rotation that takes file axes to room axes when AXES[axis] is up; y-up files that face +z then face +x."""
+    """Return the rotation from file axes to room axes when AXES[axis] is up. It maps +z of y-up files to +x."""
     up = AXIS_VECTORS[axis]
     ahead = AXIS_VECTORS[(4, 5, 4, 5, 0, 0)[axis]]
     rows = np.stack([ahead, np.cross(up, ahead), up])
@@ -50,7 +50,7 @@ def room_from_axis(axis: int) -> Array:
 
 
 def quaternion_of(matrix: Array) -> Array:
-    """A rotation matrix → quaternion, by the eigenvector that survives noise (Bar-Itzhack)."""
+    """Convert a 3×3 matrix to the nearest rotation's quaternion, with w ≥ 0 (Bar-Itzhack)."""
     m = np.asarray(matrix, np.float64)
     k = np.array(
         [
@@ -73,7 +73,7 @@ def sampled(frames: int, most: int = _SAMPLES) -> Array:
 
 
 def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
-    """Mean of both sides."""
+    """Return the limb's length: the median over frames, averaged over both sides."""
     bones = [(f"{s}_{a}", f"{s}_{b}") for s in ("left", "right") for a, b in itertools.pairwise(joints)]
     return float(
         sum(np.median(np.linalg.norm(positions[:, nodes[b]] - positions[:, nodes[a]], axis=1)) for a, b in bones) / 2
@@ -81,9 +81,9 @@ def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
 
 
 def on_fours(p: Array, nodes: dict[str, int]) -> Array:
-    """(F,) frames in which the trunk lies across the legs, and the hands are below it as the feet are.
+    """Return (F,) whether the body is on all fours: trunk across the legs, hands below the trunk and ahead of the feet.
 
-    Needs neither the up axis nor the unit.
+    The test is independent of the up axis and the unit.
     """
 
     def middle(name: str) -> Array:
@@ -100,7 +100,7 @@ def on_fours(p: Array, nodes: dict[str, int]) -> Array:
 
 
 def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0, rate: float = 0.0) -> Evidence:
-    """`up`: index into AXES where it is given; else by the head and the feet. `rate` 0: the header's."""
+    """Measure one file. `up`: index into AXES, None to estimate it; `rate` 0: the header's rate."""
     rate = rate or bvh.rate
     nodes = joints.nodes
     at = sampled(len(bvh) - skip) + skip
@@ -125,14 +125,14 @@ def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0, rate: floa
 
 
 def left_of(room: Array, nodes: dict[str, int]) -> Array:
-    """Horizontal unit vector from the right hip joint to the left one."""
+    """Return the horizontal unit vectors (F, 3) from the right hip joint to the left one."""
     left = room[:, nodes["left_upper_leg"]] - room[:, nodes["right_upper_leg"]]
     left[:, 2] = 0
     return unit(left)
 
 
 def _sides(room: Array, nodes: dict[str, int]) -> tuple[float, int]:
-    """Do toes point and knees bend to where left × up is ahead?"""
+    """Return the median cosine between the toes' and knees' direction and left × up, and the number of samples."""
     left = left_of(room, nodes)
     ahead = np.cross(left, np.array([0.0, 0, 1]))
     scores = []
@@ -161,7 +161,7 @@ def _local_offsets(bvh: Bvh, p: Array, q: Array) -> Array:
 
 
 def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: bool) -> tuple[Array, int]:
-    """Of frames that stand or walk upright; all of them where none does."""
+    """Return Σ q qᵀ over upright frames (over all frames when fewer than 5 are upright), and the upright count."""
     reach = [
         np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1)
         for s in ("left", "right")
@@ -177,7 +177,7 @@ def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: 
 
 
 def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> None:
-    """Rhythm, and how far the ankle is above the toe joint when the foot stands flat: both slow for some frames."""
+    """Measure the rhythm, and the height of the ankle above the toe joint in frames in which both move slowly."""
     nodes = joints.nodes
     if len(bvh) - skip < 10:
         return
@@ -194,7 +194,7 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
         [joint(n) for n in ("hips", "left_upper_leg", "right_upper_leg", "left_upper_arm", "right_upper_arm", "head")],
         axis=0,
     )
-    metre = out.leg / 0.85  # near enough before the unit is known
+    metre = out.leg / 0.85  # the unit is still unknown: assume a leg of 0.85 m
     left = unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
     ahead = np.stack([left[:, 1], -left[:, 0]], axis=1)
     feet, tips = (np.stack(list(x.values()), axis=1) / metre for x in (ankles, toes))
@@ -213,5 +213,5 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
 
 
 def mean_rotations(posture: Array) -> Array:
-    """The mean of each node's rotations: the largest eigenvector of Σ q qᵀ."""
+    """Return each node's mean rotation: the eigenvector of Σ q qᵀ with the largest eigenvalue."""
     return np.linalg.eigh(posture)[1][..., -1]

@@ -1,4 +1,4 @@
-"""Canonical clips → BVH, in the dialect of any other software: names, axes, units, channel order, joints' own axes."""
+"""Canonical clips → BVH in another software's dialect: names, axes, unit, channel order, joint axes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Array = Any
 
 @dataclass(frozen=True)
 class Dialect:
-    """`names`: canonical joint → name; joints without one are left out (their children hang on the next one above)."""
+    """Conventions of an exporter. Joints without an entry in `names` are left out; their children move up one joint."""
 
     names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
     up: str = "Y+"
     unit_to_m: float = 0.01
     order: str = "ZYX"  # of the rotation channels
-    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its own axes in the T-pose (4,)
+    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its rotation (4,) in the T-pose
     extra_root: str = ""  # a static joint above the hips
-    positions_everywhere: bool = False  # six channels on every joint
-    offset_repeats_frame_0: bool = False  # on the hips
+    positions_everywhere: bool = False  # every joint has six channels
+    offset_repeats_frame_0: bool = False  # the hips' OFFSET is their position in frame 0
 
 
 def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
@@ -78,7 +78,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
 
 
 def _above(j: int, joints: list[int]) -> int:
-    """The next joint above that is written; 0 for the hips."""
+    """Return the nearest ancestor that is written, or 0 for the hips."""
     a = int(PARENTS[j])
     while a >= HIPS and a not in joints:
         a = int(PARENTS[a])
@@ -90,7 +90,7 @@ def _rotation_codes(order: str) -> tuple[int, ...]:
 
 
 def euler(q: Array, order: str) -> Array:
-    """Angles (…, 3) in the order of application R = R(order[0]) · R(order[1]) · R(order[2]), radians."""
+    """Return Euler angles (…, 3) in radians, where R = R(order[0]) · R(order[1]) · R(order[2])."""
     i, j, k = ("XYZ".index(a) for a in order)
     sign = 1.0 if (j - i) % 3 == 1 else -1.0
     m = rot.to_matrix(q)

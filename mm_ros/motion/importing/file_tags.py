@@ -1,4 +1,4 @@
-"""Tags from the names of files: 'Crouch_Walk_Left_02.bvh' says what is in it."""
+"""Tags from file names: 'Crouch_Walk_Left_02.bvh' → walk, crouch, left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All files of an import: looked at, their evidence pooled by actor, then converted. Reading twice is cheap."""
+"""Import of many files in two passes: gather the evidence and pool it by actor, then convert each file."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from mm_ros.motion.importing.options import ImportOptions, Overrides
 from mm_ros.motion.importing.rate import FASTEST, SLOWEST, estimate, guesses
 from mm_ros.motion.shared_data import is_archive, unpacked
 
-Progress = Callable[[str, int, int], None]  # what, done, of
-CHUNK = 4  # files given to a helper process at once
+Progress = Callable[[str, int, int], None]  # activity, items done, items in total
+CHUNK = 4  # files per work item of a worker process
 
 
 @dataclass
 class FileNotes:
-    """What was done with one file."""
+    """Result of one file."""
 
     path: str
     actor: str = ""
     frames: int = 0
     rate: float = 0.0
-    seconds: float = 0.0  # that came out
+    seconds: float = 0.0  # duration of its clips
     clips: tuple[str, ...] = ()
     notes: tuple[Assumption, ...] = ()
-    refused: str = ""  # the sentence
+    refused: str = ""  # reason of the refusal
 
 
 @dataclass
@@ -63,7 +63,7 @@ CMU_CREDIT = (
 
 
 def licence_of(joints: JointMap, file: str) -> str:
-    """CMU's files are told by skeleton and name ('69_01.bvh'): others use its skeleton too (PFNN)."""
+    """Return CMU's credit for CMU files. The file name ('69_01.bvh') counts, because PFNN uses the same skeleton."""
     return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
 
 
@@ -83,23 +83,28 @@ class _Seen:
 def load_clips(
     paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
 ) -> list[Clip]:
-    """Canonical clips of files, folders and archives; files that cannot be read are left out, see `import_files`."""
+    """Return the canonical clips of files, folders and archives, without the files that `import_files` refuses."""
     return import_files(paths, options, progress).clips
 
 
 def import_files(
     paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
 ) -> Import:
+    """Import files, folders and archives as canonical clips.
+
+    `Import.refused` lists files that cannot be used. Raise MmRosError when there are no clips, or, with
+    `options.strict`, at the first refused file.
+    """
     options = options or ImportOptions()
     files = find_files(paths)
     jobs = options.jobs if len(files) >= 2 * CHUNK else 1
-    tell = progress or (lambda what, done, of: None)
+    report = progress or (lambda what, done, of: None)
     seen: list[_Seen] = []
     for i, found in enumerate(mapped(_look, [(f, options) for f in files], jobs, CHUNK, _look_lost)):
         if found.refused and options.strict:
             raise MmRosError(found.refused)
         seen.append(found)
-        tell("looking", i + 1, len(files))
+        report("analyzing", i + 1, len(files))
     _refuse_twins(seen, options)
     actors = _examined(seen, options)
     good = [s for s in seen if not s.refused]
@@ -117,16 +122,17 @@ def import_files(
             notes[s.path], rate=task.rate, seconds=sum(c.seconds for c in clips), clips=tuple(c.name for c in clips),
             notes=(*s.notes, *remarks), refused=refused,
         )  # fmt: skip
-        tell("converting", i + 1, len(good))
+        report("converting", i + 1, len(good))
     out.files = list(notes.values())
     out.clips = _unique_names(out.clips)
     if not out.clips:
         sentences = [f.refused for f in out.files if f.refused]
-        raise MmRosError("no motion could be read" + "".join(f"\n  {s}" for s in sentences[:10]))
+        raise MmRosError("no motion could be imported" + "".join(f"\n  {s}" for s in sentences[:10]))
     return out
 
 
 def find_files(paths: Sequence[str | Path]) -> list[str]:
+    """Return the given files and all .bvh files in the given folders and archives."""
     out: list[str] = []
     for path in map(Path, paths):
         if path.is_dir() or (path.is_file() and is_archive(path)):
@@ -147,13 +153,13 @@ def _look(item: tuple[str, ImportOptions]) -> _Seen:
     out = _Seen(path)
     try:
         if given.leave_out:
-            raise MmRosError(f"{path}: left out, as its overrides say")
+            raise MmRosError(f"{path}: left out by an override (leave_out)")
         bvh = read_bvh(path)
         out.frames = len(bvh)
         out.joints = map_joints(bvh, given.joints)
         out.first = given.skip_start if given.skip_start is not None else start_to_skip(bvh)
         if len(bvh) - out.first - (given.skip_end or 0) < 2:
-            raise MmRosError(f"{path}: has {len(bvh)} frame(s); expected motion, of 2 frames at least")
+            raise MmRosError(f"{path}: {len(bvh)} frame(s) are too few; expected at least 2 after skipped frames")
         out.evidence, out.notes = _gathered(bvh, out.joints, given, out.first)
         out.key = actor_key(bvh, given.subject or subject_of(path))
         out.motion = motion_hash(bvh)
@@ -163,11 +169,11 @@ def _look(item: tuple[str, ImportOptions]) -> _Seen:
 
 
 def _look_lost(item: tuple[str, ImportOptions]) -> _Seen:
-    return _Seen(item[0], refused=f"{item[0]}: the process that read it was killed (is there memory enough?)")
+    return _Seen(item[0], refused=f"{item[0]}: the process that read it was killed (is there enough memory?)")
 
 
 def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple[Evidence, tuple[Assumption, ...]]:
-    """At the header's rate; where that cannot be, at one that falls and steps fit."""
+    """Gather evidence at the header's rate, or at an estimated rate when the header's is implausible."""
     up = AXES.index(given.up) if given.up else None
     if SLOWEST <= bvh.rate <= FASTEST:
         return gather(bvh, joints, up, first), ()
@@ -175,11 +181,11 @@ def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple
         return gather(bvh, joints, up, first, given.rate), ()
     tried = 60.0
     found = estimate([gather(bvh, joints, up, first, tried).rhythm], tried, guesses(bvh.frame_time))
-    absurd = f"'Frame Time: {bvh.frame_time_text or bvh.frame_time}' means {bvh.rate:.4g} frames a second"
+    absurd = f"'Frame Time: {bvh.frame_time_text or bvh.frame_time}' means {bvh.rate:.4g} frames per second"
     if found is None:
         raise MmRosError(
-            f"{bvh.path}: {absurd}; expected {SLOWEST:g} to {FASTEST:g}, and no falls or even steps are there by which "
-            "to estimate it. Set it with --true-rate"
+            f"{bvh.path}: {absurd}; expected {SLOWEST:g} to {FASTEST:g}. The motion has no falls or even steps to "
+            "estimate the rate. Set it with --true-rate"
         )
     rate, why = found
     return gather(bvh, joints, up, first, rate), (Assumption("rate", f"{rate:g} Hz", f"{absurd}; {why}", True),)
@@ -242,11 +248,11 @@ def _convert(task: Task) -> tuple[list[Clip], list[Assumption], str]:
 
 
 def _convert_lost(task: Task) -> tuple[list[Clip], list[Assumption], str]:
-    return [], [], f"{task.path}: the process that converted it was killed (is there memory enough?)"
+    return [], [], f"{task.path}: the process that converted it was killed (is there enough memory?)"
 
 
 def _unique_names(clips: list[Clip]) -> list[Clip]:
-    """Files of equal names from several folders."""
+    """Number clips with equal names, which come from files in different folders."""
     count: dict[str, int] = {}
     out = []
     for c in clips:

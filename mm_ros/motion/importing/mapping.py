@@ -1,4 +1,4 @@
-"""Which joint of a file is which joint of the canonical humanoid: by name, by topology, or by a YAML map."""
+"""Map the joints of a file to the joints of the canonical humanoid: by name, by topology, or by a YAML map."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mm_ros.motion.importing.topology import by_shape
 
 @dataclass(frozen=True)
 class JointMap:
-    """`nodes`: canonical joint → node (joints first, then end sites). What is missing is put in by `canonical.py`."""
+    """`nodes`: canonical joint → node index (joints first, then end sites). `canonical.py` adds missing joints."""
 
     family: str
     nodes: dict[str, int]
@@ -35,7 +35,7 @@ class JointMap:
 
 
 def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None) -> JointMap:
-    """`given`: canonical joint → name in the file, from the user's YAML; goes before everything else."""
+    """Map joints by `given` (canonical joint → name in the file), else by known names, by words, or by shape."""
     if given:
         return _finish(bvh, "given map", _from_user(bvh, given), ())
     family, nodes = by_family(bvh.names)
@@ -43,19 +43,19 @@ def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None) -> JointMap:
         return _finish(bvh, family, nodes, ())
     nodes = _by_words(bvh)
     if _has_limbs(nodes):
-        return _finish(bvh, "unknown, by words in the names", nodes, ("joints were told by words in their names",))
+        return _finish(bvh, "unknown, by words in the names", nodes, ("joints were mapped by words in their names",))
     shape = by_shape(bvh)
     if _has_limbs(shape):
-        return _finish(bvh, "unknown, by shape", shape, ("joints were told by the shape of the skeleton",))
+        return _finish(bvh, "unknown, by shape", shape, ("joints were mapped by the skeleton's shape",))
     lost = [c for c in REQUIRED if c not in nodes]
     raise MmRosError(
-        f"{bvh.path}: this is no skeleton that is known: {', '.join(lost)} not found among the joints "
-        f"{', '.join(bvh.names[:40])}. Write which is which into a YAML map (--map); --draft-map writes a first draft"
+        f"{bvh.path}: unknown skeleton: {', '.join(lost)} not found among the joints "
+        f"{', '.join(bvh.names[:40])}. Give a joint map (--map); --draft-map writes a draft of one"
     )
 
 
 def guess_joints(bvh: Bvh) -> dict[str, int]:
-    """As much as can be told, for a draft: nothing is refused."""
+    """Map as many joints as possible, for a draft; incomplete maps are allowed."""
     try:
         return map_joints(bvh).nodes
     except MmRosError:
@@ -71,7 +71,7 @@ def _from_user(bvh: Bvh, given: Mapping[str, str]) -> dict[str, int]:
     nodes = {}
     for canonical, name in given.items():
         if canonical not in NAMES[1:]:
-            raise MmRosError(f"joint map: '{canonical}' is no canonical joint. Joints: {', '.join(NAMES[1:])}")
+            raise MmRosError(f"joint map: '{canonical}' is not a canonical joint. Available: {', '.join(NAMES[1:])}")
         if name not in bvh.names:
             raise MmRosError(f"joint map: joint '{name}' is not in {bvh.path}. Joints: {', '.join(bvh.names)}")
         nodes[canonical] = bvh.names.index(name)
@@ -86,7 +86,7 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)
     for side in SIDES:
-        # the "shoulder" next to the elbow is the upper arm (Xsens); one above it is the collar bone
+        # Xsens names the upper arm "shoulder"; with two shoulders in a chain, the upper one is the collar bone
         if f"{side}_upper_arm" not in nodes and f"{side}_shoulder" in nodes:
             collar = nodes.pop(f"{side}_shoulder")
             shoulders = [i for i, n in enumerate(names) if side_of(n) == side and part_of(n) == "shoulder"]
@@ -103,7 +103,7 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
 
 
 def ancestors(parents: Sequence[int] | np.ndarray, node: int) -> list[int]:
-    """From the node itself up to its root."""
+    """Return the node and its ancestors, from the node up to its root."""
     out = [node]
     while parents[out[-1]] >= 0:
         out.append(int(parents[out[-1]]))
@@ -111,13 +111,13 @@ def ancestors(parents: Sequence[int] | np.ndarray, node: int) -> list[int]:
 
 
 def common_ancestor(parents: np.ndarray, nodes: Sequence[int]) -> int:
-    """The lowest joint above all of them; −1 when they hang on different roots."""
+    """Return the lowest common ancestor of `nodes`, or −1 when their roots differ."""
     shared = set.intersection(*(set(ancestors(parents, n)[1:]) for n in nodes))
     return max(shared, key=lambda n: len(ancestors(parents, n)), default=-1)
 
 
 def _finish(bvh: Bvh, family: str, nodes: dict[str, int], doubts: tuple[str, ...]) -> JointMap:
-    """Ends of limbs that have no joint of their own, then spine and neck."""
+    """Map missing limb ends to end sites, then map spine, neck and head by topology."""
     nodes = dict(nodes)
     parents = bvh.node_parents
     for side in SIDES:
@@ -153,7 +153,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
     trunk = _between(parents, nodes["hips"], top)
     trunk = [*trunk, top] if top != nodes["hips"] else trunk
     free = [n for n in ("spine", "chest", "upper_chest") if n not in nodes]
-    if len(free) == 3:  # a user's map may have named them
+    if len(free) == 3:  # keep the spine joints of a user's map
         picks: dict[int, tuple[str, ...]] = {0: (), 1: ("chest",), 2: ("spine", "chest")}
         names = picks.get(len(trunk), ("spine", "chest", "upper_chest"))
         at = [round(x) for x in np.linspace(0, len(trunk) - 1, len(names))]
@@ -165,7 +165,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
 
 
 def _fill_head(bvh: Bvh, nodes: dict[str, int], top: int) -> None:
-    """A head without a name: the end of the chain that goes up from the chest and is no arm."""
+    """Map an unmapped head to the longest chain that leaves `top` and is not a limb."""
     if "head" in nodes:
         return
     parents = bvh.node_parents
@@ -180,7 +180,7 @@ def _fill_head(bvh: Bvh, nodes: dict[str, int], top: int) -> None:
 
 
 def _between(parents: np.ndarray, above: int, below: int) -> list[int]:
-    """Joints strictly between two of one chain, from above down."""
+    """Return the joints strictly between `above` and `below`, from top to bottom."""
     chain = ancestors(parents, below)
     return chain[1 : chain.index(above)][::-1] if above in chain else []
 
@@ -192,8 +192,8 @@ def _check_chains(bvh: Bvh, nodes: Mapping[str, int], parents: np.ndarray) -> No
             for above, below, name in zip(joints, joints[1:], chain[1:], strict=False):
                 if above == below or above not in ancestors(parents, below):
                     raise MmRosError(
-                        f"{bvh.path}: {side}_{name} ('{_name(bvh, below)}') does not hang on '{_name(bvh, above)}'; "
-                        "expected a chain. Write which joint is which into a YAML map (--map)"
+                        f"{bvh.path}: {side}_{name} ('{_name(bvh, below)}') is not below '{_name(bvh, above)}' in the "
+                        "hierarchy. Give a joint map (--map)"
                     )
 
 

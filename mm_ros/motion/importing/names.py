@@ -1,4 +1,4 @@
-"""Which joint is called what, in the skeletons that people have."""
+"""Joint names of common skeleton families, and words that identify joints in unknown ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from os.path import commonpath
 
-# Joints that a body must have; the others are put in where they are missing.
+# Joints that a file must have; `canonical.py` adds the others where they are missing.
 REQUIRED = (
     "hips", "head",
     "left_upper_leg", "left_lower_leg", "left_foot", "right_upper_leg", "right_lower_leg", "right_foot",
@@ -14,11 +14,11 @@ REQUIRED = (
 )  # fmt: skip
 SIDES = ("left", "right")
 
-# One row a family: canonical limb joint → its name there, {S} Left/Right, {s} left/right, {L} L/R, {l} l/r. Spine
-# and neck are found by topology: everything between hips and head.
+# Patterns of joint names: {S} Left/Right, {s} left/right, {L} L/R, {l} l/r. Spine and neck joints are found by
+# topology: all joints between hips and head.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    # name: (hips, head, limbs in the order of _LIMBS; "" where there is none)
+    # family: (hips, head, limbs in the order of _LIMBS; "" for a missing joint)
     "CMU (cgspeed)": (
         "Hips", "Head",
         ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}ToeBase"),
@@ -64,7 +64,7 @@ _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 
 def plain(name: str) -> str:
-    """Without namespace, separators and case: 'mixamorig:LeftUpLeg' and 'left_up_leg' are one."""
+    """Remove namespace, separators and case: 'mixamorig:LeftUpLeg' and 'left_up_leg' become equal."""
     name = re.split(r"[:|]", name)[-1]
     name = re.sub(
         r"^(mixamorig\d*|character\d*|bip\d*|b_|bn_|def-?|j_bip_[clr]?)[\s_.-]*", "", name, flags=re.IGNORECASE
@@ -73,7 +73,7 @@ def plain(name: str) -> str:
 
 
 def without_prefix(names: Sequence[str]) -> list[str]:
-    """Without what all joints begin with, up to a separator: 'Model_Hips', 'Model_Spine' …"""
+    """Remove the common prefix of all names, up to a separator: 'Model_Hips', 'Model_Spine' → 'Hips', 'Spine'."""
     shared = re.match(r".*[\W_]", commonpath(list(names))) if len(names) > 3 else None
     return [n[shared.end() :] if shared else n for n in names]
 
@@ -83,7 +83,7 @@ def _filled(pattern: str, side: str) -> str:
 
 
 def family_table(family: str) -> dict[str, str]:
-    """Canonical joint → plain name."""
+    """Return canonical joint → plain name in the family."""
     hips, head, limbs = _FAMILIES[family]
     out = {"hips": plain(hips), "head": plain(head)}
     for side in SIDES:
@@ -92,14 +92,14 @@ def family_table(family: str) -> dict[str, str]:
 
 
 def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """The family that names most joints, and which joint (index) is which; ("", {}) when none has all that must be."""
+    """Return the family that names most joints, and its map; ("", {}) when no family names all required joints."""
     where: dict[str, int] = {}
     for i, name in enumerate(without_prefix(names)):
         where.setdefault(plain(name), i)
     best: tuple[str, dict[str, int]] = ("", {})
     for family in _FAMILIES:
         found = {c: where[n] for c, n in family_table(family).items() if n in where}
-        # the ends of arms and neck may be end sites, which have no name
+        # head, hands and feet may be end sites, which have no name
         needed = [c for c in REQUIRED if c not in ("head", "left_hand", "right_hand", "left_foot", "right_foot")]
         if all(c in found for c in needed) and len(found) > len(best[1]):
             best = (family, found)
@@ -110,7 +110,7 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
     return best
 
 
-# Words of a joint's name → part of the body, the first that fits; for skeletons of no known family.
+# (part of the body, words in joint names) for unknown families; the first match applies.
 _WORDS = (
     ("toes", r"toe|ball"),
     ("foot", r"foot|ankle"),
@@ -125,12 +125,12 @@ _WORDS = (
 
 
 _PART = "|".join(pattern for _, pattern in _WORDS)
-# Two joints of one chain may both have a word of a part: the femur is the upper leg, the hip joint above it is not.
+# A hip joint above a femur matches "upper_leg" too, but the femur is the upper leg.
 _WEAK = re.compile(r"hip(?!s)")
 
 
 def side_of(name: str) -> str:
-    """'left', 'right' or '' from a name such as LeftArm, arm_l, L_Arm, Arm.R, rArm, rhumerus."""
+    """Return 'left', 'right' or '' for a name such as LeftArm, arm_l, L_Arm, Arm.R, rArm, rhumerus."""
     bare = re.split(r"[:|]", name)[-1]
     low = bare.lower()
     for side in SIDES:
@@ -143,7 +143,7 @@ def side_of(name: str) -> str:
 
 
 def is_weak(name: str) -> bool:
-    """The word that names the part gives way to a clearer one."""
+    """Whether another joint with a clearer word for the same part takes precedence."""
     return bool(_WEAK.search(plain(name)))
 
 

@@ -1,4 +1,4 @@
-"""What a user may say about motion files; None means: find it out."""
+"""Import options and overrides of what the import estimates from the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _count(value: Any) -> bool:
 
 
 def _tag(value: Any) -> bool:
-    """A name, or [name, from second, to second]."""
+    """Whether `value` is a name or (name, start_s, stop_s)."""
     if isinstance(value, str):
         return True
     return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str) and all(map(_number, value[1:]))
@@ -42,26 +42,26 @@ _FITS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("floor_m", "a number", _number),
     ("subject", "a name", lambda v: isinstance(v, str)),
     ("joints", "canonical joint: joint of the file", lambda v: isinstance(v, Mapping)),
-    ("tags", "names, or [name, from second, to second]", lambda v: isinstance(v, tuple) and all(map(_tag, v))),
+    ("tags", "names, or [name, start_s, stop_s]", lambda v: isinstance(v, tuple) and all(map(_tag, v))),
 )
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """For one file, or for all."""
+    """Properties of motion files that replace estimates; None: estimate the property from the files."""
 
     up: str | None = None  # X+ … Z-
     unit_to_m: float | None = None
-    rate: float | None = None  # true frames a second
-    skip_start: int | None = None  # frames to leave out
+    rate: float | None = None  # true frame rate, Hz
+    skip_start: int | None = None  # frames to leave out at the start
     skip_end: int | None = None
     swap_left_right: bool | None = None
     reference: str | None = None
-    floor_m: float | None = None  # height of the floor in the file's room
+    floor_m: float | None = None  # height of the floor above the origin of the file, m
     subject: str | None = None
     leave_out: bool = False
     joints: Mapping[str, str] | None = None  # canonical joint → name in the file
-    tags: tuple[Any, ...] = ()  # names, or [name, start_s, stop_s]
+    tags: tuple[Any, ...] = ()  # names, or (name, start_s, stop_s)
 
     def __post_init__(self) -> None:
         if self.up is not None and self.up not in AXES:
@@ -80,7 +80,7 @@ class Overrides:
             raise MmRosError(f"floor_m: expected at most 1e6, came {self.floor_m:g}")
         for joint in self.joints or {}:
             if joint not in NAMES[1:]:
-                raise MmRosError(f"joints: '{joint}' is no canonical joint. Joints: {', '.join(NAMES[1:])}")
+                raise MmRosError(f"joints: '{joint}' is not a canonical joint. Available: {', '.join(NAMES[1:])}")
 
 
 KEYS = tuple(f.name for f in fields(Overrides))
@@ -94,9 +94,10 @@ class ImportOptions:
     jobs: int = 1
     shortest_s: float = 0.5
     every: Overrides = field(default_factory=Overrides)
-    files: tuple[tuple[str, Overrides], ...] = ()  # pattern of the file's name → overrides, the later wins
+    files: tuple[tuple[str, Overrides], ...] = ()  # (file name pattern, overrides); later entries take precedence
 
     def of(self, name: str) -> Overrides:
+        """Return the overrides for the file `name`: those for all files, then those of each matching pattern."""
         out = self.every
         for pattern, given in self.files:
             if fnmatch.fnmatch(Path(name).name, pattern) or fnmatch.fnmatch(name, pattern):
@@ -106,7 +107,7 @@ class ImportOptions:
 
 
 def read_options(path: str | Path, base: ImportOptions | None = None) -> ImportOptions:
-    """YAML: keys of Overrides at the top, for every file; `files:` pattern → keys of Overrides."""
+    """Read overrides from YAML: top-level keys apply to all files, keys below `files: <pattern>` to matching ones."""
     value = read_yaml(path) or {}
     if not isinstance(value, dict):
         raise MmRosError(f"{path}: expected keys and values, came {type(value).__name__}")
@@ -132,7 +133,7 @@ def _overrides(path: str | Path, value: Any) -> Overrides:
         several = given if isinstance(given, list | tuple) else (given,)
         value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in several)
     if isinstance(value.get("subject"), int):
-        value["subject"] = str(value["subject"])  # YAML takes a subject's number for one
+        value["subject"] = str(value["subject"])  # YAML reads the subject 69 as an integer
     try:
         return Overrides(**value)
     except MmRosError as error:

@@ -1,4 +1,4 @@
-"""A skeleton from the front and from the side as SVG: no plotting library needed to look at what was understood."""
+"""SVG pictures of a skeleton from the front and the left side, without a plotting library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEFT, RIGHT, MIDDLE = "#2b6cb0", "#c05621", "#2d3748"
 
 
 def skeleton_picture(skeleton: Skeleton, clip: Clip | None = None, title: str = "") -> str:
-    """Rest pose from the front and the left side; then the middle frame of a clip, if there is one."""
+    """Return an SVG of the rest pose, and of the middle frame of `clip` if it is given."""
     views = [(skeleton.rest_positions().astype(np.float64), "rest pose")]
     if clip is not None:
         views.append((_middle(clip), f"{clip.name}, {len(clip) / 2 / clip.rate:.1f} s"))
@@ -42,7 +42,7 @@ def _middle(clip: Clip) -> Array:
 
 
 def _panel(p: Array, across: int, x0: float, name: str) -> Sequence[str]:
-    """`across`: the axis that runs to the right of the picture: y mirrored (seen from the front), or x."""
+    """`across`: the axis that points right in the picture: 1 (y) from the front, 0 (x) from the left side."""
     sign = -1.0 if across == 1 else 1.0
 
     def at(v: Array) -> tuple[float, float]:
@@ -66,5 +66,5 @@ def _panel(p: Array, across: int, x0: float, name: str) -> Sequence[str]:
 
 
 def _escaped(text: str) -> str:
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # a file's name may hold anything
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # file names may contain control characters
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

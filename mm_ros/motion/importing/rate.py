@@ -1,7 +1,7 @@
-"""Is the frame rate of the header true? What falls, falls with g; and steps are as long as their rhythm lets them be.
+"""Check the frame rate of the header against the acceleration of falls and the step length over cadence of walks.
 
-With a header that says k times the true rate, falls look k² times as fast as they are, and step length over cadence
-k times too small.
+If the header's rate is k times the true rate, the acceleration of falls appears k² times too large, and the step
+length over cadence k times too small.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ import numpy as np
 from mm_ros.motion.bvh.reader import USUAL_RATES
 
 Array = Any
-SLOWEST, FASTEST = 5.0, 1000.0  # Hz; beyond these a frame time is none
+SLOWEST, FASTEST = 5.0, 1000.0  # Hz; rates outside are implausible, so the rate is estimated
 GRAVITY = 9.81
-WALK_RATIO = 0.38  # m/Hz, step length over cadence of a person who walks as they like
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # header over truth
-_DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # how strong evidence has to be against the header
-_USUAL = (24.0, 250.0)  # Hz at which people record
-_LEAST = 3  # falls or walks that are evidence
-_CLEARLY = 0.5  # difference of two misfits
-_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28  # of the logarithms, person to person
+WALK_RATIO = 0.38  # m/Hz; step length over cadence of adults at a self-chosen speed
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # header rate / true rate
+_DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # prior cost of each factor: larger needs stronger evidence against the header
+_USUAL = (24.0, 250.0)  # Hz; common recording rates
+_LEAST = 3  # minimum number of falls or walks that count as evidence
+_CLEARLY = 0.5  # minimum difference of two misfits that is significant
+_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28  # standard deviation of the logarithms between people
 
 
 class Rhythm(NamedTuple):
-    """Of one file, at the header's rate. Empty where nobody fell or walked."""
+    """Falls and walks of one file, measured at the header's rate."""
 
     falls: tuple[float, ...]  # m/s², downwards positive
     walk_ratios: tuple[float, ...]  # m/Hz, one for every four steps
 
 
 def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, upright: Array, rate: float) -> Rhythm:
-    """Room axes, metres. `body` (F, 3) is about the centre of mass, `ahead` (F, 2) where the hips face; feet (F, 2, 3).
+    """Measure falls and walks, in room axes and metres.
 
-    Walks count where the trunk is `upright` (F,): who stoops or sneaks takes short steps.
+    `body` (F, 3) approximates the centre of mass, `ahead` (F, 2) is the facing of the hips; `ankles` and `toes` are
+    (F, 2, 3). Only walks with an upright trunk (`upright` (F,)) count, because stooped people take shorter steps.
     """
     if len(body) < 12:
         return Rhythm((), ())
@@ -49,18 +50,18 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
     still = np.linalg.norm(np.gradient(toes, axis=0), axis=-1).min(axis=1) * rate < 0.15
     out = []
     for first, stop in zip(edges[::2], edges[1::2], strict=True):
-        # a foot that stays where it is stands: on tip-toe, on a step
+        # a foot that does not move stands on tiptoe or on a step: no fall
         if 6 <= stop - first <= 1.5 * rate and still[first:stop].mean() < 0.3:
             t = np.arange(stop - first) / rate
             curve, residual, *_ = np.polyfit(t - t.mean(), body[first:stop, 2], 2, full=True)
-            # slower than 2 m/s² falls nobody, even at half the rate
+            # below 2 m/s² the body does not fall freely, even if the header's rate is half the true one
             if curve[0] < -1.0 and (not len(residual) or residual[0] / len(t) < 0.01**2):
                 out.append(float(-2 * curve[0]))
     return out
 
 
 def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float) -> list[float]:
-    """Step length over cadence of every four even steps forward. Steps are counted where the ankles pass each other."""
+    """Return step length over cadence of each four even steps forward; a step ends where the ankles pass."""
     apart = ((ankles[:, 0] - ankles[:, 1])[:, :2] * ahead).sum(axis=1)
     passing = np.flatnonzero(np.diff(np.sign(apart)))
     steps = 4
@@ -71,7 +72,7 @@ def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float
         wide = [np.abs(apart[a:b]).max() for a, b in itertools.pairwise(at)]
         way = body[at[-1], :2] - body[at[0], :2]
         far = float(np.linalg.norm(way))
-        # who shuffles takes short steps at a usual rhythm: that says nothing of the header
+        # shuffling has short steps at a normal cadence, so it is no evidence about the rate
         usual = 0.45 < far / steps < 1.6
         even = gaps.max() < 1.5 * gaps.min() and min(wide) > 0.15 and upright[at[0] : at[-1]].mean() > 0.9
         if even and usual and (ahead[at[0] : at[-1]] @ (way / far)).mean() > 0.85:
@@ -80,12 +81,12 @@ def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float
 
 
 def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple[float, str, bool]:
-    """Header over truth, the reason, whether it is doubtful."""
+    """Return header rate / true rate, the reason, and whether the result is doubtful."""
     true = header_rate / np.array(FACTORS)
     cost = np.array(_DOUBT) + np.where((true < _USUAL[0]) | (true > _USUAL[1]), 4.0, 0.0) * (np.array(FACTORS) != 1)
     reasons = _reasons(rhythms)
     if not reasons:
-        return 1.0, "the header's; nobody falls or walks evenly, by which to check it", False
+        return 1.0, "from the header; there are no falls or even walks to check it", False
     cost = cost + misfit(rhythms, np.array(FACTORS), size)
     order = np.argsort(cost)
     best = FACTORS[int(order[0])]
@@ -94,7 +95,7 @@ def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple
 
 
 def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size: float = 1.0) -> float | None:
-    """The rate among `others` that falls and steps fit clearly better than `rate`, at which `rhythms` were taken."""
+    """Return the rate of `others` that fits clearly better than `rate`, or None; `rhythms` were measured at `rate`."""
     if not others or not _reasons(rhythms):
         return None
     cost = misfit(rhythms, rate / np.array([rate, *others]), size)
@@ -103,7 +104,7 @@ def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size:
 
 
 def guesses(frame_time: float) -> list[float]:
-    """Rates to try for a frame time that cannot be: a rate or milliseconds were written, or else the usual rates."""
+    """Return candidate rates for an implausible frame time, which may be a rate or milliseconds; then common rates."""
     written = [frame_time, 1000 / frame_time]
     usual = [60.0, 120.0, 30.0, 100.0, 240.0, 90.0, 50.0, 25.0]
     near = [float(u) for w in written for u in USUAL_RATES if abs(w / u - 1) < 0.01]
@@ -111,17 +112,17 @@ def guesses(frame_time: float) -> list[float]:
 
 
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
-    """The candidate that falls and steps fit best, and why; `rhythms` were taken at `rate`. None without evidence."""
-    reasons = _reasons(rhythms, 1)  # little is better than nothing: the estimate is doubted anyway
+    """Return the best candidate and the reason, or None without evidence; `rhythms` were measured at `rate`."""
+    reasons = _reasons(rhythms, 1)  # a single fall or walk suffices, because the estimate is marked doubtful anyway
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # rates that differ little fit equally well: the commonest
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # among similar fits, prefer the first (most common) rate
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 
 def _pooled(rhythms: list[Rhythm], least: int) -> tuple[Array, Array]:
-    """Falls and walks; fewer than `least` of a kind say nothing."""
+    """Return all falls and all walks; each array is empty when it has fewer than `least` values."""
     falls = np.array([f for r in rhythms for f in r.falls])
     walks = np.array([w for r in rhythms for w in r.walk_ratios])
     return (falls if len(falls) >= least else falls[:0]), (walks if len(walks) >= least else walks[:0])
@@ -134,10 +135,10 @@ def _reasons(rhythms: list[Rhythm], least: int = _LEAST) -> list[str]:
 
 
 def misfit(rhythms: list[Rhythm], factors: Array, size: float = 1.0, least: int = _LEAST) -> Array:
-    """How badly falls and steps fit, for each header over truth; `size`: true leg length over the assumed one.
+    """Return the misfit of falls and walks for each of `factors`; `size`: true leg length / assumed leg length.
 
-    A body of another size falls as fast in metres; its step length over cadence goes with its size to the power 1.25
-    (children of five: 0.19 m/Hz).
+    Falls have the same acceleration in m/s² at any size; step length over cadence is proportional to size^1.25
+    (five-year-old children: 0.19 m/Hz).
     """
     falls, walks = _pooled(rhythms, least)
     cost = np.zeros(len(factors))

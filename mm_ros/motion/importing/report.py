@@ -1,4 +1,4 @@
-"""What an import assumed, for people: on the screen, and as Markdown with a picture."""
+"""Reports of an import's assumptions: a text for the terminal, and Markdown with a picture."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mm_ros.motion.importing.load import FileNotes, Import
 from mm_ros.motion.importing.mapping import node_name
 from mm_ros.motion.importing.picture import skeleton_picture
 
-_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # in names of files and joints
-_MOST = 40  # files that the screen lists; the Markdown lists all
+_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # control characters in names
+_MOST = 40  # lines that the terminal report lists; the Markdown report lists all
 
 
 def short_report(found: Import) -> str:
@@ -34,7 +34,7 @@ def short_report(found: Import) -> str:
     remarks = [(f, n) for f in found.files for n in f.notes if n.what not in ("start", "floor") or n.doubtful]
     lines += [f"  {mark(n)} {Path(f.path).name}: {n.what}: {n.value} ({n.why})" for f, n in remarks[:_MOST]]
     if len(remarks) > _MOST:
-        lines.append(f"  … and {len(remarks) - _MOST} more, see the report")
+        lines.append(f"  … and {len(remarks) - _MOST} more (the Markdown report lists all)")
     lines += [f"  ✗ {sentence}" for _, sentence in found.refused[:_MOST]]
     doubts = sum(n.doubtful for a in found.actors for n in a.assumptions) + sum(n.doubtful for _, n in remarks)
     lines.append(
@@ -42,7 +42,7 @@ def short_report(found: Import) -> str:
         f"{len(found.refused)} file(s) refused, {doubts} doubtful assumption(s)"
     )
     warnings = [(a.subject, n) for a in found.actors for n in a.assumptions if n.warning]
-    lines += [f"WARNING: {who}: {n.what}: {n.value} ({n.why}). Check the result before using it" for who, n in warnings]
+    lines += [f"WARNING: {name}: {n.what}: {n.value} ({n.why}). Check the result before use" for name, n in warnings]
     return "\n".join(lines)
 
 
@@ -57,8 +57,8 @@ def _line(a: Assumption) -> str:
 def markdown(found: Import, picture_name: str = "") -> str:
     lines = ["# Import report", ""]
     minutes = sum(c.seconds for c in found.clips) / 60
-    lines.append(f"{len(found.clips)} clips, {minutes:.1f} minutes, of {len(found.files)} files.")
-    lines.append("Doubtful assumptions are marked **?**; each can be set in a YAML file (`--options`), see the end.")
+    lines.append(f"{len(found.clips)} clips, {minutes:.1f} minutes, from {len(found.files)} files.")
+    lines.append("Doubtful assumptions are marked **?**. A YAML file (`--options`) can override each; see the end.")
     if found.licence:
         lines += ["", f"> {found.licence}"]
     if picture_name:
@@ -75,7 +75,7 @@ def _actor(actor: Actor, files: Sequence[FileNotes]) -> list[str]:
     skeleton = actor.model.skeleton
     lines = [f"## Actor {actor.subject}", ""]
     lines.append(f"Leg {skeleton.leg_length:.3f} m, head joint at {skeleton.head_height:.3f} m.")
-    lines += ["", "| | what | taken as | because |", "|---|---|---|---|"]
+    lines += ["", "| | property | assumed value | reason |", "|---|---|---|---|"]
     lines += [f"| {'**?**' if a.doubtful else ''} | {a.what} | {a.value} | {a.why} |" for a in actor.assumptions]
     lines += ["", "| file | frames | Hz | seconds kept | remarks |", "|---|---|---|---|---|"]
     for f in files:
@@ -89,7 +89,7 @@ def _yaml_help(found: Import) -> list[str]:
     file = Path(next((f.path for f in found.files if not f.refused), "walk_01.bvh")).name
     values: dict[str, Any] = {a.what: a.value for a in actor.assumptions} if actor else {}
     return [
-        "## To set it otherwise", "", "```yaml", "# options.yaml, for mm_ros import --options options.yaml",
+        "## Overrides", "", "```yaml", "# options.yaml, for mm_ros import --options options.yaml",
         f"up: {values.get('up', 'Y+')}", f"unit_to_m: {actor.model.unit_to_m if actor else 0.01:.6g}", "# rate: 60",
         "# swap_left_right: true", "# reference: zero pose  # first frame, mean posture",
         "files:  # for single files, by pattern",
@@ -98,7 +98,7 @@ def _yaml_help(found: Import) -> list[str]:
 
 
 def write_report(found: Import, path: Path) -> None:
-    """`path` is the Markdown; the picture lies beside it."""
+    """Write the Markdown report to `path` and the skeleton picture next to it (.svg)."""
     picture = path.with_suffix(".svg")
     longest = max(found.clips, key=len)
     write_whole(picture, skeleton_picture(longest.skeleton, longest, f"skeleton of {longest.subject}").encode())
@@ -106,8 +106,8 @@ def write_report(found: Import, path: Path) -> None:
 
 
 def map_draft(bvh: Bvh, guessed: dict[str, int]) -> str:
-    """A YAML map to fill in: canonical joint → joint of the file."""
-    lines = [f"# Which joint of {Path(bvh.path).name} is which. Leave out what the skeleton lacks. Its joints:"]
+    """Return a draft of a joint map in YAML: canonical joint → joint of the file."""
+    lines = [f"# Canonical joint: joint of {Path(bvh.path).name}. Leave out missing joints. Joints of the file:"]
     for j, name in enumerate(bvh.names):
         depth, p = 0, int(bvh.parents[j])
         while p >= 0:

@@ -1,4 +1,4 @@
-"""A humanoid told by its shape: a trunk with two long twin chains below, two above, and a short one between."""
+"""Identify a humanoid by its shape: a trunk with two equal chains at the bottom (legs) and two at the top (arms)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mm_ros.motion.bvh.reader import Bvh
 
 
 def by_shape(bvh: Bvh) -> dict[str, int]:
-    """Canonical limb joint → joint index; empty when the shape is not a human's. Which twin is left is judged later."""
+    """Return canonical limb joint → node index, or {} for other shapes. `doctor.py` decides the sides later."""
     parents = bvh.node_parents
     children = [[int(c) for c in np.flatnonzero(parents == i)] for i in range(len(parents))]
     pairs = [pair for j in range(len(bvh.names)) for pair in _twins(bvh, children, j)]
@@ -31,10 +31,10 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
     out = {"hips": legs[0]}
     for side, leg, arm in (("left", legs[1], arms[1]), ("right", legs[2], arms[2])):
         legs_, arms_ = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
-        if len(legs_) == 2:  # an ankle that is the end of the shin
+        if len(legs_) == 2:  # the ankle is the end site of the shin
             legs_ = _with_end(bvh, leg, legs_)
         first = 1 if len(arms_) >= 4 or (len(arms_) == 3 and _begins_with_collar(bvh, arm)) else 0
-        if len(arms_) - first == 2:  # a wrist that is the end of the forearm
+        if len(arms_) - first == 2:  # the wrist is the end site of the forearm
             arms_ = _with_end(bvh, arm, arms_)
         if len(legs_) < 3 or len(arms_) - first < 3:
             return {}
@@ -50,7 +50,7 @@ def _depth(parents: np.ndarray, node: int) -> int:
 
 
 def _chain(bvh: Bvh, children: list[list[int]], node: int) -> list[int]:
-    """Down along the longest branch."""
+    """Return the nodes from `node` down along the longest branch."""
     out = [node]
     while children[out[-1]]:
         out.append(max(children[out[-1]], key=lambda c: _reach(bvh, children, c)))
@@ -67,7 +67,7 @@ def _length(bvh: Bvh, chain: list[int]) -> float:
 
 
 def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, list[int], list[int]]]:
-    """Pairs of chains from one joint with the same bone lengths (to 15 %)."""
+    """Return pairs of chains from one joint whose bone lengths differ by at most 15 % of the longest bone."""
     chains = [_chain(bvh, children, c) for c in children[node]]
     out = []
     for i, a in enumerate(chains):
@@ -80,14 +80,14 @@ def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, li
 
 
 def _with_end(bvh: Bvh, chain: list[int], joints: list[int]) -> list[int]:
-    """The end site of the chain, where it is away from the last joint, counts as a joint."""
+    """Append the end site of the chain if its offset is not 0."""
     end = chain[-1]
     away = end >= len(bvh.names) and float(np.linalg.norm(bvh.node_offsets[end])) > 1e-6
     return [*joints, end] if away else joints
 
 
 def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
-    """Three joints and an end: collar, upper arm, forearm, where the last bone is an arm's and the first is short."""
+    """Whether a chain of three joints and an end site is collar, upper arm and forearm, by its bone lengths."""
     joints = _with_end(bvh, chain, _without_stubs(bvh, chain))
     if len(joints) < 4:
         return False
@@ -96,7 +96,7 @@ def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
 
 
 def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
-    """Without joints that lie where the next one does (CMU's LHipJoint)."""
+    """Remove end sites, and joints in the same place as the next joint (CMU's LHipJoint)."""
     joints = [c for c in chain if c < len(bvh.names)]
     keep = [a for a, b in itertools.pairwise(joints) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
     return keep + joints[-1:]

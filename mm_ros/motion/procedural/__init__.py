@@ -1,4 +1,4 @@
-"""Walking made from footsteps: motion capture that nobody captured, with known truth. See docs/procedural-motion.md."""
+"""Procedural motion from planned footsteps, with known ground truth. See docs/procedural-motion.md."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ WANDERS, WANDER_S = 4, 40.0
 
 
 def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:
-    """Clips of all kinds at 60 Hz on the default skeleton, left turns and left steps only: mirror them for the right.
+    """Make clips of all kinds at 60 Hz on the default skeleton. Equal seeds give equal bytes.
 
-    `progress` is called with the share done. The same seed gives the same bytes.
+    Most turns and sideways steps of the recipes go left; mirror the clips for the right side. `progress` is called with
+    the completed share (0 to 1).
     """
     todo = [*recipes(), *_wanders(seed)]
     clips = []
@@ -43,7 +44,7 @@ def _manner(rng: np.random.Generator) -> Manner:
 
 
 def _wanders(seed: int) -> list[Recipe]:
-    """Going about a room as VR users do: a few steps, a stop, a turn, a few steps aside."""
+    """Return recipes of VR users' motion in a room: a few steps, a stop, a turn, a few lateral steps."""
     out = []
     for i in range(WANDERS):
         script = Script(np.random.default_rng([seed, i]), room_m=1.6)
@@ -53,7 +54,7 @@ def _wanders(seed: int) -> list[Recipe]:
 
 
 def _blend(legs: tuple[Leg, ...]) -> float:
-    """Greater changes of speed take longer, so that none is harder than about 2.5 m/s²."""
+    """Return a blend time that limits the acceleration between legs to about 2.5 m/s²."""
     velocities = np.array([(leg.forward + leg.room[0], leg.left + leg.room[1]) for leg in legs])
     change = np.linalg.norm(np.diff(velocities, axis=0), axis=1).max(initial=0.0)
     return float(np.clip(change / 2.2 / np.sqrt(2 * np.pi), 0.15, 0.36))

@@ -1,4 +1,4 @@
-"""Wish and feet → a full body: pelvis, spine, head, arms, legs."""
+"""Full-body motion from the desired motion and the feet: pelvis, spine, head, arms, legs."""
 
 from __future__ import annotations
 
@@ -61,30 +61,30 @@ ARMS = (
 
 @dataclass(frozen=True)
 class Manner:
-    """How one person moves; small numbers that differ between people."""
+    """Parameters of one person's movement style. 1 is average for factors."""
 
     bob: float = 1.0
     arm_swing: float = 1.0
     elbow: float = 0.30  # rad at rest
     pelvis_yaw: float = 1.0
-    stoop: float = 0.03  # rad of the chest, forward
+    stoop: float = 0.03  # rad; forward pitch of the chest
 
 
 @dataclass
 class Body:
-    """Frames of global planning that the joints are made from."""
+    """Global poses of the trunk that determine the joint rotations."""
 
     pelvis: F64  # (F, 3)
     pelvis_rotation: F64  # (F, 4) room
     chest_rotation: F64
     head_rotation: F64
-    stride: F64  # (F,) m, left foot ahead of the right
+    stride: F64  # (F,) m; lead of the left foot over the right one
 
 
 def make_motion(
     name: str, wish: Wish, seed: int = 0, manner: Manner | None = None, feet: tuple[Step, Step] | None = None
 ) -> tuple[Clip, list[Step]]:
-    """`feet`: where the left and the right one stand at the start."""
+    """Make the clip and the footsteps of a desired motion. `feet`: left and right foot at the start."""
     rng = np.random.default_rng(seed)
     times = np.arange(len(wish)) / wish.rate
     steps = plan_footsteps(wish, rng, feet=feet)
@@ -129,7 +129,7 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
     run = wish.posture["run"]
-    # A person is not a stiff pendulum: half of it, none when running, and the rest follows the steps softly.
+    # People are no stiff pendulum: the centre is half pendulum (none when running) and half smoothed support.
     pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
     share = 0.5 * (1 - run[:, None])
     centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
@@ -172,15 +172,15 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
 
 
 def _travel_evenly(centre: Array, wish: Wish, forward: Array, left: Array) -> Array:
-    """Correction along the way: people walk more evenly than their feet fall, above all sideways."""
+    """Return a correction along the path: the body moves more evenly than the feet, mostly in sideways walking."""
     velocity = wish.velocity[:, :1] * forward + wish.velocity[:, 1:] * left
     way = sm.gaussian(velocity, 0.2, wish.rate)
     speed = np.linalg.norm(way, axis=1, keepdims=True)
-    aside = np.minimum(np.abs(sm.gaussian(wish.velocity[:, 1:], 0.2, wish.rate)) / 0.4, 1.0)
+    lateral = np.minimum(np.abs(sm.gaussian(wish.velocity[:, 1:], 0.2, wish.rate)) / 0.4, 1.0)
     behind = ANKLE_BEHIND - ft.MIDDLE
     path = wish.position - behind * forward
     gap = ((path - centre) * way).sum(1, keepdims=True) / np.maximum(speed, 0.05) ** 2 * way
-    return (0.3 + 0.4 * aside) * sm.ramp(speed, 0.05, 0.4) * sm.gaussian(gap, 0.1, wish.rate)
+    return (0.3 + 0.4 * lateral) * sm.ramp(speed, 0.05, 0.4) * sm.gaussian(gap, 0.1, wish.rate)
 
 
 def _lead(x: Array, frames: int) -> Array:
@@ -188,7 +188,7 @@ def _lead(x: Array, frames: int) -> Array:
 
 
 def _facing_of_feet(wish: Wish, ground: ft.Ground) -> Array:
-    """The pelvis faces the mean of the feet more than the plan."""
+    """Return the pelvis' facing: 0.7 of the mean of the feet, 0.3 of the desired facing."""
     turned = [rot.wrap_angle(f.yaw - wish.yaw) for f in ground.feet]
     return wish.yaw + 0.35 * (turned[0] + turned[1])
 
@@ -198,7 +198,7 @@ def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
 
 
 def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, wish: Wish) -> Array:
-    """Walking: highest over the standing foot. Running: lowest there, and so high that the flight falls at g."""
+    """Return the pelvis' bobbing: in walking highest over the stance foot; in running lowest, with flight at g."""
     along = np.abs(sm.gaussian(wish.velocity[:, 0], 0.25, wish.rate))
     walk = (0.0075 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
@@ -211,7 +211,7 @@ def _raised(tiptoe: Array) -> Array:
 
 
 def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) -> Array:
-    """The greatest pelvis height at which no standing leg is straighter than KNEE_PLANTED."""
+    """Return the maximum pelvis height at which stance knees bend by at least KNEE_PLANTED."""
     out = np.full(len(pelvis), np.inf)
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = rot.rotate(rotation, np.broadcast_to(offsets[upper], pelvis.shape))
@@ -223,7 +223,7 @@ def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) ->
 
 
 def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
-    """A carried foot that runs ahead of the leg's reach is held back by the nearly straight leg."""
+    """Limit swing feet in place to the reach of a leg whose knee bends by KNEE_MIN."""
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         longest = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
@@ -235,7 +235,7 @@ def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
 
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
-    """The virtual root: the pelvis on the floor, smoothed as for imported motion; hips local to it."""
+    """Set the virtual root (projection of the pelvis, smoothed as for imported motion) and the hips local to it."""
     xy = sm.savitzky_golay(body.pelvis[:, :2], 31)
     yaw = sm.savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
     root = about(2, yaw)
@@ -255,7 +255,7 @@ def _bend_spine(rotations: Array, body: Body) -> None:
 
 
 def arm_rotations(swing: Array, abduct: Array, inward: Array, elbow: Array) -> tuple[Array, Array]:
-    """Left upper and lower arm, local, of a hanging arm; angles forward, outward, of the elbow's plane, the elbow."""
+    """Return local rotations of the left upper and lower arm. Angles: forward, outward, elbow plane, elbow flexion."""
     upper = rot.multiply(rot.multiply(about(1, -swing), about(0, abduct - np.pi / 2)), about(1, inward))
     return upper, about(2, -elbow)
 
@@ -267,15 +267,15 @@ def _swing_arms(
     run = wish.posture["run"]
     lean = wish.posture["lean"]
     speed = _step_speed(wish)
-    low = np.minimum(wish.posture["sink"] / 0.4, 1.0)  # hands go before and beside the knees of who crouches
+    low = np.minimum(wish.posture["sink"] / 0.4, 1.0)  # in a crouch, the hands are in front of and beside the knees
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
         own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * wish.liveliness[:, None]
-        # The arm goes with the other leg; it hangs vertical when the trunk leans.
+        # The arm swings with the opposite leg, and hangs vertically when the trunk leans.
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
-        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # of an arm that is behind, nothing
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # near 0 when the arm is behind the body
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
         inward = 0.10 + 0.30 * forward + 0.25 * run
@@ -292,7 +292,7 @@ def _swing_arms(
 
 
 def _toes_above_floor(motion: ft.FootMotion) -> Array:
-    """Pitch of the toes to the foot, such that their tips point down no faster than the ball rises."""
+    """Return the pitch of the toes relative to the foot, limited so that the tips stay above the floor."""
     ball = motion.ankle[:, 2] + ft.turned(ft.BALL - ft.ANKLE, motion.pitch)[:, 1] - ft.BALL[1]
     steepest = np.arcsin(np.clip(0.85 * ball / (ft.TIP[0] - ft.BALL[0]), 0.0, 1.0))
     return np.minimum(motion.pitch + motion.toe_pitch, steepest) - motion.pitch
@@ -302,7 +302,7 @@ def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array)
     for side, ((upper, lower, foot, toes), motion) in enumerate(zip(LEGS, ground.feet, strict=True)):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         pelvis_yaw = rot.yaw_of(body.pelvis_rotation)
-        # The knee points between the foot and the pelvis.
+        # The knee points between the directions of the foot and the pelvis.
         yaw = pelvis_yaw + 0.65 * rot.wrap_angle(motion.yaw - pelvis_yaw) + (0.03 if side == 0 else -0.03)
         pole = np.stack([np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)], -1)
         thigh, shank = abs(offsets[lower, 2]), abs(offsets[foot, 2])

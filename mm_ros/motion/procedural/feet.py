@@ -1,7 +1,7 @@
-"""Footsteps → motion of both feet, where the weight is, and the phase of the steps; all over time.
+"""Motion of both feet, position of the weight, and phase of the steps, from planned footsteps.
 
-A foot turns about its heel while the toes are up and about its ball while the heel is up, so that no point that carries
-weight ever slides.
+A foot rotates about its heel while the toes are up, and about its ball while the heel is up, so that the contact point
+never slides.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
 from mm_ros.motion.procedural.smooth import minimum_jerk, quintic, ramp
 
 Array = Any
-ANKLE = np.array([0.0, 0.07])  # forward of the ankle, above the floor, of a flat foot, m
+ANKLE = np.array([0.0, 0.07])  # points of a flat foot: (forward of the ankle, above the floor), m
 BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
 CLEARANCE_M = 0.015
-THROW, BRAKE = 2.5, 5.0  # accelerations at both ends of a swing, in lengths over squared durations
-MIDDLE = 0.055  # m from the ankle to the middle of the sole
+THROW, BRAKE = 2.5, 5.0  # accelerations at both ends of a swing, in swing lengths / duration²
+MIDDLE = 0.055  # m; distance from the ankle to the middle of the sole
 
 
 @dataclass
 class FootMotion:
     ankle: F64  # (F, 3) room
     yaw: F64  # (F,)
-    pitch: F64  # (F,) heel up positive
-    toe_pitch: F64  # (F,) of the toes to the foot
+    pitch: F64  # (F,) positive with the heel up
+    toe_pitch: F64  # (F,) of the toes relative to the foot
     planted: Any  # (F,) bool
 
 
 @dataclass
 class Ground:
-    """Where the weight is."""
+    """Motion of the feet, and the distribution of the weight."""
 
     feet: tuple[FootMotion, FootMotion]
     support: F64  # (F, 2) room
     load_left: F64  # (F,) 0 … 1
-    phase: F64  # (F,) steps; whole at the middle of each support
-    standing: F64  # (F,) 1 while nothing steps
+    phase: F64  # (F,) in steps; an integer in the middle of each support
+    standing: F64  # (F,) 1 while both feet stand
 
 
 def turned(r: Array, pitch: Array) -> Array:
-    """r (2,) forward/up, turned heel up by pitch (…)."""
+    """Rotate r (2,) (forward, up) by `pitch` (…), heel up."""
     c, s = np.cos(pitch), np.sin(pitch)
     return np.stack([c * r[0] + s * r[1], -s * r[0] + c * r[1]], -1)
 
 
 def ankle_of(pitch: Array) -> Array:
-    """Ankle (forward, up) in the axes of the flat foot, when the sole is turned about heel or ball."""
+    """Return the ankle (forward, up) in the axes of the flat foot, for a sole that rotates about heel or ball."""
     pitch = np.asarray(pitch, float)
     up = BALL + turned(ANKLE - BALL, pitch)
     down = HEEL + turned(ANKLE - HEEL, pitch)
@@ -60,7 +60,7 @@ def ankle_of(pitch: Array) -> Array:
 
 
 def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
-    """Position, velocity and acceleration of the ankle for a pitch that changes at constant `rate`."""
+    """Return position, velocity and acceleration of the ankle for a pitch that changes at constant `rate`."""
     pivot = BALL if pitch >= 0 else HEEL
     r = turned(ANKLE - pivot, np.asarray(pitch))
     return pivot + r, rate * np.array([r[1], -r[0]]), -(rate**2) * r
@@ -68,7 +68,7 @@ def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class _Roll:
-    """Pitch and its rate at landing and at lifting."""
+    """Pitch and its rate at landing and lifting, and the duration of both phases."""
 
     land: float
     land_rate: float
@@ -110,7 +110,7 @@ def _room(step_xy: Array, yaw: Array, forward: Array, up: Array) -> Array:
 
 
 def foot_motion(times: Array, steps: list[Step], tiptoe: Array, sink: Array) -> FootMotion:
-    """`steps` of one foot, first one before the first time."""
+    """Return the motion of one foot; the first of `steps` must be before the first time."""
     n = len(times)
     out = FootMotion(np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool))
     rolls = []
@@ -160,15 +160,15 @@ def _swing(
                 _room(np.zeros(2), yaw, a[0], a[1]),
             )
         )
-    # The foot is thrown off the floor and brakes into it: rest before the floor would look like hesitation. A flat
-    # foot has to rise first.
+    # The foot accelerates off the floor and brakes into it, because a slow end would look hesitant. Flat feet rise
+    # first.
     along = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
     throw = THROW * float(ramp(roll.lift + base[0], 0.15, 0.6))
     brake = BRAKE * (1 + 0.5 * leaving.run) * float(ramp(-landing.land, 0.0, 0.2) if leaving.run < 0.5 else 1.0)
     ends = [(p, v, a + k * along) for (p, v, a), k in zip(ends, (throw, -brake), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
     ankle[:, :2] += 64 * (s**3 * (1 - s) ** 3)[:, None] * leaving.detour
-    # A flat foot comes down when it has arrived, or it would scuff; a runner's foot comes down late, too.
+    # Lower flat feet and runners' feet at the end of the swing, so that they do not scuff.
     length = float(np.hypot(*(leaving.position - step.position)))
     flat = min(0.10 * length, 0.04) * (1 - float(ramp(-landing.land, 0.0, 0.2)))
     ankle[:, 2] += (0.07 * leaving.run + flat * (1 - leaving.run)) * _bump(1 - s)
@@ -181,15 +181,15 @@ def _swing(
 
 
 def _bump(s: Array) -> Array:
-    """One hump of height 1, early in the swing, with nothing at its ends up to the acceleration."""
+    """Return a bump of height 1 early in the swing; value, velocity and acceleration are 0 at both ends."""
     return s**3 * (1 - s) ** 5 / ((3 / 8) ** 3 * (5 / 8) ** 5)
 
 
 def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
-    """Height of the bump: a floor of its own for a natural knee, and enough that no point of the sole scrapes."""
+    """Return the height of the bump that keeps the sole above the floor, with a minimum for a natural knee motion."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # where the bump has some height
+    inside = (s > 0.22) & (s < 0.62)  # the bump is too low outside
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
@@ -215,16 +215,16 @@ def ground(times: Array, steps: list[Step], tiptoe: Array, sink: Array) -> Groun
 
 
 def _eased(times: Array, knots: Array, values: Array) -> Array:
-    """Through (knots, values), with rest at each knot."""
+    """Interpolate (knots, values) with zero velocity at each knot."""
     i = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(knots) - 2)
     s = (times - knots[i]) / np.maximum(knots[i + 1] - knots[i], 1e-6)
     return values[i] + (values[i + 1] - values[i]) * ramp(s, 0.0, 1.0)
 
 
 def _supports(steps: list[Step], end: float, tiptoe: Array, times: Array) -> tuple[Array, Array, Array, Array]:
-    """When the weight is on one foot (starts, stops), where in it (points (K, 2, 2)), and load of the left foot.
+    """Return starts, stops, first and last points (K, 2, 2), and load of the left foot, of each support.
 
-    Between feet that stand for long, a support of both feet is put in.
+    Long stands get an additional support of both feet.
     """
     rows: list[tuple[float, float, Array, Array, float]] = []
     rest_s = 0.45

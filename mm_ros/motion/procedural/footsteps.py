@@ -1,4 +1,4 @@
-"""From a wished path to footsteps: when each foot lifts, where and when it lands."""
+"""Plan footsteps for a desired motion: when each foot lifts, and where and when it lands."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mm_ros.motion.procedural.wish import Wish
 
 LEFT, RIGHT = 0, 1
 WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
-ANKLE_BEHIND = 0.03  # m that the ankles stand behind the body's centre
+ANKLE_BEHIND = 0.03  # m; distance of the standing ankles behind the body's centre
 TOE_OUT = 0.10  # rad
-MOST_TOE_IN = 0.45  # rad between the feet
+MOST_TOE_IN = 0.45  # rad; maximum inward angle between the feet
 
 
 @dataclass(frozen=True)
@@ -22,25 +22,25 @@ class Step:
     foot: int
     lift: float  # s
     contact: float  # s
-    position: F64  # (2,) of the ankle over the floor, foot flat
+    position: F64  # (2,) of the ankle on the floor plane, for a flat foot
     yaw: float
-    forward: float  # m/s along the foot while it is carried, for how it lands
-    pace: float  # s between contacts
+    forward: float  # m/s; mean velocity along the foot, which determines the landing
+    pace: float  # s; time between contacts
     run: float
-    detour: F64 = field(default_factory=lambda: np.zeros(2))  # m, greatest, around the standing foot
+    detour: F64 = field(default_factory=lambda: np.zeros(2))  # m; maximum detour around the stance foot
 
 
 @dataclass(frozen=True)
 class Gait:
-    pace: float  # s a step
-    duty: float  # share of the stride that a foot is on the floor
-    half_width: float  # m from the middle to each foot
+    pace: float  # s per step
+    duty: float  # share of the stride with the foot on the floor
+    half_width: float  # m; lateral distance of each foot from the middle
 
 
 def gait_at(wish: Wish, first: float, last: float) -> Gait:
-    """How a person moves their feet over the coming moment from `first` to `last` seconds."""
+    """Return the gait for the desired motion from `first` to `last` seconds."""
     window = slice(wish.frame(first), wish.frame(last) + 1)
-    # Magnitudes: in a reversal the mean velocity is nothing, yet the feet are quick.
+    # Average magnitudes: in a reversal the mean velocity is 0, but the feet are fast.
     sign = 1.0 if wish.velocity[window, 0].mean() >= 0 else -1.0
     forward, left = np.abs(wish.velocity[window]).mean(axis=0) * (sign, 1.0)
     turn = float(np.abs(wish.turn[window]).mean())
@@ -49,9 +49,9 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
     speed = float(np.hypot(forward, left))
     fastest = float(np.hypot(*wish.velocity[window].T).max())
     if run > 0.5:
-        # Cadence of recreational runners, about 160 a minute, little changed by speed.
+        # Recreational runners have about 160 steps per minute at most speeds.
         return Gait(1 / (2.42 + 0.13 * speed), 0.445 - 0.035 * (speed - 1.8), 0.035)
-    # Short steps sideways: the trailing foot must not cross the other. Backwards a little shorter than forwards.
+    # Sideways steps are short, so that the feet do not cross; backward steps are shorter than forward ones.
     along = WALK_RATIO if forward >= 0 else 0.30
     share = (left / speed) ** 2 if speed > 1e-6 else 0.0
     ratio = 1 / ((1 - share) / along + share / 0.11) * (1 - min(0.35, 0.8 * sink))
@@ -63,11 +63,11 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
 
 
 def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float]:
-    """Where the foot stands when the body is over it at time t."""
+    """Return position and yaw of the foot in stance when the body is over it at time t."""
     i = wish.frame(t)
     c, s = np.cos(wish.yaw[i]), np.sin(wish.yaw[i])
     sign = 1.0 if foot == LEFT else -1.0
-    # In a walk the body passes over the ball rather than the ankle: the trailing leg is longer by its risen heel.
+    # In a walk the body passes over the ball, not the ankle, because the risen heel lengthens the trailing leg.
     forward = float(np.clip(wish.velocity[i, 0], 0.0, 1.5)) * (1 - wish.posture["run"][i])
     offset = np.array([-ANKLE_BEHIND - 0.05 * forward, sign * half_width])
     position = wish.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
@@ -80,7 +80,7 @@ def plan_footsteps(
     scatter_m: float = 0.008,
     feet: tuple[Step, Step] | None = None,
 ) -> list[Step]:
-    """Feet take turns while the body leaves the place over them; standing, they wait until it does."""
+    """Plan alternating steps while the body moves away from its feet; standing feet wait until it does."""
     steps = [_stand(wish, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
     planner = _Planner(wish, rng, scatter_m, steps)
     end = (len(wish) - 1) / wish.rate
@@ -111,7 +111,7 @@ def _home_at_rest(wish: Wish, foot: int) -> tuple[F64, float]:
 
 
 def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> tuple[F64, float]:
-    """Not across the standing foot, and with toes turned in no more than a person can."""
+    """Correct a footstep so that it does not cross the stance foot, and turns in by at most MOST_TOE_IN."""
     sign = 1.0 if foot == LEFT else -1.0
     turned_in = sign * wrap_angle(yaw - other.yaw)
     if turned_in < -MOST_TOE_IN:
@@ -119,7 +119,7 @@ def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> 
     middle = other.yaw + wrap_angle(yaw - other.yaw) / 2
     outward = sign * np.array([-np.sin(middle), np.cos(middle)])
     gap = float((position - other.position) @ outward)
-    least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))  # heels or toes of turned feet come close
+    least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))  # rotated feet need more space for heels and toes
     return position + max(0.0, least - gap) * outward, yaw
 
 
@@ -128,7 +128,7 @@ class _Planner:
         self.wish, self.rng, self.scatter_m, self.steps = wish, rng, scatter_m, steps
 
     def next(self, t: float, walking: bool) -> Step | None:
-        """The step that begins now, or None: both feet are where they should be."""
+        """Return the step that begins at t, or None if both feet are in place."""
         other = LEFT + RIGHT - self.steps[-1].foot
         if walking:
             order = (other,) if self._moving(t) else (other, self.steps[-1].foot)
@@ -149,7 +149,7 @@ class _Planner:
         return bool(np.hypot(*self.wish.velocity[i : j + 1].mean(axis=0)) > 0.12)
 
     def _leaving(self, t: float) -> bool:
-        """Will the body soon be away from the middle between the feet?"""
+        """Whether the body moves away from the middle between the feet within 0.35 s."""
         i = self.wish.frame(t + 0.35)
         feet = [self._last(foot) for foot in (LEFT, RIGHT)]
         middle = (feet[0].position + feet[1].position) / 2
@@ -162,11 +162,11 @@ class _Planner:
         return next(step for step in reversed(self.steps) if step.foot == foot)
 
     def _first_feet(self, t: float, other: int) -> tuple[int, int]:
-        """Sideways and in turns the foot on that side opens; else the one that has farther to go."""
+        """Order the feet: the one on the side of the motion or turn first, else the one with the longer way."""
         i = self.wish.frame(t + 0.5)
-        aside = self.wish.velocity[i, 1] + 0.25 * self.wish.turn[i]
-        if abs(aside) > 0.15:
-            first = LEFT if aside > 0 else RIGHT
+        lateral = self.wish.velocity[i, 1] + 0.25 * self.wish.turn[i]
+        if abs(lateral) > 0.15:
+            first = LEFT if lateral > 0 else RIGHT
         else:
             goals = [home(self.wish, foot, t + 0.6, 0.09)[0] for foot in (LEFT, RIGHT)]
             far = [np.hypot(*(goal - self._last(foot).position)) for foot, goal in enumerate(goals)]

@@ -1,4 +1,4 @@
-"""What gait laboratories measure, taken from finished motion and not from the plan that made it."""
+"""Gait measures as in gait laboratories, computed from the finished motion, independent of its plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mm_ros.motion.procedural.feet import BALL, HEEL, TIP
 from mm_ros.motion.procedural.smooth import gaussian
 
 Array = Any
-TOUCH_M = 0.002  # lowest point of the sole above the floor
+TOUCH_M = 0.002  # maximum height of the sole's lowest point that counts as touching the floor
 FEET = ((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))
 
 
@@ -33,14 +33,14 @@ class GaitFigures:
     speed: float  # m/s
     step_length: float  # m
     cadence: float  # steps/s
-    double_support: float  # share of the time
+    double_support: float  # share of the time with both feet on the floor
     flight: float
-    bob: float  # m, top to bottom of the pelvis within a stride
-    sway: float  # m, likewise from side to side
-    knee_swing_deg: float  # greatest flexion, mean of strides
+    bob: float  # m; vertical range of the pelvis within a stride
+    sway: float  # m; lateral range of the pelvis within a stride
+    knee_swing_deg: float  # maximum flexion within a stride, mean over strides
     knee_least_deg: float
-    knee_loading_deg: float  # greatest flexion in the first third of the stance
-    arm_leg: float  # correlation of the hand with the foot of its own side, along the way
+    knee_loading_deg: float  # maximum flexion in the first fifth of a stride, mean over strides
+    arm_leg: float  # correlation of the hand and the foot of the same side along the path
 
     @property
     def walk_ratio(self) -> float:
@@ -48,7 +48,7 @@ class GaitFigures:
 
 
 def on_floor(positions: Array, rotations: Array) -> Array:
-    """(F, 2): does any point of the left, right sole touch the floor?"""
+    """Return (F, 2) whether any point of the left, right sole touches the floor."""
     out = []
     for foot, toes in FEET:
         heel_local = np.array([HEEL[0], 0.0, HEEL[1] - 0.07])
@@ -63,20 +63,20 @@ def on_floor(positions: Array, rotations: Array) -> Array:
 
 
 def knee_angles(clip: Clip) -> Array:
-    """(F, 2) degrees of flexion, left and right."""
+    """Return the knee flexion (F, 2) in degrees, left and right."""
     q = clip.rotations[:, [LEFT_LOWER_LEG, RIGHT_LOWER_LEG]].astype(float)
     return np.degrees(2 * np.arctan2(q[..., 2], q[..., 0]))
 
 
 def jitter(positions: Array, rate: float, low_pass_s: float = 0.0) -> float:
-    """Mean jerk of all joints, m/s³; optionally behind the low pass that motion capture needs against its noise."""
+    """Return the mean jerk of all joints, m/s³, optionally after a low-pass filter as for motion capture."""
     if low_pass_s:
         positions = gaussian(positions, low_pass_s, rate)
     return float(np.linalg.norm(np.diff(positions.astype(float), 3, axis=0), axis=-1).mean() * rate**3)
 
 
 def gait_figures(clip: Clip, first: int, stop: int) -> GaitFigures:
-    """Of steady straight walking or running between two frames."""
+    """Measure steady straight walking or running in frames [first, stop)."""
     p, q = (a.astype(float)[first:stop] for a in clip.globals())
     knees = knee_angles(clip)[first:stop]
     touch = on_floor(p, q)
@@ -88,7 +88,7 @@ def gait_figures(clip: Clip, first: int, stop: int) -> GaitFigures:
     both = np.sort(np.concatenate(strikes))
     landings = np.sort(np.concatenate([along[s, FEET[f][0]] for f, s in enumerate(strikes)]))
     strides = [(f, a, b) for f in (0, 1) for a, b in zip(strikes[f][:-1], strikes[f][1:], strict=True)]
-    aside = p[:, HIPS, :2] @ np.array([-way[1], way[0]])
+    lateral = p[:, HIPS, :2] @ np.array([-way[1], way[0]])
     hands = [along[:, LEFT_HAND] - along[:, HIPS], along[:, RIGHT_HAND] - along[:, HIPS]]
     feet = [along[:, FEET[f][0]] - along[:, HIPS] for f in (0, 1)]
     whole = slice(both[0], both[-1])
@@ -99,7 +99,7 @@ def gait_figures(clip: Clip, first: int, stop: int) -> GaitFigures:
         double_support=float(touch[whole].all(axis=1).mean()),
         flight=float((~touch[whole].any(axis=1)).mean()),
         bob=float(np.mean([np.ptp(p[a:b, HIPS, 2]) for _, a, b in strides])),
-        sway=float(np.mean([np.ptp(aside[a:b] - np.linspace(aside[a], aside[b], b - a)) for _, a, b in strides])),
+        sway=float(np.mean([np.ptp(lateral[a:b] - np.linspace(lateral[a], lateral[b], b - a)) for _, a, b in strides])),
         knee_swing_deg=float(np.mean([knees[a:b, f].max() for f, a, b in strides])),
         knee_least_deg=float(knees.min()),
         knee_loading_deg=float(np.mean([knees[a : a + (b - a) // 5, f].max() for f, a, b in strides])),

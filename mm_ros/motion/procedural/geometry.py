@@ -1,4 +1,4 @@
-"""Vectorised two-bone IK and frames from axes."""
+"""Vectorized two-bone IK, and rotations from axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = Any
 
 
 def about(axis: int, angle: Array) -> Array:
-    """Quaternions (…, 4) about x, y or z (0, 1, 2)."""
+    """Return quaternions (…, 4) of rotations about x, y or z (0, 1, 2)."""
     half = np.asarray(angle, float) / 2
     out = np.zeros((*half.shape, 4))
     out[..., 0] = np.cos(half)
@@ -25,7 +25,7 @@ def unit(v: Array) -> Array:
 
 
 def from_axes(x: Array, y: Array, z: Array) -> Array:
-    """Quaternions of the rotation that takes the room's axes to the orthonormal x, y, z (each (…, 3))."""
+    """Return quaternions of the rotation from the room's axes to the orthonormal axes x, y, z (each (…, 3))."""
     m00, m11, m22 = x[..., 0], y[..., 1], z[..., 2]
     candidates = np.stack(
         [
@@ -43,10 +43,10 @@ def from_axes(x: Array, y: Array, z: Array) -> Array:
 
 
 def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float) -> tuple[Array, Array, Array]:
-    """Middle joint of a chain from `start` towards `end` that bends to `pole`.
+    """Solve a two-bone chain from `start` to `end` that bends towards `pole`.
 
-    Returns directions of both bones and the hinge direction (bend side), all unit, in the room. An end out of reach
-    is approached as far as the bones allow.
+    Return unit vectors in the room: the directions of both bones, and the direction of the bend. If `end` is out of
+    reach, the chain points to it.
     """
     reach = end - start
     distance = np.linalg.norm(reach, axis=-1, keepdims=True)
@@ -59,18 +59,18 @@ def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float)
 
 
 def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank: float) -> tuple[Array, Array]:
-    """Rotations in the room of upper and lower leg; the knee points to `forward`."""
+    """Return global rotations of upper and lower leg; the knee points to `forward`."""
     upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
-    hinge = unit(np.cross(-upper, side))  # y axis: z is up the bone, x is where the knee points
+    hinge = unit(np.cross(-upper, side))  # y axis; z points up the bone, x is the direction of the knee
     return tuple(from_axes(unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
 
 
 def mirror_quaternion(q: Array) -> Array:
-    """The same rotation seen in a mirror that swaps left and right."""
+    """Mirror rotations at the x–z plane."""
     return q * np.array([1.0, -1.0, 1.0, -1.0])
 
 
 def slerp(a: Array, b: Array, weight: Array) -> Array:
-    """From a to b by `weight` (…)."""
+    """Interpolate spherically from a to b by `weight` (…)."""
     step = rot.log(rot.multiply(rot.inverse(a), b)) * np.asarray(weight)[..., None]
     return rot.multiply(a, rot.exp(step))

@@ -1,4 +1,4 @@
-"""What the hands do besides swinging: reach, point, wave, hold controllers. Put over a finished motion by arm IK."""
+"""Gestures of the hands (reach, point, wave, hold controllers), added to finished motion by arm IK."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mm_ros.motion.procedural.geometry import from_axes, slerp, two_bones, unit
 from mm_ros.motion.procedural.smooth import gaussian, minimum_jerk
 
 Array = Any
-ARM_REACH = 0.985  # of the arm's length: nobody locks the elbow
+ARM_REACH = 0.985  # maximum shoulder–wrist distance over arm length: elbows are never fully straight
 
 
 @dataclass(frozen=True)
 class Gesture:
-    """A hand goes to `target` and back. Targets are metres from the upper chest in its heading: ahead, outward, up."""
+    """A hand moves to `target` and back. Targets [m] are relative to the upper chest's heading: ahead, outward, up."""
 
     side: int
     start: float  # s
@@ -29,8 +29,8 @@ class Gesture:
     hold: float
     fall: float
     target: tuple[float, float, float]
-    elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # where the elbow points: ahead, outward, up
-    stays: bool = False  # the target stays where it was in the room when the hand came to it
+    elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # direction of the elbow: ahead, outward, up
+    stays: bool = False  # the target is fixed in the room at its position in the middle of the hold
     wave_hz: float = 0.0
 
     @property
@@ -84,7 +84,7 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
 
 
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:
-    """Arms rest along ±y and bend towards x, away from where the elbow points."""
+    """Arms rest along ±y and bend towards x, opposite to the direction of the elbow."""
     y = bone if side == 0 else -bone
     x = -unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)
     return from_axes(x, y, np.cross(x, y))

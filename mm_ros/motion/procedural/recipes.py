@@ -1,4 +1,4 @@
-"""Which walks the default database is made of. Everything turns or steps to the left; the mirror adds the right."""
+"""Recipes of the default database's clips. Most turn or step to the left; mirroring adds the right side."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.0  # 0: as the changes of speed ask for
+    blend_s: float = 0.0  # 0: chosen by the changes of speed
 
 
 @dataclass(frozen=True)
 class Posture:
     name: str
     leg: Leg
-    fastest: float  # m/s that people walk like this
-    share: float  # of the upright programme
+    fastest: float  # maximum walking speed in this posture, m/s
+    share: float  # share of the upright programme
 
 
 UPRIGHT = Posture("upright", Leg(0.0), 1.8, 1.0)
@@ -45,7 +45,7 @@ def recipes() -> Iterator[Recipe]:
 
 
 def _walk(seconds: float, speed: float, degrees: float = 0.0) -> Leg:
-    """A leg in a direction: 0 forward, 90 left, 180 back."""
+    """Return a leg in a direction: 0° forward, 90° left, 180° back."""
     a = np.radians(degrees)
     return Leg(seconds, forward=speed * float(np.cos(a)), left=speed * float(np.sin(a)))
 

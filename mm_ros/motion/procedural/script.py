@@ -1,4 +1,4 @@
-"""What the synthetic user does, one thing after the other: legs of a wish and gestures, drawn at random."""
+"""Random sequences of the synthetic user's activities: legs of the desired motion, and gestures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mm_ros.motion.procedural.footsteps import LEFT, RIGHT
 from mm_ros.motion.procedural.gestures import Gesture
 from mm_ros.motion.procedural.wish import RATE, Leg
 
-STILL_START_S, STILL_END_S = 2.0, 3.4  # so long that a chapter's ends know nothing of its inside
+STILL_START_S, STILL_END_S = 2.0, 3.4  # long enough that smoothing does not move the ends of a chapter
 NEEDS_A_HAND = ("reach", "reach low", "point", "wave", "hold", "tiptoe")
 
 
@@ -27,19 +27,19 @@ class Chapter:
 
 
 class Script:
-    """Draws what the person does next, and keeps account of where that leads."""
+    """Choose the next activities at random, and track the resulting position and facing."""
 
     def __init__(self, rng: np.random.Generator, room_m: float) -> None:
         self.rng, self.room_m = rng, room_m
         self.position = np.zeros(2)
         self.yaw = 0.0
-        self._busy = [0.0, 0.0]  # until when each hand does something
+        self._busy = [0.0, 0.0]  # end time of the last gesture of each hand
 
     def arrive(self, position: tuple[float, float], yaw: float) -> None:
         self.position, self.yaw = np.array(position), yaw
 
     def chapter(self, seconds: float, kinds: tuple[str, ...] = ()) -> Chapter:
-        """What is done in about `seconds`; `kinds` by name, all when none are given."""
+        """Return a chapter of about `seconds` with activities of `kinds`, or of all kinds if it is empty."""
         self._chapter = Chapter((float(self.position[0]), float(self.position[1])), self.yaw)
         self._legs = self._chapter.legs
         self._time = 0.0
@@ -87,14 +87,14 @@ class Script:
         return float(self.rng.uniform(low, high))
 
     def _side(self) -> int:
-        """The right hand is the handier one; a hand that does something else is not taken."""
+        """Choose a hand, preferably the right one, and preferably one without a gesture."""
         side = RIGHT if self.rng.random() < 0.65 else LEFT
         return side if self._busy[side] <= self._time else LEFT + RIGHT - side
 
     def _gesture(
         self, side: int, rise: float, hold: float, fall: float, target: tuple[float, float, float], **more: Any
     ) -> None:
-        """Begins now, or when the hand has come back."""
+        """Add a gesture that starts now, or after the previous gesture of the hand."""
         start = max(self._time, self._busy[side] + 0.1)
         gesture = Gesture(side, start, rise, hold, fall, target, **more)
         self._busy[side] = gesture.stop
@@ -125,14 +125,14 @@ class Script:
         return np.zeros(2)
 
     def _walk(self) -> None:
-        """Turn towards a place while setting off, go there, perhaps looking elsewhere."""
+        """Turn towards a goal while starting to walk, walk there, and sometimes look elsewhere."""
         way = self._goal(0.7, 2.4) - self.position
         distance = float(np.hypot(*way))
         angle = float(rot.wrap_angle(np.arctan2(way[1], way[0]) - self.yaw))
         speed = self._uniform(0.4, 0.95) * min(1.0, 0.5 + distance / 3)
         rate = self._uniform(1.3, 2.0)
         turn_s = max(0.25, abs(angle) / rate)
-        early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0  # share of the turn made standing
+        early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0  # share of the turn before the first step
         if early:
             self._add(Leg(turn_s * early, turn=angle / turn_s))
         seconds = distance / speed
@@ -148,7 +148,7 @@ class Script:
         self._stand(self._uniform(0.3, 2.0))
 
     def _shuffle(self) -> None:
-        """A few steps aside or back, facing on."""
+        """Take a few steps in any direction with about the same facing."""
         goal = self._goal(0.35, 1.1)
         way = goal - self.position
         distance = float(np.hypot(*way))
@@ -206,7 +206,7 @@ class Script:
         self._stand(0.9)
 
     def _hold_controllers(self) -> None:
-        """Both hands before the body, as people hold controllers; they walk or turn with it."""
+        """Hold both hands in front of the body like controllers, and often walk or shuffle."""
         hold = self._uniform(3.0, 8.0)
         for side in (LEFT, RIGHT):
             target = (self._uniform(0.26, 0.36), self._uniform(0.08, 0.18), self._uniform(-0.26, -0.05))

@@ -1,4 +1,4 @@
-"""Smooth curves over time: easing, filters without phase lag, quintic segments. Arrays have time first."""
+"""Smooth curves over time: easing, zero-phase filters, quintic segments. Axis 0 is time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Array = Any
 
 
 def minimum_jerk(s: Array) -> Array:
-    """0 → 1 with velocity and acceleration zero at both ends; clamps outside."""
+    """Return 0 → 1 over s in 0 … 1 with zero velocity and acceleration at both ends; clamped outside."""
     s = np.clip(s, 0.0, 1.0)
     return s * s * s * (10 - 15 * s + 6 * s * s)
 
 
 def ramp(x: Array, low: float, high: float) -> Array:
-    """0 below `low`, 1 above `high`, smooth between."""
+    """Return 0 below `low`, 1 above `high`, smooth between."""
     s = np.clip((np.asarray(x) - low) / (high - low), 0.0, 1.0)
     return s * s * (3 - 2 * s)
 
 
 def _convolve(x: Array, kernel: Array) -> Array:
-    """Convolution with an odd kernel; the ends are held."""
+    """Convolve with a kernel of odd length; the ends are padded with the first and last value."""
     half = len(kernel) // 2
     flat = x.reshape(len(x), -1)
     padded = np.concatenate([np.repeat(flat[:1], half, 0), flat, np.repeat(flat[-1:], half, 0)])
@@ -41,18 +41,18 @@ def gaussian(x: Array, sigma_s: float, rate: float) -> Array:
 
 
 def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
-    """The one bounded solution of c'' = ω² (c − p) for a support point p(t): p smoothed by ω/2 exp(−ω|t|).
+    """Return the bounded solution of c'' = ω² (c − p) for a support point p(t): p convolved with ω/2 exp(−ω|t|).
 
-    It looks ahead: the weight shifts before the foot lifts, as in a person.
+    The solution anticipates p: the weight shifts before the foot lifts.
     """
     half = int(np.ceil(4.5 / frequency * rate))
     t = np.arange(-half, half + 1) / rate
-    kernel = np.exp(-frequency * np.abs(t)) * np.cos(np.pi / 2 * t / t[-1]) ** 2  # cut softly where it is near nothing
+    kernel = np.exp(-frequency * np.abs(t)) * np.cos(np.pi / 2 * t / t[-1]) ** 2  # taper the tails
     return _convolve(support, kernel / kernel.sum())
 
 
 def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
-    """A smooth curve nowhere above x: moving minimum, then a kernel no wider than its window."""
+    """Return a smooth curve that is nowhere above x: moving minimum, then a kernel no wider than its window."""
     half = max(1, round(half_s * rate))
     padded = np.pad(x, half, mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
@@ -61,7 +61,7 @@ def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
 
 
 def savitzky_golay(x: Array, frames: int, order: int = 3) -> Array:
-    """Least-squares polynomial of `order` over `frames` (odd) around each sample; at the ends the last full fit."""
+    """Smooth by a polynomial of `order` over `frames` (odd) around each sample; the ends use the last full fit."""
     n = len(x)
     frames = min(frames, n if n % 2 else n - 1)
     if frames <= order:
@@ -78,7 +78,7 @@ def savitzky_golay(x: Array, frames: int, order: int = 3) -> Array:
 
 
 def quintic(s: Array, duration: Array, start: tuple[Array, Array, Array], end: tuple[Array, Array, Array]) -> Array:
-    """Quintic over s in 0 … 1 from (value, velocity, acceleration) to the same at the end; velocities per second."""
+    """Return the quintic over s in 0 … 1 between two (value, velocity, acceleration); derivatives are per second."""
     p0, v0, a0 = start[0], start[1] * duration, start[2] * duration**2
     p1, v1, a1 = end[0], end[1] * duration, end[2] * duration**2
     d = p1 - p0 - v0 - a0 / 2
@@ -91,7 +91,7 @@ def quintic(s: Array, duration: Array, start: tuple[Array, Array, Array], end: t
 
 
 def noise(rng: np.random.Generator, frames: int, width: int, sigma_s: float, rate: float) -> Array:
-    """Slow random wander of unit variance, (frames, width)."""
+    """Return smooth random noise (frames, width) of unit variance."""
     margin = int(4 * sigma_s * rate) + 1
     raw = rng.standard_normal((frames + 2 * margin, width))
     out = gaussian(raw, sigma_s, rate)[margin : margin + frames]

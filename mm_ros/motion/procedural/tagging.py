@@ -1,4 +1,4 @@
-"""What a wish asks for at each moment, as tags on frame ranges."""
+"""Tags on frame ranges, from the desired motion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A person in a headset who walks about a room: slow steps, stops, turns, looks, reaches, crouches, points, waves.
+"""A synthetic VR user: walks in a room, stops, turns, looks around, reaches, crouches, points and waves.
 
-Planned in chapters that begin and end standing still, made when somebody asks for their time; the same seed is the same
-person doing the same things.
+The motion is planned in chapters that begin and end standing still, when their time is requested. Equal seeds give
+equal motion.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLEND_S = 0.2
 
 
 class SyntheticUser:
-    """`scale` makes the same person taller; `room_m` is half the side of the square they stay in."""
+    """A synthetic user. `scale`: body size over the default; `room_m`: half the side of the square room [m]."""
 
     def __init__(self, seed: int = 0, scale: float = 1.0, room_m: float = 1.4) -> None:
         self.seed, self.scale, self.room_m = seed, scale, room_m
@@ -44,15 +44,15 @@ class SyntheticUser:
 
     @property
     def chapters(self) -> list[Clip]:
-        """What has been planned so far, one clip a chapter; they join without a seam."""
+        """The planned chapters, one continuous clip after the other."""
         return self._clips
 
     def forget_first(self) -> None:
-        """Of a user who walks for hours only what is near is kept; `clip` and `at` then count from there."""
+        """Delete the first chapter to free memory; the time of `clip` and `at` then starts at the next chapter."""
         del self._clips[0]
 
     def extend(self) -> None:
-        """Plan one more chapter (about 0.1 s of work for a minute of motion)."""
+        """Plan one more chapter (takes about 0.1 s per minute of motion)."""
         chapter = self._script.chapter(CHAPTER_S)
         wish = make_wish(chapter.legs, BLEND_S, chapter.position, chapter.yaw)
         t = np.arange(len(wish)) / RATE
@@ -70,7 +70,7 @@ class SyntheticUser:
         )
 
     def clip(self, seconds: float) -> Clip:
-        """The first `seconds` as one clip."""
+        """Return the first `seconds` as one clip."""
         frames = max(2, round(seconds * RATE))
         while sum(map(len, self._clips)) < frames:
             self.extend()
@@ -83,13 +83,13 @@ class SyntheticUser:
         whole = replace(
             self._clips[0],
             positions=np.concatenate([c.positions for c in self._clips]),
-            rotations=_one_cover(np.concatenate([c.rotations for c in self._clips])),
+            rotations=_continuous_root(np.concatenate([c.rotations for c in self._clips])),
             tags=tags,
         )
         return whole.cut(0, frames)
 
     def at(self, t: float) -> tuple[F32, F32]:
-        """Local positions (J, 3) and rotations (J, 4) at t ≥ 0 seconds; joint 0 is the root in the room."""
+        """Return local positions (J, 3) and rotations (J, 4) at time t ≥ 0 [s]; joint 0 is the root in the room."""
         while t > self.planned_s - 3 / RATE:
             self.extend()
         at = max(t, 0.0) * RATE
@@ -109,12 +109,12 @@ class SyntheticUser:
 
 
 def _cubic(x: list[F32], u: float) -> F32:
-    """Catmull-Rom between x[1] and x[2]: velocities stay continuous, as trackers report them."""
+    """Interpolate between x[1] and x[2] by a Catmull–Rom spline, so that velocities are continuous."""
     z, a, b, c = x
     return np.asarray(a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z))), np.float32)
 
 
-def _one_cover(q: F32) -> F32:
+def _continuous_root(q: F32) -> F32:
     flips = np.where((q[1:, :1] * q[:-1, :1]).sum(-1, keepdims=True) < 0, -1, 1).astype(np.float32)
     out = q.copy()
     out[1:, :1] *= np.cumprod(flips, axis=0)

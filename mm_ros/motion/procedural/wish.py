@@ -1,4 +1,4 @@
-"""What a walker is asked to do: a path of the body over the floor, with posture, before any foot is placed."""
+"""The desired motion of a walker: path of the body over the floor, and posture. Footsteps are planned from it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ CHANNELS = ("sink", "lean", "tiptoe", "run", "look_yaw", "look_pitch")
 
 @dataclass(frozen=True)
 class Leg:
-    """One piece of a walk: velocities along the own facing (`forward`, `left`) or along the room's axes (`room`)."""
+    """One segment of a walk, with velocities relative to the facing (`forward`, `left`) and to the room (`room`)."""
 
     seconds: float
     forward: float = 0.0  # m/s
     left: float = 0.0
     room: tuple[float, float] = (0.0, 0.0)
     turn: float = 0.0  # rad/s, counter-clockwise
-    sink: float = 0.0  # m that the pelvis is lower than standing
-    lean: float = 0.0  # rad that the chest bends forward
-    tiptoe: float = 0.0  # rad of the foot
-    run: float = 0.0  # 1 = run
-    look_yaw: float = 0.0  # rad, of the head to the body
-    look_pitch: float = 0.0  # rad, down
+    sink: float = 0.0  # m; height of the pelvis below its standing height
+    lean: float = 0.0  # rad; forward pitch of the chest
+    tiptoe: float = 0.0  # rad; pitch of the foot with the heel up
+    run: float = 0.0  # 0: walk, 1: run
+    look_yaw: float = 0.0  # rad; yaw of the head relative to the body
+    look_pitch: float = 0.0  # rad; pitch of the head, positive down
 
 
 @dataclass
 class Wish:
+    """Desired motion of the body at each frame."""
+
     rate: float
     position: F64  # (F, 2) of the body on the floor
     yaw: F64  # (F,) unwrapped
     velocity: F64  # (F, 2) forward, left
     turn: F64  # (F,) rad/s
     posture: dict[str, F64] = field(default_factory=dict)  # CHANNELS → (F,)
-    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,): of breath, sway and tremble
+    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,): amplitude of breath, sway and tremor
 
     def __len__(self) -> int:
         return len(self.yaw)
@@ -50,7 +52,7 @@ class Wish:
 def make_wish(
     legs: list[Leg], blend_s: float = 0.16, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0
 ) -> Wish:
-    """`blend_s` is the standard deviation of the change from leg to leg, which lasts about 2.5 times that."""
+    """Sample `legs` at RATE. `blend_s`: standard deviation of the blend between legs; it takes about 2.5 times that."""
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 
     def channel(name: str, sigma: float) -> F64:

@@ -1,6 +1,6 @@
-"""The bare transport: as many hops as the graph has, messages of its sizes, and nothing done in between.
+"""Bare transport as a baseline: as many hops as the graph, messages of the same sizes, no computation.
 
-`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`: these hops in this process; none named: all of them.
+`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
-EARLY_NS = 1_000_000  # as the sources have it
+EARLY_NS = 1_000_000  # tolerance of the timer, the same as in the sources
 
 
 def _stamp(msg: Any) -> Any:
@@ -53,7 +53,7 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._rate, self._done = rate, -1
-        self._start_ns = 0  # with the first tick that is not late from starting: stamps and ticks are in step
+        self._start_ns = 0  # set after the first ticks, which are late from starting
         self._settling = 50
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)

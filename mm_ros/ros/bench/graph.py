@@ -1,4 +1,4 @@
-"""How long from a tracker's stamp until /tf arrives in another process, beside the bare transport of equal hops."""
+"""Latency from a tracker's stamp until /tf arrives in another process, compared with the bare transport."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
-GRACE_S = 0.5  # samples so young may still be on their way
+GRACE_S = 0.5  # younger samples may still be in transport
 TICKS = os.sysconf("SC_CLK_TCK")
 
 Say = Callable[[str], None]
@@ -48,7 +48,7 @@ class Plan:
 
 @dataclass
 class Listener:
-    """Serialized messages and when they came; read when the round is over, so that reading delays nothing."""
+    """Serialized messages with their arrival times; decoded after the round, so that decoding delays nothing."""
 
     came: list[tuple[int, bytes]] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ class Listener:
             self.executor.spin_once(left)
 
     def stamps(self) -> tuple[dict[str, set[int]], dict[str, dict[int, int]]]:
-        """By avatar: stamps of trackers, and for each stamp of a pose the time it came."""
+        """Return by avatar the stamps of its trackers, and the arrival time of each pose by stamp."""
         sent: dict[str, set[int]] = {}
         arrived: dict[str, dict[int, int]] = {}
         for at, raw in self.came:
@@ -97,7 +97,7 @@ def floor_commands(mode: str, rate: int) -> list[list[str]]:
 @dataclass
 class Running:
     pids: list[int]
-    check: Callable[[], None]  # MmRosError when one has ended
+    check: Callable[[], None]  # raises MmRosError if a process has ended
 
 
 @contextmanager
@@ -109,8 +109,8 @@ def running(commands: list[list[str]], folder: Path) -> Iterator[Running]:
     def check() -> None:
         for p, words in zip(started, commands, strict=True):
             if p.poll() is not None:
-                told = log.read_text(errors="replace")[-2000:]
-                raise MmRosError(f"{' '.join(words[1:5])} ended by itself with code {p.returncode}:\n{told}")
+                output = log.read_text(errors="replace")[-2000:]
+                raise MmRosError(f"{' '.join(words[1:5])} ended by itself with code {p.returncode}:\n{output}")
 
     try:
         yield Running([p.pid for p in started], check)
@@ -148,7 +148,7 @@ def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Pat
 
 
 def _wait_for_all(listener: Listener, avatars: int, check: Callable[[], None]) -> int:
-    """When the last avatar's first pose came."""
+    """Wait until each avatar has published a pose; return the arrival time (ns) of the last avatar's first pose."""
     until = time.monotonic() + START_S
     first: dict[str, int] = {}
     while time.monotonic() < until:
@@ -163,7 +163,7 @@ def _wait_for_all(listener: Listener, avatars: int, check: Callable[[], None]) -
 
 
 def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
-    """Of the avatar that fares worst. Each sample counts that was taken after the first pose came."""
+    """Return the largest latencies over all avatars; samples before an avatar's first pose do not count."""
     sent, arrived = listener.stamps()
     worst: dict[str, float] = {}
     lost = count = 0
@@ -180,7 +180,7 @@ def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that it started."""
+    """Return a process and all its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(p for child in children for p in family(int(child)))]
 
@@ -194,7 +194,7 @@ def _cpu_s(pids: list[int]) -> float:
 
 
 def memory_mb(pids: list[int]) -> float:
-    """Proportional set size: pages that processes share count once."""
+    """Return the proportional set size: shared pages count once."""
     lines = [x for pid in pids for x in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(x.split()[1]) for x in lines if x.startswith("Pss:")) / 1024
 
@@ -204,7 +204,7 @@ def _threads(pids: list[int]) -> int:
 
 
 def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians, but losses are added up."""
+    """Return medians over the rounds, but sums of lost and counted samples."""
     keys = rounds[0]["latency_ms"]
     out: dict[str, Any] = {
         "latency_ms": {k: round(float(np.median([r["latency_ms"][k] for r in rounds])), 2) for k in keys}
@@ -216,8 +216,10 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """ROS for a benchmark. SIGTERM ends it as Ctrl-C does, wherever it is: rclpy's own handlers would close the context
-    between two rounds, and the next one would trip over that."""
+    """Initialize ROS for a benchmark; SIGTERM raises KeyboardInterrupt.
+
+    rclpy's own signal handlers would close the context between two rounds, and the next round would fail.
+    """
     settle_reach("LOCALHOST")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
@@ -245,7 +247,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
         out[mode] = {"floor": {}}
         for rate in plan.rates:
             ours, floor = [], []
-            for _ in range(plan.rounds):  # one beside the other, so that both see the same machine
+            for _ in range(plan.rounds):  # alternately, so that both run under the same load
                 floor.append(measure(floor_commands(mode, rate), 1, plan.seconds, folder))
                 ours.append(measure(graph_commands(mode, 1, rate, folder), 1, plan.seconds, folder))
             out[mode][str(rate)], out[mode]["floor"][str(rate)] = median_of(ours), median_of(floor)

@@ -1,4 +1,4 @@
-"""An hour of a session through the graph, faster than life, on simulated time: does memory grow, does latency drift?"""
+"""Growth of memory and drift of latency over an hour of simulated time, played faster than real time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mm_ros.ros.bench.graph import Say, family, measuring, running
 from mm_ros.ros.qos import message_class, publisher_qos
 from mm_ros.ros.reach import settle_reach
 
-SESSION_S = 120  # played again and again; each time is a new epoch
-PARTS = 12  # figures are taken so many times
-WARM_PARTS = 2  # before memory counts: rings, pools and logs fill
+SESSION_S = 120  # length of the session, which loops; each pass is a new epoch
+PARTS = 12  # number of measurements
+WARM_PARTS = 2  # first parts, not counted for memory: rings, pools and logs fill
 START_S = 120.0
 
 
@@ -41,7 +41,7 @@ def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
 
 
 class Ears:
-    """When each sample and its pose came, by the clock on the wall: messages' own stamps are the session's."""
+    """Arrival times of each sample and its pose in wall time, because the stamps are the session's."""
 
     def __init__(self, avatar: str) -> None:
         self.node = rclpy.create_node("graph_hour", namespace=avatar)
@@ -52,13 +52,13 @@ class Ears:
         self._listen("trackers", 4, self._sent.__setitem__)
         self._listen("/tf", 8, self._pose)
 
-    def _listen(self, topic: str, at: int, heard: Callable[[bytes, int], None]) -> None:
-        """`at`: where the stamp stands in the serialized message, which is not unpacked for the sake of eight bytes."""
+    def _listen(self, topic: str, at: int, callback: Callable[[bytes, int], None]) -> None:
+        """Subscribe to serialized messages; `at` is the byte offset of the stamp."""
         t = graph.TOPICS[topic]
         kind, qos = message_class(t.type), publisher_qos(t.qos)
 
         def came(raw: bytes) -> None:
-            heard(raw[at : at + 8], time.monotonic_ns())
+            callback(raw[at : at + 8], time.monotonic_ns())
 
         self.node.create_subscription(kind, t.name, came, qos, raw=True)
 
@@ -72,7 +72,7 @@ class Ears:
             self.executor.spin_once(left)
 
     def take(self) -> tuple[int, NDArray[np.float64]]:
-        """Samples without a pose since the last time, and how late the poses were (ms)."""
+        """Return the number of samples without a pose since the last call, and the poses' latencies (ms)."""
         missing, late = len(self._sent), np.array(self.late_ns, np.float64) * 1e-6
         self._sent.clear()
         self.late_ns.clear()
@@ -80,33 +80,33 @@ class Ears:
 
 
 def _watch(up: int, part_s: float, rate: float, check: Callable[[], None], say: Say) -> dict[str, Any]:
-    ears = Ears("hour")
+    arrivals = Ears("hour")
     until = time.monotonic() + START_S
-    while not ears.late_ns and time.monotonic() < until:
+    while not arrivals.late_ns and time.monotonic() < until:
         check()
-        ears.spin(1.0)
-    ears.take()
+        arrivals.spin(1.0)
+    arrivals.take()
     parts: list[dict[str, float]] = []
     for i in range(PARTS):
-        ears.spin(part_s)
+        arrivals.spin(part_s)
         check()
-        missing, late = ears.take()
+        missing, late = arrivals.take()
         p50, p99 = (float(v) for v in np.percentile(late if len(late) else [np.nan], [50, 99]))
         now = {"poses": float(len(late)), "missing": float(missing), "memory_mb": anonymous_mb(family(up))}
         parts.append({**now, "p50_ms": p50, "p99_ms": p99})
-        told = "   ".join(f"{k} {v:.2f}" for k, v in parts[-1].items())
-        say(f"{(i + 1) * part_s * rate / 60:5.1f} min played   {told}")
+        figures = "   ".join(f"{k} {v:.2f}" for k, v in parts[-1].items())
+        say(f"{(i + 1) * part_s * rate / 60:5.1f} min played   {figures}")
     return _summary({k: [round(float(p[k]), 3) for p in parts] for k in parts[0]}, say)
 
 
 def anonymous_mb(pids: list[int]) -> float:
-    """What is the processes' own: pages of files are shared with whoever else runs, and come and go with them."""
+    """Return the anonymous memory; file pages are left out because other processes share and load them."""
     lines = [x for pid in pids for x in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(x.split()[1]) for x in lines if x.startswith("Anonymous:")) / 1024
 
 
 def _summary(parts: dict[str, list[float]], say: Say) -> dict[str, Any]:
-    """Growth by a line through all parts after the warm-up; drift between its first and its last third."""
+    """Compute growth from a line fit over the parts after warm-up, and drift between their first and last third."""
     memory, late = (np.array(parts[k][WARM_PARTS:]) for k in ("memory_mb", "p50_ms"))
     growth = 100 * float(np.polyfit(np.arange(len(memory)), memory, 1)[0]) * (len(memory) - 1) / float(memory[0])
     third = max(len(late) // 3, 1)

@@ -1,4 +1,4 @@
-"""What the viewer costs the graph: latency with and without it, a browser connected that draws nothing."""
+"""Latency of the graph with and without a viewer, to which a client connects that draws nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.ros.bench.graph import Say, graph_commands, measure, measuring, median_of
 from mm_ros.web.access import TOKEN_VARIABLE, new_token
 
-LEAST_FRAMES_PER_S = 15.0  # fewer, and the browser did not see what it was to see
+LEAST_FRAMES_PER_S = 15.0  # with fewer frames the client did not receive the full load
 
 
 def viewer_commands(port: int, said: Path) -> list[list[str]]:
@@ -34,13 +34,13 @@ def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> di
 
 def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder: Path) -> dict[str, Any]:
     without, beside, frames = [], [], []
-    for i in range(rounds):  # one beside the other, so that both see the same machine
+    for i in range(rounds):  # alternately, so that both run under the same load
         graph, said = graph_commands(mode, 1, rate, folder), folder / f"page{i}.json"
         without.append(measure(graph, 1, seconds, folder))
         beside.append(measure([*graph, *viewer_commands(_free_port(), said)], 1, seconds, folder))
         frames.append(_frames_per_s(said))
         pair = [round(m[-1]["latency_ms"]["p99"], 2) for m in (without, beside)]
-        say(f"round {i + 1}: p99 {pair[0]} ms without, {pair[1]} ms with; {frames[-1]:.0f} frames a second")
+        say(f"round {i + 1}: p99 {pair[0]} ms without, {pair[1]} ms with; {frames[-1]:.0f} frames per second")
     out = {"without": median_of(without), "with": median_of(beside)}
     ratio = out["with"]["latency_ms"]["p99"] / out["without"]["latency_ms"]["p99"]
     return {
@@ -51,10 +51,10 @@ def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder:
 
 def _frames_per_s(said: Path) -> float:
     if not said.exists():
-        raise MmRosError("the page's listener could not connect to the viewer")
+        raise MmRosError("the page's test client could not connect to the viewer")
     rate = float(json.loads(said.read_text())["frames_per_s"])
     if rate < LEAST_FRAMES_PER_S:
-        raise MmRosError(f"only {rate:.0f} frames a second came from the viewer; expected {LEAST_FRAMES_PER_S:g}")
+        raise MmRosError(f"received only {rate:.0f} frames per second from the viewer; expected {LEAST_FRAMES_PER_S:g}")
     return rate
 
 

@@ -1,1 +1,1 @@
-"""One node per file."""
+"""The ROS nodes, one per file."""

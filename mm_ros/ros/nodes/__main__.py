@@ -1,4 +1,4 @@
-"""The module that `ros2 run mm_ros motion_matcher` runs, with the node's name as its first word."""
+"""Entry point of `ros2 run mm_ros NODE`; the first argument is the node's name."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""joy or cmd_vel → trajectory, at 60 Hz."""
+"""Node `joystick_control`: joy or cmd_vel → trajectory, at 60 Hz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
 
 PERIOD_S = 1 / 60
-SILENT_NS = 500_000_000  # a stick or a Twist older than this is let go of
+SILENT_NS = 500_000_000  # an older joy or Twist message counts as a released stick
 
 
 class JoystickControl(AvatarNode):
@@ -41,15 +41,15 @@ class JoystickControl(AvatarNode):
     def _step(self) -> None:
         now_ns = self._now_ns()
         if self._joy and now_ns - self._joy[0] < SILENT_NS:
-            wish = self._stage.step(now_ns, **self._joy[1])
+            desired = self._stage.step(now_ns, **self._joy[1])
         elif self._twist and now_ns - self._twist[0] < SILENT_NS:
             forward, left, turn = self._twist[1]
-            wish = self._stage.step_twist(now_ns, (forward, left), turn)
+            desired = self._stage.step_twist(now_ns, (forward, left), turn)
         else:
-            wish = self._stage.step(now_ns, (0.0, 0.0))
-        if wish is not None:
-            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(wish)))
-            self.health.step(wish.stamp_ns)
+            desired = self._stage.step(now_ns, (0.0, 0.0))
+        if desired is not None:
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(desired)))
+            self.health.step(desired.stamp_ns)
 
     def _now_ns(self) -> int:
         return int(self.get_clock().now().nanoseconds)

@@ -1,4 +1,4 @@
-"""trajectory → matched_pose, match; the avatar's skeleton, latched."""
+"""Node `motion_matcher`: trajectory → matched_pose, match; latched: skeleton, feature_layout."""
 
 from __future__ import annotations
 
@@ -39,19 +39,22 @@ SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 class DatabaseSettings(Settings):
     database: str = setting(
         "",
-        "pose database to search; empty is the procedural one that mm_ros makes itself (engine learned: none at all)",
+        "Pose database (.mmdb) to search. Empty: the procedural database that mm_ros generates; the engine `learned` "
+        "then needs no database.",
         file=".mmdb",
     )
     runners_up: bool = setting(
-        False, "publish the next best places in `match` too; takes longer than the search itself"
+        False, "Publish the next best candidates in `match` too. Finding them takes longer than the search itself."
     )
-    follow: str = setting("", "source of `trajectory` to follow; empty follows the first that comes")
+    follow: str = setting(
+        "", "Follow only trajectories with this `source`. Empty: follow the source of the first trajectory received."
+    )
 
 
 class Opened(NamedTuple):
     learned: LearnedModel | None
     database: MotionDatabase
-    damage: list[str]  # what the check of the database's file found, in the background
+    damage: list[str]  # errors that the background check of the database file found
 
 
 class MotionMatcher(AvatarNode):
@@ -65,14 +68,14 @@ class MotionMatcher(AvatarNode):
         self._layout = self.publisher("feature_layout")
         self._calibration = Calibration()
         self._source = ""
-        self._search_s = 0.0  # longest since the last report
-        self._loaded: dict[Files, Opened] = {}  # by another thread, for the next change of a setting
-        self._damage: list[str] = []  # what the check of the database's file found, in the background
+        self._search_s = 0.0  # longest search since the last report
+        self._loaded: dict[Files, Opened] = {}  # loaded in another thread, for the next change of a setting
+        self._damage: list[str] = []  # errors that the background check of the database file found
         self.health.watch = self._watch
         self._build()
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trajectory", self._step)
-        self.listen("landmarks", self._see)
+        self.listen("landmarks", self._on_landmarks)
         self.start()
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
@@ -82,7 +85,6 @@ class MotionMatcher(AvatarNode):
 
         def load() -> None:
             found = opened(matcher, files[0])
-            # Pages that a search touches, and kernels that it needs, come into memory here.
             self._made(matcher, found, self._stage.scale)
             self._loaded = {files: found}
 
@@ -92,7 +94,8 @@ class MotionMatcher(AvatarNode):
     def _made(settings: MatcherSettings, found: Opened, scale: float, run: int = 0) -> MatcherStage | StateMachineStage:
         stage = matcher_stage(settings, found.database, scale, run, found.learned)
         stage.clock = time.perf_counter
-        stage.step(still_wish(found.database.layout.trajectory_times))  # compiles and touches what a frame needs
+        # This step loads kernels and pages, so that the first real step is not slow.
+        stage.step(still_wish(found.database.layout.trajectory_times))
         stage.reset()
         return stage
 
@@ -102,9 +105,8 @@ class MotionMatcher(AvatarNode):
         self._use(settings, opened(settings, self._opened[0]))
 
     def _use(self, settings: MatcherSettings, found: Opened) -> None:
-        """A new stage."""
         scale = avatar_scale(self._calibration, found.database.skeleton)
-        # Of this life of the node: the postprocessor sees a restart as the jump that it is.
+        # A random run number lets the postprocessor treat a restart of this node as a jump.
         self._stage = self._made(settings, found, scale, random.getrandbits(32))
         self._database, self._damage = found.database, found.damage
         self._publish_layout()
@@ -117,40 +119,39 @@ class MotionMatcher(AvatarNode):
         trajectory = trajectory_from_ros(msg)
         if not self._follows(trajectory.source):
             return
-        heard = self._match.get_subscription_count() > 0
-        self._stage.explain = heard and self.settings(DatabaseSettings).runners_up
+        subscribed = self._match.get_subscription_count() > 0
+        self._stage.explain = subscribed and self.settings(DatabaseSettings).runners_up
         result = self._stage.step(trajectory)
         if result is None:
-            self.health.dropped += 1  # late or double
+            self.health.dropped += 1  # late or duplicate
             return
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
         self._search_s = max(self._search_s, match.search_time)
         self._pose.publish(avatar_pose_to_ros(pose))
-        if heard:
+        if subscribed:
             self._match.publish(match_to_ros(match, pose, self._database, self._stage.scale))
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band
 
-    def _see(self, msg: Landmarks) -> None:
+    def _on_landmarks(self, msg: Landmarks) -> None:
         self._stage.watch(landmarks_from_ros(msg))
 
     def _watch(self) -> None:
-        """Before each report of the node's health."""
         for sentence in self._damage:
             self.health.errors["database"] = sentence
             self.get_logger().error(sentence, once=True)
         self.health.values["search_ms"] = f"{self._search_s * 1e3:.2f}"
         if self._search_s > SEARCH_WARN_S:
-            told = self.health.errors if self._search_s > SEARCH_ERROR_S else self.health.passing
-            told["search"] = f"a search took {self._search_s * 1e3:.0f} ms"
+            complaints = self.health.errors if self._search_s > SEARCH_ERROR_S else self.health.passing
+            complaints["search"] = f"a search took {self._search_s * 1e3:.0f} ms"
         self._search_s = 0.0
 
     def _follows(self, source: str) -> bool:
         self._source = self._source or self.settings(DatabaseSettings).follow or source
         if source == self._source:
             return True
-        self.health.warnings["source"] = f"trajectory of '{source}' ignored: following '{self._source}'"
+        self.health.warnings["source"] = f"trajectory of '{source}' is ignored: the node follows '{self._source}'"
         return False
 
     def _calibrate(self, calibration: Calibration) -> None:
@@ -173,7 +174,7 @@ class MotionMatcher(AvatarNode):
         loaded, self._loaded = self._loaded, {}
         found = loaded[files] if files in loaded else opened(settings, files[0])
         if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
-            self._use(settings, found)  # as after a restart of the node
+            self._use(settings, found)  # the same as a restart of the node
         else:
             self._stage.change(settings, found.database, found.learned)
             self._database, self._damage = found.database, found.damage
@@ -183,14 +184,14 @@ class MotionMatcher(AvatarNode):
 
 
 def files_of(settings: list[Settings]) -> Files:
-    """What decides which files are open."""
+    """Return the settings that decide which files are opened."""
     matcher = of_kind(settings, MatcherSettings)
     model = matcher.model if matcher.engine == LEARNED else ""
     return of_kind(settings, DatabaseSettings).database, matcher.engine, model
 
 
 def opened(settings: MatcherSettings, path: str) -> Opened:
-    """The model and what is searched; a learned engine brings the little that it needs."""
+    """Open model and database; a learned model without a database uses the digest inside the model."""
     learned = load_learned(settings)
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])

@@ -1,4 +1,4 @@
-"""trackers (and landmarks) → body_orientation."""
+"""Node `orientation_predictor`: trackers (and landmarks) → body_orientation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nav_msgs/Path → trajectory, at 60 Hz."""
+"""Node `path_control`: path → trajectory, at 60 Hz."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class PathControl(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._stage = PathStage(self.settings(PathSettings), default_layout().trajectory_times)
         self.follow_layout(self._stage.set_times)
-        self.listen("path", self._walk)
+        self.listen("path", self._on_path)
         self.every(PERIOD_S, self._step)
         self.start()
 
-    def _walk(self, msg: Path) -> None:
+    def _on_path(self, msg: Path) -> None:
         self._stage.set_path(path_from_ros(msg, self.world_frame))
 
     def _step(self) -> None:
-        wish = self._stage.step(self.get_clock().now().nanoseconds)
-        if wish is not None:
-            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(wish)))
-            self.health.step(wish.stamp_ns)
+        desired = self._stage.step(self.get_clock().now().nanoseconds)
+        if desired is not None:
+            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(desired)))
+            self.health.step(desired.stamp_ns)
 
     def reset(self) -> None:
         self._stage.reset()

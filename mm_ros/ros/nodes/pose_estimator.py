@@ -1,4 +1,7 @@
-"""image (or a webcam, a video) → landmarks, in a thread of its own: a picture takes longer than the chain may wait."""
+"""Node `pose_estimator`: image topic, webcam or video → landmarks.
+
+A separate thread estimates, because one image takes longer than the other callbacks may wait.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,18 @@ RETRY_S = 2.0
 
 @dataclass(frozen=True)
 class EstimatorSettings(Settings):
-    camera: str = setting("", "number of a webcam, video file or folder; empty: the topic `image`", live=False)
-    camera_frame: str = setting("camera", "frame id of the landmarks: x forward, y left, z up", live=False)
-    threads: int = setting(1, "of the networks", low=1, high=16, live=False)
-    least_detection: float = setting(0.5, "a person is found when the detector is so sure", "", 0.0, 1.0)
-    least_presence: float = setting(0.5, "and followed as long as the landmarks are so sure", "", 0.0, 1.0)
-    loop: bool = setting(False, "a video or folder begins again at its end", live=False)
+    camera: str = setting(
+        "", "Webcam number, video file, or folder of images. Empty: use the topic `image`.", live=False
+    )
+    camera_frame: str = setting("camera", "Frame id of `landmarks`. Axes: x forward, y left, z up.", live=False)
+    threads: int = setting(1, "Number of threads that run the networks.", low=1, high=16, live=False)
+    least_detection: float = setting(
+        0.5, "Detector confidence above which a person is found. Larger: fewer false and more missed.", "", 0.0, 1.0
+    )
+    least_presence: float = setting(
+        0.5, "Landmark confidence below which a person is lost and searched again. Larger: lost sooner.", "", 0.0, 1.0
+    )
+    loop: bool = setting(False, "Start a video or folder again when it ends.", live=False)
 
 
 class PoseEstimator(AvatarNode):
@@ -42,14 +51,14 @@ class PoseEstimator(AvatarNode):
         self._landmarks = self.publisher("landmarks")
         self._estimator = BlazePose(load_networks(s.threads), s.least_detection, s.least_presence)
         warm_up(self._estimator)
-        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the newest picture; older ones are late
+        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the newest image only
         self._ended = threading.Event()
-        self._seen, self._nobody, self._took_s, self._started_anew = 0, 0, 0.0, False
+        self._seen, self._missing, self._took_s, self._reset_asked = 0, 0, 0.0, False
         self.health.watch = self._report
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # what cannot be opened is refused at the start
+            first = pictures(s.camera)  # a camera that cannot be opened fails at the start
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)
@@ -62,7 +71,7 @@ class PoseEstimator(AvatarNode):
         self._offer(lambda: (image_from_ros(msg), stamp))
 
     def _offer(self, picture: Callable[[], tuple[U8, int]]) -> None:
-        """Instead of the one that waits, if there is one."""
+        """Queue this picture; it replaces one that is still waiting."""
         while True:
             try:
                 self._waiting.put_nowait(picture)
@@ -83,7 +92,7 @@ class PoseEstimator(AvatarNode):
             except MmRosError as error:
                 self.health.refuse(str(error))
                 self._ended.wait(RETRY_S)
-            film = None  # the next is opened anew
+            film = None  # the next pass opens the camera again
 
     def _play(self, film: Any) -> None:
         began = time.monotonic()
@@ -106,13 +115,13 @@ class PoseEstimator(AvatarNode):
 
     def _estimate(self, picture: Callable[[], tuple[U8, int]]) -> None:
         began = time.perf_counter()
-        if self._started_anew:
-            self._started_anew = False
+        if self._reset_asked:
+            self._reset_asked = False
             self._estimator.reset()
         landmarks = self._estimator.step(*picture())
         self._took_s = time.perf_counter() - began
         if landmarks is None:
-            self._nobody += 1
+            self._missing += 1
             return
         self._seen += 1
         frame = self.settings(EstimatorSettings).camera_frame
@@ -123,13 +132,13 @@ class PoseEstimator(AvatarNode):
         self.health.values.update(
             picture_ms=f"{self._took_s * 1e3:.1f}",
             person=str(self._seen),
-            nobody=str(self._nobody),
+            nobody=str(self._missing),
             searches=str(self._estimator.detections),
         )
 
     def reset(self) -> None:
-        """Taken up by the thread that estimates."""
-        self._started_anew = True
+        """Ask the estimating thread to reset the estimator before the next image."""
+        self._reset_asked = True
 
     def apply_settings(self) -> None:
         s = self.settings(EstimatorSettings)

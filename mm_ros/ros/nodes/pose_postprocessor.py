@@ -1,4 +1,4 @@
-"""matched_pose + trackers → pose, /tf."""
+"""Node `pose_postprocessor`: matched_pose + trackers → pose, /tf."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ SKELETONS = 8
 
 @dataclass(frozen=True)
 class TfSettings(Settings):
-    tf_rate: float = setting(0.0, "TF at most this often; 0 is every pose", "Hz", 0.0, 1000.0)
-    urdf: str = setting("", "URDF of a humanoid robot: its joints on `joint_states`", live=False)
+    tf_rate: float = setting(0.0, "Maximum rate of TF. 0: publish TF for every pose.", "Hz", 0.0, 1000.0)
+    urdf: str = setting("", "URDF file of a humanoid robot that follows the avatar on `joint_states`.", live=False)
     urdf_t_pose: str = setting(
-        "", "angles at which that robot stands in T-pose: 'joint=1.57, joint=-1.57'; others are 0", live=False
+        "", "Joint angles of that robot in T-pose, in radians: 'joint=1.57, joint=-1.57'. Others are 0.", live=False
     )
     link_tf: bool = setting(
-        True, "publish the robot's links on TF, below <avatar>/robot/; false: robot_state_publisher does", live=False
+        True,
+        "Publish the robot's links on TF below <avatar>/robot/. False: leave them to robot_state_publisher.",
+        live=False,
     )
 
 
@@ -60,7 +62,7 @@ class PosePostprocessor(AvatarNode):
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
         self._stage: PostStage | None = None
-        self._skeletons: dict[int, CoreSkeleton] = {}  # told of, oldest first; poses say which one they are of
+        self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
@@ -74,9 +76,9 @@ class PosePostprocessor(AvatarNode):
 
     def _step(self, msg: AvatarPoseMsg) -> None:
         matched = avatar_pose_from_ros(msg)
-        if not self._wear(matched.skeleton):
+        if not self._use_skeleton(matched.skeleton):
             self.health.unpaired += 1
-            self.health.passing["skeleton"] = f"poses of skeleton {matched.skeleton:x}, which nobody has told of"
+            self.health.passing["skeleton"] = f"poses refer to skeleton {matched.skeleton:x}, which was not received"
             return
         assert self._stage is not None
         trackers = self._trackers.get(matched.stamp_ns)
@@ -85,7 +87,7 @@ class PosePostprocessor(AvatarNode):
             return
         pose = self._stage.step(matched, trackers)
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
-        self._publish_tf(pose)  # first: what is drawn waits for it
+        self._publish_tf(pose)  # TF first, because viewers wait for it
         if self._pose.get_subscription_count():
             self._pose.publish(avatar_pose_to_ros(pose))
         self.health.step(pose.stamp_ns)
@@ -102,17 +104,17 @@ class PosePostprocessor(AvatarNode):
             self._tf.publish(frames)
 
     def _on_skeleton(self, msg: Skeleton) -> None:
-        """Kept until poses come that are of it: a stranger's skeleton must not undress the avatar."""
+        """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
         skeleton = skeleton_from_ros(msg)
         self._skeletons.pop(skeleton.hash, None)
         self._skeletons[skeleton.hash] = skeleton
         while len(self._skeletons) > SKELETONS:
             del self._skeletons[next(iter(self._skeletons))]
         if self._stage is None:
-            self._wear(skeleton.hash)
+            self._use_skeleton(skeleton.hash)
 
-    def _wear(self, skeleton_hash: int) -> bool:
-        """Whether the stage is for this skeleton now."""
+    def _use_skeleton(self, skeleton_hash: int) -> bool:
+        """Switch the stage to this skeleton; return False if the skeleton was not received."""
         if self._stage is not None and self._stage.skeleton.hash == skeleton_hash:
             return True
         skeleton = self._skeletons.get(skeleton_hash)

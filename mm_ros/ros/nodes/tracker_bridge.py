@@ -1,4 +1,4 @@
-"""A source of trackers → trackers, calibration, TF of trackers; the truth where the source knows it."""
+"""Node `tracker_bridge`: a tracker source → trackers, calibration, TF of the trackers, and truth if available."""
 
 from __future__ import annotations
 
@@ -48,23 +48,36 @@ POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_top
 
 @dataclass(frozen=True)
 class BridgeSettings(Settings):
-    source: str = setting("synthetic", "where trackers come from", choices=SOURCES, live=False)
-    path: str = setting("", "file of the source: BVH, session or table", live=False)
-    rate: float = setting(90.0, "rate asked of the source", "Hz", 1.0, 1000.0, live=False)
-    seed: int = setting(0, "of the synthetic user and of simulated noise", live=False)
+    source: str = setting("synthetic", "Source of the tracker poses.", choices=SOURCES, live=False)
+    path: str = setting("", "Input file: BVH for source mocap, session folder or table for source session.", live=False)
+    rate: float = setting(
+        90.0, "Sample rate of the source. Sources session and topics ignore it.", "Hz", 1.0, 1000.0, live=False
+    )
+    seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
     place: tuple[float, ...] = setting(
-        (0.0, 0.0), "x and y of the user's room in the world, for several side by side [m]", live=False
+        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. It separates several avatars.", live=False
     )
-    head_topic: str = setting("head_pose", "PoseStamped of the headset, source 'topics'", live=False)
-    left_topic: str = setting("left_pose", "PoseStamped of the left controller", live=False)
-    right_topic: str = setting("right_pose", "PoseStamped of the right controller", live=False)
-    topics_axes: str = setting("ros", "axes of those poses: x forward or OpenXR's", choices=AXES, live=False)
+    head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
+    left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
+    right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
+    topics_axes: str = setting("ros", "Axes of these poses: ROS (x forward) or OpenXR.", choices=AXES, live=False)
     steamvr_serials: tuple[str, ...] = setting(
-        ("",), "role=serial number of SteamVR trackers: waist=LHR-…, left_foot=…", live=False
+        ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
     )
-    noise_m: float = setting(0.0, "of a mocap user's devices, standard deviation", "m", 0.0, 0.1, live=False)
-    dropouts_per_minute: float = setting(0.0, "of a mocap user's controllers", "1/min", 0.0, 60.0, live=False)
-    look_around_rad: float = setting(0.0, "a mocap user's head turns by itself", "rad", 0.0, 1.5, live=False)
+    noise_m: float = setting(
+        0.0,
+        "Standard deviation of simulated position noise (source mocap). Rotation noise in rad is 3 times this number.",
+        "m",
+        0.0,
+        0.1,
+        live=False,
+    )
+    dropouts_per_minute: float = setting(
+        0.0, "Mean tracking losses of each simulated controller (source mocap).", "1/min", 0.0, 60.0, live=False
+    )
+    look_around_rad: float = setting(
+        0.0, "Amplitude of simulated head turns without the body (source mocap).", "rad", 0.0, 1.5, live=False
+    )
 
 
 class TrackerBridge(AvatarNode):
@@ -91,7 +104,7 @@ class TrackerBridge(AvatarNode):
         self._source.open()
         self._gate = TrackerGate(self._gate_settings())
         self._skeleton_hash = 0
-        self._introduce()
+        self._start_calibration()
         self.create_service(Trigger, "calibrate", self._on_calibrate)
         self.create_service(Trigger, "pause", lambda _, response: self._pause(True, response))
         self.create_service(Trigger, "resume", lambda _, response: self._pause(False, response))
@@ -103,8 +116,8 @@ class TrackerBridge(AvatarNode):
         given = self.settings(GateSettings)
         return given.with_values(frozen_s=0.0) if self._source.trusted else given
 
-    def _introduce(self) -> None:
-        """Whose measures: the source's own, else the user's file, else a guess until somebody stands still."""
+    def _start_calibration(self) -> None:
+        """Start with the calibration of the source, else of the user's file, else with default measurements."""
         s = self.settings(CalibrationSettings)
         given = self._source.calibration()
         self._given = given is not None
@@ -112,19 +125,19 @@ class TrackerBridge(AvatarNode):
         self._calibrator = Calibrator(s, known)
         if known is None:
             self.get_logger().warning(
-                f"nothing is known of user '{s.user}': the headset is taken to be {Calibration().head_height} m high. "
+                f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
                 f"Stand upright and still for {s.still_s:g} s, or call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
-        self._tell_calibration(self._calibrator.current)
+        self._publish_calibration(self._calibrator.current)
 
-    def _tell_calibration(self, calibration: Calibration) -> None:
+    def _publish_calibration(self, calibration: Calibration) -> None:
         self._room.calibrate(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
-            self._source.wake = self._poll  # fed by this very thread
+            self._source.wake = self._poll  # called in this thread by `feed`
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
         elif self._source.own_clock:
@@ -145,7 +158,7 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self._now_ns())) is not None:
             self._keep_step(raw.stamp_ns)
-            for seen in self._source.landmarks():  # of a session that was recorded with a camera
+            for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._gate.step(raw)
             if gated is not None:
@@ -155,13 +168,13 @@ class TrackerBridge(AvatarNode):
                     self._publish(frame)
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
-        """The source runs on; what stops is what the others hear, and the avatar comes to a stand."""
+        """Stop or resume publishing; the source keeps running, and the avatar stands still meanwhile."""
         self._paused = paused
-        response.success, response.message = True, "trackers are held" if paused else "trackers go on"
+        response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
     def _keep_step(self, stamp_ns: int) -> None:
-        """Ticks come when samples are due; else each sample waits, by the chance of the start, for up to a period."""
+        """Align the timer with the samples; otherwise each sample waits for a constant share of a period."""
         if self._ticks is None or not self._source.trusted:
             return
         period_ns = 1e9 / self._source.rate
@@ -176,7 +189,7 @@ class TrackerBridge(AvatarNode):
                 f"measured: headset at {new.head_height:.2f} m, floor at {new.floor_height:.2f} m, "
                 f"arm span {new.arm_span:.2f} m"
             )
-            self._tell_calibration(new)
+            self._publish_calibration(new)
 
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(trackers_to_ros(frame))
@@ -189,54 +202,53 @@ class TrackerBridge(AvatarNode):
 
     def _tell_truth(self, truth: AvatarPose) -> None:
         if truth.skeleton != self._skeleton_hash:
-            self._tell_skeleton(truth.skeleton)
+            self._publish_skeleton(truth.skeleton)
         if not self._truth.get_subscription_count():
-            return  # what nobody hears need not be said
+            return
         if any(self._room.place[:2]):
             truth = replace(truth, root=compose(self._room.place, truth.root))
         self._truth.publish(avatar_pose_to_ros(truth))
 
-    def _tell_skeleton(self, now: int) -> None:
-        """A mocap user may be another actor in the next clip, of another height."""
+    def _publish_skeleton(self, now: int) -> None:
+        """Publish skeleton and calibration again: the next mocap clip may show an actor of another height."""
         self._skeleton_hash = now
         skeleton, given = self._source.truth_skeleton(), self._source.calibration()
         if skeleton is not None:
             self._truth_skeleton.publish(skeleton_to_ros(skeleton, self._now_ns(), "truth"))
         if given is not None:
-            self._tell_calibration(given)
+            self._publish_calibration(given)
 
     def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         if self._given:
-            response.success, response.message = False, "this source knows its user's measures; nothing to calibrate"
+            response.success, response.message = False, "this source provides the calibration; nothing to calibrate"
             return response
         response.success, response.message = self._calibrator.measure()
         if response.success:
-            self._tell_calibration(self._calibrator.current)
+            self._publish_calibration(self._calibrator.current)
             response.message += self._kept(self._calibrator.current)
         return response
 
     def _kept(self, calibration: Calibration) -> str:
         try:
-            return f"; kept in {write_calibration(calibration)}"
+            return f"; saved in {write_calibration(calibration)}"
         except MmRosError as error:
-            return f"; used now, but not kept: {error}"
+            return f"; in use now, but not saved: {error}"
 
     def _watch(self) -> None:
-        """Before each report of the node's health."""
-        trouble = "paused: call the service `resume`" if self._paused else self._source.status()
+        trouble = "paused: call the service `resume` to continue" if self._paused else self._source.status()
         self.health.warnings.pop("source", None)
         if trouble:
             self.health.warnings["source"] = trouble
             self.get_logger().warning(trouble, throttle_duration_sec=10.0)
         if not self._calibrator.current.calibrated:
-            self.health.warnings["calibration"] = "user not measured: stand upright and still, or call `calibrate`"
+            self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
-            told = STATES[int(state)] if self.health.done else "silent"
-            self.health.values[role] = told
-            if told != STATES[TRACKED]:
-                self.health.passing[role] = f"{role} is {told}"
+            state_name = STATES[int(state)] if self.health.done else "silent"
+            self.health.values[role] = state_name
+            if state_name != STATES[TRACKED]:
+                self.health.passing[role] = f"{role} is {state_name}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
 
     def apply_settings(self) -> None:
@@ -269,5 +281,5 @@ def place_of(s: BridgeSettings) -> tuple[float, ...]:
 
 
 def serials(pairs: tuple[str, ...]) -> dict[str, str]:
-    """'waist=LHR-1' → role and serial number."""
+    """Parse 'waist=LHR-1' into role → serial number."""
     return {role.strip(): serial.strip() for role, _, serial in (p.partition("=") for p in pairs if p)}

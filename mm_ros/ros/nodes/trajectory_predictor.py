@@ -1,4 +1,4 @@
-"""trackers + body_orientation → trajectory; `stale` trajectories at 60 Hz while no trackers come."""
+"""Node `trajectory_predictor`: trackers + body_orientation → trajectory; `stale` ones at 60 Hz without trackers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-STALE_TICKS = 3  # after a stall of this very process the timer comes before the trackers that are waiting
+STALE_TICKS = 3  # after a stall of this process the timer runs before the waiting tracker messages
 NS = 1e9
 
 
 @dataclass(frozen=True)
 class StaleSettings(Settings):
-    silent_s: float = setting(0.2, "after so long without trackers the avatar comes to a stand", "s", 0.05, 60.0)
+    silent_s: float = setting(
+        0.2,
+        "Time without trackers after which the avatar stops. Larger: longer gaps are bridged, but it stops later.",
+        "s",
+        0.05,
+        60.0,
+    )
 
 
 class TrajectoryPredictor(AvatarNode):
@@ -40,8 +46,8 @@ class TrajectoryPredictor(AvatarNode):
         )
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
-        self._heard_ns: int | None = None
-        self._ticks = 0  # of the timer since trackers were heard
+        self._received_ns: int | None = None
+        self._ticks = 0  # of the timer since the last tracker message
         for frame in sample_trackers():
             self._stage.step(frame, self._fallback.step(frame))
         self.reset()
@@ -49,15 +55,15 @@ class TrajectoryPredictor(AvatarNode):
         self.follow_layout(self._stage.set_times)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # never rings while trackers come
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # does not fire while trackers arrive
         self.start()
 
     def _on_trackers(self, msg: TrackerArray) -> None:
         frame = trackers_from_ros(msg)
-        self._heard_ns = self.get_clock().now().nanoseconds
-        self._rest()
+        self._received_ns = self.get_clock().now().nanoseconds
+        self._restart_watchdog()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
-            self._step(late, self._guess(late))
+            self._step(late, self._headset_facing(late))
         pair = self._pairs.put_first(frame.stamp_ns, frame)
         if pair:
             self._step(pair[0], pair[1])
@@ -77,27 +83,27 @@ class TrajectoryPredictor(AvatarNode):
         self.health.step(frame.stamp_ns)
         self.health.warnings.pop("stale", None)
 
-    def _guess(self, frame: TrackerFrame) -> Facing:
-        """The orientation is late: headset forward, with little trust."""
+    def _headset_facing(self, frame: TrackerFrame) -> Facing:
+        """Replace a late orientation by the headset's forward direction, with a large standard deviation."""
         self.health.unpaired += 1
         return self._fallback.step(frame)
 
-    def _rest(self) -> None:
+    def _restart_watchdog(self) -> None:
         if self._ticks:
             self._watchdog.timer_period_ns = round(self._silent_ns)
         self._ticks = 0
         self._watchdog.reset()
 
     def _watch(self) -> None:
-        """Once after the silence, then as often as trackers would come."""
+        """Run once after `silent_s` without trackers, then every STALE_PERIOD_S."""
         now_ns = self.get_clock().now().nanoseconds
         if not self._ticks:
             self._watchdog.timer_period_ns = round(STALE_PERIOD_S * NS)
             self._watchdog.reset()
         self._ticks += 1
-        if self._heard_ns is None or now_ns - self._heard_ns < self._silent_ns or self._ticks < STALE_TICKS:
+        if self._received_ns is None or now_ns - self._received_ns < self._silent_ns or self._ticks < STALE_TICKS:
             return
-        self.health.warnings["stale"] = "no trackers: the avatar stands where it is"
+        self.health.warnings["stale"] = "no trackers: the avatar stands still"
         trajectory = self._stage.stale(now_ns)
         if trajectory is not None:
             self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
@@ -110,9 +116,9 @@ class TrajectoryPredictor(AvatarNode):
         self._stage.reset()
         self._fallback.reset()
         self._pairs.clear()
-        self._heard_ns = None  # nobody knows where the body is until trackers come again
+        self._received_ns = None  # no stale trajectory until trackers arrive again
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
-        self._ticks = max(self._ticks, 1)  # the watchdog learns of it with the next sample
+        self._ticks = max(self._ticks, 1)  # the watchdog takes the new period with the next sample

@@ -1,4 +1,7 @@
-"""All avatars on the network → a page in the browser. Reads topics only; own process; never in the chain's way."""
+"""Node `viewer`: inspector page in the browser for all avatars.
+
+It runs in its own process and polls topics, so that it does not delay the chain.
+"""
 
 from __future__ import annotations
 
@@ -42,32 +45,34 @@ from mm_ros.show.page.server import access_of, serve, stop, url_of
 from mm_ros.show.page.swift import mover
 from mm_ros.web.access import is_loopback
 
-UNSEEN = ("pose",)  # while no browser is there: who is there, and how he fares
+UNSEEN = ("pose",)  # topics subscribed without a browser, for diagnostics
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
-GONE_S = 3.0  # an avatar of which nothing came for so long, and whose topic is gone, leaves the page
-REST = 0.75  # of a frame after the last one; then the next pose is waited for
-SILENT_S = 0.5  # without poses there is nothing to wait for
+GONE_S = 3.0  # an avatar without topic and without messages for this time leaves the page
+REST = 0.75  # share of the frame period after which the node waits for the next pose
+SILENT_S = 0.5  # after this time without messages the node does not wait for a pose
 
 
 @dataclass(frozen=True)
 class ViewerSettings(Settings):
     host: str = setting(
         "127.0.0.1",
-        "address that the page is served on; 0.0.0.0 opens it to other machines that have its token",
+        "Address on which the page is served. 0.0.0.0 also serves other machines that have the token.",
         live=False,
     )
-    port: int = setting(8080, "port of the page", low=1, high=65535, live=False)
-    view_rate: float = setting(30.0, "frames a second sent to the browsers", "Hz", 1.0, 90.0, live=False)
-    avatars: str = setting("", "avatars to show, by commas; empty: all there are", live=False)
+    port: int = setting(8080, "Port of the page.", low=1, high=65535, live=False)
+    view_rate: float = setting(
+        30.0, "Rate of frames sent to browsers. Larger: smoother motion and more load.", "Hz", 1.0, 90.0, live=False
+    )
+    avatars: str = setting("", "Names of the avatars to show, separated by commas. Empty: all avatars.", live=False)
 
 
 @dataclass
 class Seen:
-    """One avatar: its scene, the newest message a topic (serialized: most are never looked at), and figures."""
+    """One avatar: its scene, the newest message of each topic (serialized, most are never decoded), and figures."""
 
     scene: AvatarScene
     inboxes: dict[str, Inbox] = field(default_factory=dict)
@@ -78,7 +83,7 @@ class Seen:
     compared: tuple[bytes, bytes] | None = None  # the newest pose and the truth of the same stamp
     match: Any = None
     searched: Any = None  # the last Match of a frame in which a search ran
-    told: Any = None  # the one that is drawn
+    told: Any = None  # the Match whose features are drawn
     shapes: list[Any] = field(default_factory=list)  # subscriptions of skeletons
     last_s: float = field(default_factory=time.monotonic)
 
@@ -91,7 +96,7 @@ class Chore:
 
 
 def stamp_of(raw: bytes) -> int:
-    """All our messages begin with a header, so that the stamp stands behind the 4 bytes of encapsulation."""
+    """Return the stamp in ns of a serialized message: the header follows the 4 bytes of encapsulation."""
     seconds, nanoseconds = struct.unpack_from("<iI", raw, 4)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
@@ -107,8 +112,8 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # avatars that may come back
-        self._shown: dict[str, bool] = {}  # layers that a hand has switched
+        self._left: dict[str, AvatarScene] = {}  # avatars that ended and may restart
+        self._shown: dict[str, bool] = {}  # layers that the user has switched on or off
         self._beside = True
         self._cameras: dict[int, Camera] = {}
         self._triggers: dict[str, Any] = {}
@@ -119,15 +124,16 @@ class Viewer(AvatarNode):
         self._move = mover(self._server)
         self._watched = False  # by a browser
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # compiled before anything is to be seen
-        steady = Clock(clock_type=ClockType.STEADY_TIME)  # a paused replay is looked at, too
+        room_joints(rest_pose(default_skeleton()))  # compile now, not at the first frame
+        steady = Clock(clock_type=ClockType.STEADY_TIME)  # the page works while simulated time is paused
         self._frame_s = 1.0 / s.view_rate
         self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()
-        print("\n".join(told_addresses(s.host, url_of(self._server))), flush=True)  # the log goes to a topic as well
+        # Not logged: the log is also published as a topic, and the address contains the token.
+        print("\n".join(told_addresses(s.host, url_of(self._server))), flush=True)
         self.start()
 
-    # ---- what there is to see
+    # ---- avatars
 
     def _look(self) -> None:
         wanted = [a.strip() for a in self.settings(ViewerSettings).avatars.split(",") if a.strip()]
@@ -154,7 +160,7 @@ class Viewer(AvatarNode):
         scene.beside(self._beside)
         self._listen(seen)
         for topic, layers in LATCHED.items():
-            self._hear_shape(seen, topic, layers)
+            self._subscribe_skeleton(seen, topic, layers)
         self._list_avatars()
 
     def _remove(self, name: str) -> None:
@@ -168,7 +174,7 @@ class Viewer(AvatarNode):
         self._list_avatars()
 
     def _listen(self, seen: Seen) -> None:
-        """To what somebody looks at: what nobody hears need not be made, serialized and sent."""
+        """Subscribe only to topics that are shown; publishers then skip the others."""
         wanted = {*UNSEEN, *(STREAMS if self._watched else ())}
         if self._watched and seen.scene.shown("matched"):
             wanted.add("matched_pose")
@@ -185,7 +191,7 @@ class Viewer(AvatarNode):
             seen.scene.named(len(self._seen) > 1)
 
     def _watch(self, name: str) -> None:
-        """Buttons, settings and figures are about this avatar from now on."""
+        """Choose the avatar of buttons, settings and figures."""
         if name == self._settings.avatar:
             return
         self._panel.settings.clear()
@@ -195,14 +201,14 @@ class Viewer(AvatarNode):
         for path in [p for p in self._triggers if not p.startswith(f"/{name}/")]:
             self.destroy_client(self._triggers.pop(path))
 
-    def _hear_shape(self, seen: Seen, topic: str, layers: tuple[str, ...]) -> None:
+    def _subscribe_skeleton(self, seen: Seen, topic: str, layers: tuple[str, ...]) -> None:
         t = graph.TOPICS[topic]
-        heard = self.guarded(topic, lambda msg: self._shape(seen, layers, msg))
+        safe = self.guarded(topic, lambda msg: self._shape(seen, layers, msg))
         name = f"/{seen.scene.name}/{t.name}"
-        seen.shapes.append(self.create_subscription(message_class(t.type), name, heard, subscription_qos(t.qos)))
+        seen.shapes.append(self.create_subscription(message_class(t.type), name, safe, subscription_qos(t.qos)))
 
     def _take(self, seen: Seen) -> None:
-        """What has come since the last look."""
+        """Read the messages received since the last call."""
         for topic, inbox in seen.inboxes.items():
             letters = inbox.take()
             if letters:
@@ -210,7 +216,7 @@ class Viewer(AvatarNode):
             for letter in letters if topic in ("truth", "pose", "match") else ():
                 self._read(seen, topic, letter.raw, (time.time_ns() - letter.came_ns) * 1e-9)
         if "pose" in seen.newest:
-            truth = seen.truths.get(stamp_of(seen.newest["pose"]))  # published long before the pose is there
+            truth = seen.truths.get(stamp_of(seen.newest["pose"]))  # the truth is published earlier than the pose
             seen.compared = (seen.newest["pose"], truth) if truth else seen.compared
 
     def _read(self, seen: Seen, topic: str, raw: bytes, ago_s: float) -> None:
@@ -236,7 +242,7 @@ class Viewer(AvatarNode):
     # ---- drawing
 
     def _tick(self) -> None:
-        """A frame is drawn just when a pose has come: until the next sample, the graph needs the processor least."""
+        """Draw a frame just after a pose arrived: the chain is idle until the next sample."""
         self._act()
         self._settings.tick()
         self._notice_browsers()
@@ -260,14 +266,14 @@ class Viewer(AvatarNode):
                 self._listen(seen)
 
     def _await_pose(self) -> None:
-        """Of the avatar that the panel is about."""
+        """Wait for a pose of the avatar that the panel shows."""
         seen = self._seen.get(self._panel.avatar.value)
         if seen is not None and self._watched and time.monotonic() - seen.last_s < SILENT_S:
             self._take(seen)
             seen.inboxes["pose"].wait(self._frame_s)
 
     def _do_a_chore(self) -> None:
-        """One a frame, the longest overdue first: on a slow machine none starves the others."""
+        """Do at most one chore per frame, the most overdue first, so that all are done on a slow machine."""
         now, chore = time.monotonic(), min(self._chores, key=lambda c: c.due_s)
         if now >= chore.due_s:
             chore.due_s = now + chore.period_s
@@ -302,7 +308,7 @@ class Viewer(AvatarNode):
             if seen is not None and seen.received:
                 self._cameras[number].move(seen.scene)
 
-    # ---- what the user wants
+    # ---- actions of the user
 
     def _act(self) -> None:
         while True:
@@ -336,7 +342,7 @@ class Viewer(AvatarNode):
         paths = [f"/{avatar}/{node}/{action}" if node else f"/{avatar}/{action}" for node in nodes]
         offered = [p for p, types in self.get_service_names_and_types() if p in paths]
         if not offered:
-            self._say(f"nobody offers /{avatar}/{action}", True)
+            self._say(f"no node offers the service /{avatar}/{action}", True)
         for path in offered:
             if path not in self._triggers:
                 self._triggers[path] = self.create_client(Trigger, path)
@@ -373,8 +379,8 @@ class Viewer(AvatarNode):
         if not self._watched:
             return
         self._panel.plots.add(now, figures)
-        told_s = f"{rate:.0f} Hz · latency p99 {late:.1f} ms" if seen.latencies_s else "no pose yet"
-        self._panel.status.content = f"**{self._panel.avatar.value}** · {told_s}"
+        status = f"{rate:.0f} Hz · latency p99 {late:.1f} ms" if seen.latencies_s else "no pose yet"
+        self._panel.status.content = f"**{self._panel.avatar.value}** · {status}"
         self._panel.figures.content = told(figures, seen.match, seen.searched)
 
     def close(self) -> None:
@@ -382,12 +388,12 @@ class Viewer(AvatarNode):
 
 
 def told_addresses(host: str, url: str) -> list[str]:
-    """Sentences with the address of the page, for this machine and, where the page is open to others, for those."""
+    """Return sentences with the page's address, also for other machines if it is served to them."""
     out = [f"the avatar is at {url}"]
     if not is_loopback(host):
         out += [
             f"from other machines: {re.sub('//[^/]*:', f'//{socket.gethostname()}:', url)}",
-            "everyone who has this address can move the avatar's settings; the connection is not encrypted",
+            "anyone with this address can change the avatar's settings; the connection is not encrypted",
         ]
     return out
 
@@ -405,5 +411,5 @@ def told(figures: dict[str, float], match: Any, searched: Any) -> str:
         lines.append(f"engine {match.engine} · clip **{match.clip}** at {match.time:.2f} s{where}")
         lines.append(f"height band {match.band or '–'}")
     if searched is not None:
-        lines.append(f"search: cost {searched.cost:.2f}, playing on {searched.continue_cost:.2f} ({searched.reason})")
+        lines.append(f"search: cost {searched.cost:.2f}, continuing {searched.continue_cost:.2f} ({searched.reason})")
     return "\n\n".join(lines)

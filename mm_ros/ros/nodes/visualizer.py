@@ -1,7 +1,7 @@
-"""The avatar's topics → markers for RViz, at most 30 times a second.
+"""Node `visualizer`: the avatar's topics → markers for RViz, at `marker_rate`.
 
-Each topic of markers is drawn while it has a subscriber, and what it is drawn from is subscribed while it is drawn: a
-display that is switched off in RViz costs nothing.
+A topic of markers is computed only while it has a subscriber, and its sources are subscribed only meanwhile: a display
+that is off in RViz costs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.qos import message_class
 from mm_ros.show.page.features import feature_vectors
 
-# What each topic of markers is drawn from.
+# Source topics of each topic of markers.
 SOURCES = {
     "markers": ("pose", "trackers", "body_orientation", "trajectory", "match"),
     "markers/match": ("pose", "match", "matched_pose"),
@@ -42,17 +42,19 @@ CANDIDATES = 5
 
 @dataclass(frozen=True)
 class VisualizerSettings(Settings):
-    marker_rate: float = setting(30.0, "markers are published this often", "Hz", 1.0, 120.0, live=False)
+    marker_rate: float = setting(
+        30.0, "Rate of the markers. Larger: smoother motion in RViz and more load.", "Hz", 1.0, 120.0, live=False
+    )
     database: str = setting(
         "",
-        "the database of motion_matcher, for the poses of its candidates (runners_up); empty is the procedural one",
+        "Database of motion_matcher, for the poses of its candidates (runners_up). Empty: the procedural database.",
         live=False,
     )
 
 
 @dataclass
 class Seen:
-    """The newest of each topic."""
+    """Newest data of each topic."""
 
     pose: AvatarPose | None = None
     matched: AvatarPose | None = None
@@ -62,7 +64,7 @@ class Seen:
     trajectory: Trajectory | None = None
     match: Match | None = None
     searched: Match | None = None  # the last Match of a frame in which a search ran
-    query: Any = None  # what it says in numbers, as places and velocities
+    query: Any = None  # its query and winner as positions and velocities
     winner: Any = None
     path: Any = field(default_factory=lambda: np.zeros((0, 2)))
 
@@ -89,7 +91,7 @@ class Visualizer(AvatarNode):
             "markers": self._plain, "markers/match": self._match, "markers/motion": self._motion,
             "markers/truth": self._truth,
         }  # fmt: skip
-        self.listen("path", self._keep_path)  # comes once, and perhaps long before there is an RViz
+        self.listen("path", self._keep_path)  # always subscribed: it is published once, perhaps before RViz starts
         self.every(1.0 / self.settings(VisualizerSettings).marker_rate, self._step)
         self.start()
 
@@ -103,7 +105,7 @@ class Visualizer(AvatarNode):
                 self._topics[topic].publish(markers.array(drawn, stamp_ns, self.world_frame))
                 self.health.step(stamp_ns)
 
-    # ---- what comes in
+    # ---- input
 
     def _listen(self, wanted: set[str]) -> None:
         for source in self._inboxes.keys() - wanted:
@@ -131,7 +133,7 @@ class Visualizer(AvatarNode):
     def reset(self) -> None:
         self._seen = Seen(path=self._seen.path)
 
-    # ---- what is drawn
+    # ---- drawing
 
     def _plain(self, seen: Seen) -> tuple[int, list[Any]]:
         if seen.pose is None:
@@ -166,7 +168,10 @@ class Visualizer(AvatarNode):
         return seen.pose.stamp_ns, out
 
     def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
-        """Where the avatar is, as large as it. Nothing for a frame of another database, by the hash of that."""
+        """Skeleton of a candidate at the avatar's root, scaled to the avatar's size.
+
+        Empty where `database`, the hash of the database that was searched, is not that of this node's database.
+        """
         if self._database is None:
             self._database = read_database(Path(self.settings(VisualizerSettings).database or default_database_path()))
         if database != self._database.hash or not 0 <= frame < len(self._database):

@@ -1,4 +1,4 @@
-"""Builds the wide tree: leaves of 16 frames, close ones together, level upon level until one scan covers the top."""
+"""Construction of the wide tree: leaves of 16 similar frames, and levels of boxes until few blocks are left."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import NO_FRAME, TreeIndex
 
 RUN = 4  # consecutive frames that stay together
-RUNS = LANES // RUN  # of a leaf
-_SAMPLE = 512  # runs that tell how a set is best halved
-_CANDIDATES = 6
+RUNS = LANES // RUN  # per leaf
+_SAMPLE = 512  # number of runs from which the column to split is chosen
+_CANDIDATES = 6  # number of columns that are compared within a block
 
 
 def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
     columns = corpus.features.shape[1]
     if columns > MAX_COLUMNS:
-        raise MmRosError(f"the tree takes up to {MAX_COLUMNS} columns, came {columns}; use the engine 'boxes'")
+        raise MmRosError(f"the tree takes at most {MAX_COLUMNS} columns, came {columns}; use the engine 'boxes'")
     space = make_code_space(corpus.features, usual_weights)
     frames = _leaves(corpus, np.ones(columns, np.float32) if usual_weights is None else np.sqrt(usual_weights))
     row_codes, low, high = _codes_of_leaves(space, corpus.features, frames)
@@ -50,7 +50,8 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
 
 
 def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, Any]:
-    """Codes of the rows as they are kept, and of the boxes (leaves, pairs, 2), a part at a time: it is much memory."""
+    """Codes of the rows in the layout of `row_codes`, and of the boxes (leaves, pairs, 2). Works in parts to save
+    memory."""
     rows, low, high = [], [], []
     for part in np.array_split(frames, -(-len(frames) // 4096)):
         values = features[part]
@@ -61,7 +62,7 @@ def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, 
 
 
 class _Level:
-    """Boxes (n, D) and tags (n,) of one level's nodes; or of its blocks, (n/16, 16, …), padded."""
+    """Boxes and tags of the nodes of one level (n, …), or of its blocks (n/16, 16, …), padded."""
 
     def __init__(self, low: Any, high: Any, any_tags: Any, all_tags: Any) -> None:
         self.low, self.high, self.any_tags, self.all_tags = low, high, any_tags, all_tags
@@ -99,9 +100,9 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _leaves(corpus: Corpus, root_weights: F32) -> I32:
-    """(leaves, 16) searchable frames: runs of consecutive ones, those together that are close.
+    """Searchable frames (leaves, 16): runs of consecutive frames, with similar runs in the same leaf.
 
-    Where a clip ends within a run, and where the last leaf is not full, a frame is there twice, which harms nothing.
+    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. This does not change results.
     """
     runs = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):
@@ -119,7 +120,7 @@ def _leaves(corpus: Corpus, root_weights: F32) -> I32:
 
 @njit
 def _close_together(points: F32) -> I64:
-    """An order in which each 4 runs (a leaf), 64 (a block), … are close: halved across one column, again and again."""
+    """An order of the runs in which every 4 (a leaf), 64 (a block), … are similar, by repeated splits of a column."""
     order = np.arange(len(points))
     todo = [(0, len(points))]
     while len(todo) > 0:
@@ -140,7 +141,8 @@ def _close_together(points: F32) -> I64:
 
 @njit
 def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_block: bool) -> int:
-    """That of the largest variance; within a block the one of several that takes the most variance out of all."""
+    """The column with the largest variance; within a block, the one of several whose split reduces the sum of all
+    variances most."""
     columns = points.shape[1]
     step = max(1, (stop - start) // _SAMPLE)
     mean, square = np.zeros(columns), np.zeros(columns)
@@ -170,7 +172,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
         gain = 0.0
         if 0 < above < count:
             for c in range(columns):
-                gain += (upper[c] - above * mean[c]) ** 2  # between the halves, up to a factor
+                gain += (upper[c] - above * mean[c]) ** 2  # variance between the halves, up to a factor
             gain /= above * (count - above)
         if gain > best_gain:
             best, best_gain = candidate, gain
@@ -179,7 +181,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
 
 @njit
 def _halve(values: F32, order: I64, start: int, stop: int, middle: int) -> None:
-    """Quickselect: no value before the middle is larger than one behind it."""
+    """Quickselect: reorder so that no value before the middle is larger than one after it."""
     low, high = start, stop - 1
     while low < high:
         pivot = values[order[(low + high) // 2]]

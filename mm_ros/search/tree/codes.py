@@ -1,7 +1,8 @@
-"""Features as whole numbers of 16 bits: where the codes lie, and a query in codes.
+"""Quantization of features to 16-bit integer codes.
 
-Steps are such that a difference of one code costs the same in every column under the usual weights: then the squares of
-all columns sum up in whole numbers, sixteen sums at once. Other weights come in as a factor of 16 bits a column.
+The quantization steps are chosen so that a difference of one code costs the same in every column under the usual
+weights. Then the squares of all columns add up in integers, 16 sums at a time. Other weights enter as a 16-bit factor
+per column.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ U16 = NDArray[np.uint16]
 
 PAIR = 2  # columns that share one 32-bit sum
 WIDE = 32  # columns of a query that are encoded at a time
-STEP = 4  # columns that the sums take at a time: two pairs
+STEP = 4  # columns that are added at a time: two pairs
 MAX_COLUMNS = 128
-TAIL = 0.0005  # of the frames on either side are outliers, when they lie …
-OUTLIER = 1.0  # … farther out than the range of the others is wide: those are clamped, which is still a bound
-REACH = 0.1  # of the range are left free on either side for queries
-LEAST_ROOT = 1 / 16  # no column gets steps this much coarser than another for its small usual weight
-MARGIN = 1e-9  # codes; more than float64 rounds away
-FACTOR = 65535.0  # of the column with the largest weight
+TAIL = 0.0005  # share of the frames on either side that may be outliers; they are clamped if they lie …
+OUTLIER = 1.0  # … farther outside than the width of the range of the others; a clamped box is still a lower bound
+REACH = 0.1  # share of the range that is added on either side for queries
+LEAST_ROOT = 1 / 16  # lower limit of the square root of a usual weight, relative to the largest; limits coarse steps
+MARGIN = 1e-9  # codes; larger than the rounding error of float64
+FACTOR = 65535.0  # factor of the column with the largest weight
 
 
 class CodeSpace(NamedTuple):
-    """Of each column; padded to whole 32s."""
+    """Quantization of each column, padded to a multiple of 32 columns."""
 
-    base: F32  # where code 0 is
-    per_unit: F32  # codes a unit
-    unit: NDArray[np.float64]  # a code's square, in squared units
+    base: F32  # value of code 0
+    per_unit: F32  # codes per unit
+    unit: NDArray[np.float64]  # squared width of one code
     closed_below: F32  # 1 where no frame lies below code 0, else 0
     closed_above: F32  # 1 where no frame lies above the last code
 
 
 def last_code(columns: int) -> int:
-    """So that the squares of all columns fit into 31 bits."""
+    """The largest code, such that the sum of squares of all columns fits into 31 bits."""
     padded = -(-columns // STEP) * STEP
     return min(32766, int(np.sqrt((2**31 - 1) / padded)) - 1)
 
@@ -57,7 +58,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
         root = np.sqrt(usual_weights.astype(np.float64))
         root = np.maximum(root, root.max() * LEAST_ROOT)
     step = ((top - bottom) * root).max() / root / last_code(columns)
-    step[step < 1e-30] = 1.0  # nothing varies
+    step[step < 1e-30] = 1.0  # all values are equal
     base, per_unit = bottom.astype(np.float32), (1 / step).astype(np.float32)
     at_low, at_high = ((v - base) * per_unit.astype(np.float64) for v in (low, high))
     padding = (0, -columns % WIDE)
@@ -67,7 +68,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
 
 
 def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U16:
-    """(…, D) values → (…, pairs, 2) codes, rounded down or up, clamped. Infinite values (padding) are welcome."""
+    """Values (…, D) → codes (…, pairs, 2), rounded down or up and clamped. Values may be infinite (padding)."""
     columns = values.shape[-1]
     at = (values - space.base[:columns].astype(np.float64)) * space.per_unit[:columns].astype(np.float64)
     padded = -(-columns // STEP) * STEP

@@ -1,4 +1,4 @@
-"""A query in codes, a whole vector of columns at a time: this is done once a search, and most searches are short."""
+"""Encoding of a query, 32 columns at a time, because most searches are so short that this step matters."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from mm_ros.search.tree.simd import (
     store,
 )
 
-FAR_SHARE = 1 / 16  # a query farther beyond the codes than this share of their range …
-UNEVEN = 64  # … or with a factor below this is worth the slower sums in floats
-TOTAL = 2.0**30  # what the largest sum in floats amounts to
-HOPELESS = 0.05  # what sums of float32 lose over that of the whole range: nothing to sift
-BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2  # how to sum for a query
+FAR_SHARE = 1 / 16  # a query farther outside the codes than this share of their range needs the slower float sums
+UNEVEN = 64  # so does a column with a factor below this
+TOTAL = 2.0**30  # value to which the largest float sum is scaled
+HOPELESS = 0.05  # rounding error relative to the largest sum above which bounds exclude nothing
+BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2  # bad input; integer sums; float sums; no tree, use brute force
 _SINGLES, _DOUBLES, _WORDS = (ir.VectorType(kind, WIDE) for kind in (F, D, I16))
 
 
@@ -39,7 +39,7 @@ def _doubles(builder: Any, pointer: Any) -> Any:
     return builder.fpext(load(builder, pointer, _SINGLES), _DOUBLES)
 
 
-def _anywhere(builder: Any, lanes: Any) -> Any:
+def _any_lane(builder: Any, lanes: Any) -> Any:
     bits = ir.IntType(WIDE)
     return builder.icmp_unsigned("!=", builder.bitcast(lanes, bits), ir.Constant(bits, 0))
 
@@ -56,7 +56,7 @@ def _emit_weigh(context: Any, builder: Any, signature: Any, arguments: Any) -> A
     scaled = builder.fmul(builder.fpext(w, _DOUBLES), load(builder, unit, _DOUBLES))
     store(builder, scaled, builder.gep(arrays.data(4), [first]))
     top = call(builder, f"llvm.vector.reduce.fmax.v{WIDE}f64", D, scaled)
-    return builder.select(_anywhere(builder, builder.not_(fine)), ir.Constant(D, -1.0), top)
+    return builder.select(_any_lane(builder, builder.not_(fine)), ir.Constant(D, -1.0), top)
 
 
 @intrinsic
@@ -65,7 +65,7 @@ def _weigh(typing: Any, first: Any, unit: Any, query: Any, weights: Any, scaled:
 
 
 def _weigh_plain(first: int, unit: Any, query: Any, weights: Any, scaled: Any) -> float:
-    """Leaves 32 columns' weights of a code's square in `scaled`; gives the largest, or -1 for bad numbers."""
+    """Write the cost of one squared code of 32 columns to `scaled`. Return the largest, or -1 for invalid numbers."""
     part = slice(first, first + WIDE)
     q, w = query[part], weights[part]
     if not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all()):
@@ -83,7 +83,7 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    inside = select(builder, "<", select(builder, ">", at, zero), last)  # first: no int16 holds the rest
+    inside = select(builder, "<", select(builder, ">", at, zero), last)  # before the conversion, which would overflow
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))
     factor = builder.fptoui(builder.fmul(scaled, factor_of), _WORDS)
@@ -93,8 +93,8 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     outside = builder.select(keep, outside, zero)
     store(builder, outside, builder.gep(arrays.data(10), [first]))
     small = builder.icmp_unsigned("<", factor, constant(I16, UNEVEN, WIDE))
-    uneven = _anywhere(builder, builder.and_(small, keep))
-    beyond = _anywhere(builder, builder.fcmp_ordered(">", outside, zero))
+    uneven = _any_lane(builder, builder.and_(small, keep))
+    beyond = _any_lane(builder, builder.fcmp_ordered(">", outside, zero))
     return builder.add(builder.zext(uneven, I64), builder.shl(builder.zext(beyond, I64), ir.Constant(I64, 1)))
 
 
@@ -112,7 +112,10 @@ def _encode_plain(
     first: int, base: Any, per_unit: Any, below: Any, above: Any, query: Any, scaled: Any,
     factor: float, last: float, codes: Any, outside: Any,
 ) -> int:  # fmt: skip
-    """32 columns' floors and factors; how far the query lies beyond the codes; 1: uneven weights, 2: beyond."""
+    """Write codes and factors of 32 columns to `codes`, and the query's distance outside the codes to `outside`.
+
+    Return flags: 1 for uneven weights, 2 for a query outside the codes.
+    """
     part = slice(first, first + WIDE)
     with np.errstate(all="ignore"):
         at = (query[part].astype(np.float64) - base[part]) * per_unit[part].astype(np.float64)
@@ -132,10 +135,12 @@ weigh, encode = (_weigh, _encode) if COMPILED else (_weigh_plain, _encode_plain)
 def encode_query(
     space: Any, last: Any, lost: Any, query: Any, weights: Any, scaled: Any, outside: Any, codes: Any
 ) -> Any:  # fmt: skip
-    """Query and weights padded to whole 32s. Gives how to sum, what one of the sums costs, and what lies beyond.
+    """Encode query and weights, which are padded to a multiple of 32. Return the kind of sum, the cost per unit of the
+    sum, and the constant part of the cost.
 
-    What lies beyond the codes on a side that no frame lies beyond, a, is between the query and every frame:
-    (a + d)² = a² + 2 a d + d². The a² of all columns are a constant; with the middle term the sums are in floats.
+    Let a be the query's distance outside the codes on a side where no frame is outside, and d the remaining distance
+    to a frame. Then (a + d)² = a² + 2 a d + d². The a² of all columns are the constant part. Integer sums drop the
+    term 2 a d, which keeps them lower bounds; float sums contain it.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):
@@ -172,7 +177,7 @@ def _far_or_uneven(columns: Any, found: Any, top: Any, last: Any, lost: Any, sca
 
 @njit(**LEAN)
 def float_factors(columns: Any, one_costs: Any, scaled: Any, outside: Any, line: Any, square: Any) -> None:
-    """Of d and of d², a column, for sums in floats."""
+    """Write the factors of d (`line`) and d² (`square`) of each column for the float sums."""
     for c in range(columns):
         square[c] = np.float32(scaled[c] / one_costs)
         line[c] = np.float32(2 * outside[c] * scaled[c] / one_costs)

@@ -1,6 +1,6 @@
-"""Sixteen boxes, or rows, against a query at once, in codes of 16 bits; those within the limit go onto a list.
+"""Test 16 boxes or rows at once against a query in 16-bit codes, and append those within the limit to a list.
 
-Nothing branches on what is found: a list of nodes is worked off at the pace of the arithmetic.
+The code does not branch on the result, so there are no branch mispredictions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ NO_LIMIT = 2**31 - 1
 
 
 def _sum_of_two_products(builder: Any, a: Any, b: Any) -> Any:
-    """Of each two neighbouring words below 2^15. LLVM makes one instruction of this and the addition where it can."""
+    """a0 · b0 + a1 · b1 for each pair of adjacent words, which must be below 2^15. With AVX-512 VNNI, LLVM merges this
+    and the following addition into one instruction."""
     if "avx512bw" in CPU_FEATURES:
         return call(builder, "llvm.x86.avx512.pmaddw.d.512", INTS, a, b)
     if "avx2" in CPU_FEATURES:
@@ -54,7 +55,7 @@ def _sum_of_two_products(builder: Any, a: Any, b: Any) -> Any:
 
 
 def _columns(builder: Any, words: Any) -> tuple[Any, Any]:
-    """The two columns of a pair, as 32 bits each."""
+    """The two columns of a pair, extended to 32 bits."""
     pairs = builder.bitcast(words, INTS)
     return builder.and_(pairs, constant(I32, 0xFFFF)), builder.lshr(pairs, constant(I32, 16))
 
@@ -67,7 +68,7 @@ def _share(builder: Any, a: Any, factor: Any) -> Any:
 
 
 def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Packs the lanes that are alive behind the list's end; up to 16 entries behind that are overwritten."""
+    """Append the selected lanes (bits of `alive`) to the list. Up to 16 entries after its end may be overwritten."""
     lanes = ir.Constant(INTS, list(range(LANES)))
     numbers = builder.add(splat(builder, builder.trunc(first, I32)), lanes)
     ids, costs = builder.gep(ids, [count]), builder.gep(costs, [count])
@@ -78,7 +79,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
             store(builder, packed, target)
     else:
         to = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
-        for lane in range(LANES):  # each is written where it would go; only if it is alive, the next goes behind it
+        for lane in range(LANES):  # always write; advance only if the lane is selected, which needs no branch
             here = builder.load(to)
             for values, target in ((numbers, ids), (totals, costs)):
                 builder.store(builder.extract_element(values, ir.Constant(I32, lane)), builder.gep(target, [here]))
@@ -88,7 +89,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
 
 
 def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
-    """(codes, node, query, [line, square,] pairs, limit, lanes, first, ids, costs, count) → the new count."""
+    """Code generator of (codes, node, query, [line, square,] pairs, limit, lanes, first, ids, costs, count) → count."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         arrays = Arrays(context, builder, signature, arguments)
@@ -104,7 +105,7 @@ def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
             return builder.bitcast(splat(builder, pair), _WORDS)
 
         def outside(pair: Any) -> Any:
-            """How far the query's cell lies from each box; a row is a cell too."""
+            """Distance in codes between the cell of the query and each box; a row is a cell of one code."""
             low = offset(builder, node, pair, size)
             high = low if of_rows else builder.gep(low, [ir.Constant(I64, WORDS)])
             floor = of_query(builder.mul(pair, ir.Constant(I64, PAIR)))
@@ -132,7 +133,7 @@ def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
         kind, term_of, add = (FLOATS, in_float, builder.fadd) if in_floats else (INTS, in_whole, builder.add)
         sums = [cgutils.alloca_once_value(builder, ir.Constant(kind, [0] * LANES)) for _ in range(STEP // PAIR)]
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), pairs, ir.Constant(I64, STEP // PAIR)) as (pair, _):
-            for i, part in enumerate(sums):  # two sums, so that neither waits for the other
+            for i, part in enumerate(sums):  # two independent sums hide the latency of the additions
                 here = builder.add(pair, ir.Constant(I64, i))
                 builder.store(add(builder.load(part), term_of(here)), part)
         total = add(*(builder.load(part) for part in sums))
@@ -171,7 +172,7 @@ def _sift_in_floats(of_rows: bool) -> Any:
 
 
 def _outside_plain(codes: Any, node: int, query: Any, pairs: int, of_rows: bool) -> Any:
-    """(columns, 16) distances in codes."""
+    """Distances in codes (columns, 16)."""
     floor = query[: pairs * PAIR].reshape(pairs, 1, PAIR).astype(np.int32)
     low, high = (codes[node], codes[node]) if of_rows else (codes[node, :, 0], codes[node, :, 1])
     low, high = (v.reshape(pairs, LANES, PAIR).astype(np.int32) for v in (low, high))

@@ -1,7 +1,7 @@
-"""Sixteen lanes at once, and the few other things that numba's own loops do badly.
+"""Intrinsics for 16 SIMD lanes, and for other operations that numba compiles inefficiently.
 
-Each intrinsic has a plain twin that gives the same bits; `NUMBA_DISABLE_JIT=1` uses the twins. The vector code is
-portable LLVM. No fast-math flags anywhere, so nothing is fused or reordered.
+Each intrinsic has a plain Python twin with bit-identical results, which `NUMBA_DISABLE_JIT=1` selects. The vector code
+is portable LLVM without fast-math flags, so nothing is fused or reordered.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 LANES = 16
-SCRATCH = 128  # entries of a local array, unless told
-# Views of views of arrays that nobody frees meanwhile: counting references to them took longer than the search.
+SCRATCH = 128  # default number of entries of a local array
+# No reference counts: the caller keeps all arrays alive, and counting took longer than the search.
 LEAN = {"_nrt": False}
 COMPILED = not numba.config.DISABLE_JIT
-GUARDED = bool(numba.config.BOUNDSCHECK)  # numba checks its own indexing; we then check the loads of intrinsics
+GUARDED = bool(numba.config.BOUNDSCHECK)  # numba checks only its own indexing; we also check loads of intrinsics
 
 F, D, I1, I16, I32, I64 = ir.FloatType(), ir.DoubleType(), *(ir.IntType(bits) for bits in (1, 16, 32, 64))
 FLOATS, INTS = ir.VectorType(F, LANES), ir.VectorType(I32, LANES)
@@ -60,7 +60,7 @@ def store(builder: Any, vector: Any, pointer: Any) -> None:
 
 
 def offset(builder: Any, pointer: Any, *factors: Any) -> Any:
-    """Pointer plus the product of the factors, in elements."""
+    """The pointer, advanced by the product of the factors, in elements."""
     product = factors[0]
     for factor in factors[1:]:
         product = builder.mul(product, factor if isinstance(factor, ir.Value) else ir.Constant(I64, factor))
@@ -77,7 +77,7 @@ def call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 class Arrays:
-    """The array arguments of an intrinsic: data pointers and lengths."""
+    """Data pointers and lengths of the array arguments of an intrinsic."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
         self._made = [
@@ -113,7 +113,7 @@ def _tag_lanes(typing: Any, tags: Any, first: Any, all_of: Any, any_of: Any, non
 
 
 def tag_lanes_plain(tags: Any, first: int, all_of: Any, any_of: Any, none_of: Any) -> int:
-    """Which of 16 frames from `first` have all bits of the one, some of the other (0: no matter), none of the third."""
+    """Bit mask of the 16 frames from `first` whose tags match; the conditions are those of `Mask`."""
     here = tags[first : first + LANES]
     wanted = ((here & all_of) == all_of) & ((here & none_of) == 0) & (((here & any_of) != 0) | (any_of == 0))
     return int((wanted * (1 << np.arange(LANES))).sum())
@@ -133,7 +133,7 @@ def lowest_bit_plain(bits: int) -> int:
 
 @intrinsic
 def _prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Asks for array[index], all its cache lines, and does not wait."""
+    """Prefetch all cache lines of array[index]."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -148,7 +148,7 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
 
 
 def _make_array(context: Any, builder: Any, array: Any, pointer: Any, lengths: Any) -> Any:
-    """A C-contiguous numba array over memory that others own."""
+    """A C-contiguous numba array over memory that it does not own."""
     made = context.make_array(array)(context, builder)
     itemsize = ir.Constant(I64, array.dtype.bitwidth // 8)
     strides = [itemsize]
@@ -159,7 +159,7 @@ def _make_array(context: Any, builder: Any, array: Any, pointer: Any, lengths: A
 
 
 def _local_array(dtype: Any, entries: int = SCRATCH) -> Any:
-    """An array on the stack of the function that asks: the heap would cost 40 ns each."""
+    """Create an intrinsic that allocates an array on the caller's stack; a heap array would take 40 ns."""
 
     @intrinsic
     def local(typing: Any) -> Any:
@@ -167,7 +167,7 @@ def _local_array(dtype: Any, entries: int = SCRATCH) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             element = context.get_data_type(dtype)
-            with builder.goto_entry_block():  # cgutils.alloca_once would also clear it, at every call
+            with builder.goto_entry_block():  # cgutils.alloca_once would also clear the array in every call
                 data = builder.alloca(ir.ArrayType(element, entries))
             pointer = builder.bitcast(data, element.as_pointer())
             return _make_array(context, builder, array, pointer, [ir.Constant(I64, entries)])
@@ -193,7 +193,7 @@ def _array_at(typing: Any, address: Any, shape: Any, dtype: Any) -> Any:
 
 
 def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
-    """The array that lives at an address. The caller keeps its owner alive."""
+    """The array at an address. The caller must keep its owner alive."""
     dtype = np.dtype(dtype)
     count = int(np.prod(shape))
     if not count:

@@ -1,7 +1,7 @@
 """The wide tree: boxes around 16 frames, and around 16 boxes, tested 16 at a time, level by level.
 
-Boxes and rows are kept in whole numbers of 16 bits, and distances of those only sift: whoever may be within the bound
-is summed exactly, from the database's own features. See docs/search.md for why nothing can slip through.
+Boxes and rows are stored as 16-bit integer codes. Distances between codes are lower bounds that only filter candidates;
+the cost of each remaining frame is computed exactly from the features. docs/search.md explains why this is exact.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from mm_ros.search.tree.sift import (
 )
 from mm_ros.search.tree.simd import GUARDED, LANES, LEAN, array_at, local_array, prefetch, tag_lanes
 
-NO_FRAME = -1  # the only leaf of a tree without frames
-ROOM = 512  # entries of a level's list; when it is full, what is on it is worked off first
-CACHED_BLOCKS = 300  # more than that (about 0.5 MB) are not at hand in the nearer caches: fetched ahead
-FEW = 16  # on a list: worked off sooner than one could go ahead for a better bound
-LEVELS = 8  # 16 to the 8th leaves
+NO_FRAME = -1  # fills the only leaf of a tree without frames
+ROOM = 512  # capacity of a level's list; a full list is processed before more nodes are appended
+CACHED_BLOCKS = 300  # a tree with more blocks (about 0.5 MB) exceeds the near caches, so nodes are prefetched
+FEW = 16  # a list up to this length is processed at once; searching for a better bound first would take longer
+LEVELS = 8  # maximum depth: 16^8 leaves
 EVERY_LANE = (1 << LANES) - 1
 
 
 class TreeIndex(NamedTuple):
-    """Nodes are numbered: blocks (16 children each) of the lowest level first, then level by level; then the leaves."""
+    """Arrays of the tree. Node numbers: blocks (16 children each) from the lowest level upwards, then the leaves."""
 
     frames: I32  # (leaves, 16)
     row_codes: U16  # (leaves, pairs, 32)
     row_tags: U64  # (leaves · 16,)
     box_codes: U16  # (blocks, pairs, 2, 32) low and high of 16 children
-    any_tags: U64  # (blocks · 16,) tags of each child OR-ed
-    all_tags: U64  # (blocks · 16,) AND-ed
-    children: I32  # (blocks, 2) first child, and which lanes are real as bits
-    top: I32  # (4,) the top level's blocks, from and to; how many levels of blocks; the last code
+    any_tags: U64  # (blocks · 16,) bitwise OR of the tags of each child
+    all_tags: U64  # (blocks · 16,) bitwise AND of them
+    children: I32  # (blocks, 2) first child, and a bit mask of the lanes that are not padding
+    top: I32  # (4,) first and last + 1 block of the top level; number of block levels; last code
     base: F32  # CodeSpace
     per_unit: F32
     unit: Any
@@ -79,12 +79,12 @@ def tree_at(table: Any, columns: Any) -> Any:
 
 
 class Wish(NamedTuple):
-    """A search's question, in codes and exactly."""
+    """The query of a search, exact and encoded."""
 
     query: Any  # (D,)
     weights: Any
     codes: Any
-    line: Any  # for sums in floats
+    line: Any  # linear and quadratic factors of the float sums
     square: Any
     in_floats: Any
     all_of: Any
@@ -93,9 +93,9 @@ class Wish(NamedTuple):
     masked: Any
     skip_from: Any
     skip_to: Any
-    one_costs: Any  # what one of the sums costs
-    beyond: Any
-    slack: Any
+    one_costs: Any  # cost per unit of the sums
+    beyond: Any  # constant part of the cost: the query's distance from the range of the codes
+    slack: Any  # factor on the limit against float32 rounding
 
 
 local_words, local_floats = local_array(np.uint16, 2 * MAX_COLUMNS), local_array(np.float32, MAX_COLUMNS)
@@ -106,21 +106,21 @@ local_list = local_array(np.int32, ROOM)
 
 @njit(inline="always", **LEAN)
 def _limit(wish: Any, best_cost: Any) -> Any:
-    """The largest sum that may still cost no more than the best. Float sums of codes and costs lose a little."""
+    """The largest sum of a frame that can cost at most `best_cost`, widened for float32 rounding."""
     limit = (np.float64(best_cost) * wish.slack + 1e-30 - wish.beyond) / wish.one_costs
     return np.int32(-1) if limit < 0 else np.int32(min(limit, np.float64(NO_LIMIT)))
 
 
 @njit(inline="always", **LEAN)
 def _guard(index: Any, node: Any) -> None:
-    """numba's own bounds check does not see the loads of intrinsics."""
+    """Check a node number, because numba's bounds checks do not cover the loads of intrinsics."""
     if GUARDED and not 0 <= node < index.children.shape[0] + index.frames.shape[0]:
         raise IndexError("tree: node out of range")
 
 
 @njit(inline="always", **LEAN)
-def _open(index: Any, wish: Any, block: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Appends those of a block's 16 children that may hold a frame within the limit."""
+def _expand(index: Any, wish: Any, block: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
+    """Append the children of a block that may contain a frame within the limit."""
     _guard(index, block)
     first, lanes = np.int64(index.children[block, 0]), np.int64(index.children[block, 1])
     if wish.masked:
@@ -136,8 +136,8 @@ def _open(index: Any, wish: Any, block: Any, limit: Any, ids: Any, costs: Any, c
 
 
 @njit(inline="always", **LEAN)
-def _open_leaf(index: Any, wish: Any, leaf: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Appends those of a leaf's rows that may be within the limit, by their place in `frames`."""
+def _expand_leaf(index: Any, wish: Any, leaf: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
+    """Append the rows of a leaf that may be within the limit, as indices into `frames`."""
     _guard(index, leaf + index.children.shape[0])
     first, lanes = leaf * LANES, np.int64(EVERY_LANE)
     if wish.masked:
@@ -164,8 +164,8 @@ def _swap(values: Any, a: Any, b: Any) -> None:
 
 
 @njit(inline="always", **LEAN)
-def _weigh_rows(corpus: Any, index: Any, wish: Any, ids: Any, costs: Any, count: Any, best: Any, best_cost: Any) -> Any:
-    """The exact cost of those on the list, as long as they may be within the bound; the likeliest first."""
+def _score_rows(corpus: Any, index: Any, wish: Any, ids: Any, costs: Any, count: Any, best: Any, best_cost: Any) -> Any:
+    """Compute the exact cost of the rows on a list that may be within the bound, beginning with the smallest sum."""
     if count > 1:
         nearest = _nearest(costs, 0, count)
         _swap(ids, 0, nearest)
@@ -186,11 +186,11 @@ def _weigh_rows(corpus: Any, index: Any, wish: Any, ids: Any, costs: Any, count:
 
 
 @njit(inline="always", **LEAN)
-def _weigh_leaves(
+def _score_leaves(
     corpus: Any, index: Any, wish: Any, leaves: Any, leaf_costs: Any, count: Any, rows: Any, row_costs: Any,
     best: Any, best_cost: Any,
 ) -> Any:  # fmt: skip
-    """All that is on a list of leaves; the nearest first and at once, for it makes the bound small."""
+    """Process a list of leaves. The nearest leaf is finished first, because it lowers the bound most."""
     nearest = _nearest(leaf_costs, 0, count)
     _swap(leaves, 0, nearest)
     _swap(leaf_costs, 0, nearest)
@@ -202,49 +202,50 @@ def _weigh_leaves(
         if ahead and i + 1 < count:
             prefetch(index.row_codes, np.int64(leaves[i + 1]) - blocks)
         if leaf_costs[i] <= limit:
-            found = _open_leaf(index, wish, np.int64(leaves[i]) - blocks, limit, rows, row_costs, found)
+            found = _expand_leaf(index, wish, np.int64(leaves[i]) - blocks, limit, rows, row_costs, found)
         if ((i == 0 and count > FEW) or found > ROOM - 2 * LANES or i == count - 1) and found > 0:
-            best, best_cost = _weigh_rows(corpus, index, wish, rows, row_costs, found, best, best_cost)
+            best, best_cost = _score_rows(corpus, index, wish, rows, row_costs, found, best, best_cost)
             found, limit = np.int64(0), _limit(wish, best_cost)
     return best, best_cost
 
 
 @njit(inline="always", **LEAN)
 def _descend(corpus: Any, index: Any, wish: Any, node: Any, ids: Any, costs: Any, best: Any, best_cost: Any) -> Any:
-    """Straight down to the nearest row, for a first bound."""
+    """Follow the nearest children down to a leaf, to obtain a first bound."""
     blocks = index.children.shape[0]
     limit = _limit(wish, best_cost)
     while node < blocks:
-        found = _open(index, wish, node, limit, ids, costs, np.int64(0))
+        found = _expand(index, wish, node, limit, ids, costs, np.int64(0))
         if found == 0:
             return best, best_cost
         node = np.int64(ids[_nearest(costs, 0, found)])
-    found = _open_leaf(index, wish, node - blocks, limit, ids, costs, np.int64(0))
+    found = _expand_leaf(index, wish, node - blocks, limit, ids, costs, np.int64(0))
     if found == 0:
         return best, best_cost
-    return _weigh_rows(corpus, index, wish, ids, costs, found, best, best_cost)
+    return _score_rows(corpus, index, wish, ids, costs, found, best, best_cost)
 
 
 @njit(inline="always", **LEAN)
-def _walk(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any) -> Any:
-    """A list of nodes a level. Each list is worked off into the one below, until that is full or this one is done."""
+def _search_levels(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any) -> Any:
+    """Search with one list of nodes per level. A list is expanded into the one below until that one is full or this
+    one is empty."""
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
-    top: Any = np.int64(index.top[2]) - 1  # lists of blocks: 1 … top; of leaves: 0
+    top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, lists 1 … top contain blocks
     for i in range(top + 1):
         heads[i] = counts[i] = 0
     limit = _limit(wish, best_cost)
     at: Any = top * ROOM
     count: Any = np.int64(0)
     for block in range(np.int64(index.top[0]), np.int64(index.top[1])):
-        count = _open(index, wish, block, limit, ids[at:], costs[at:], count)
+        count = _expand(index, wish, block, limit, ids[at:], costs[at:], count)
     if count == 0:
         return best, best_cost
     if top > 0 and count > FEW:
         node = np.int64(ids[at + _nearest(costs[at:], 0, count)])
         best, best_cost = _descend(corpus, index, wish, node, rows, row_costs, best, best_cost)
     if top == 0:
-        return _weigh_leaves(corpus, index, wish, ids, costs, count, rows, row_costs, best, best_cost)
+        return _score_leaves(corpus, index, wish, ids, costs, count, rows, row_costs, best, best_cost)
     level: Any = top
     counts[top] = count
     ahead = index.children.shape[0] > CACHED_BLOCKS
@@ -256,11 +257,11 @@ def _walk(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any) -> Any:
             if ahead and head + 1 < stop:
                 prefetch(index.box_codes, np.int64(ids[at + head + 1]))
             if costs[at + head] <= limit:
-                found = _open(index, wish, np.int64(ids[at + head]), limit, ids[below:], costs[below:], found)
+                found = _expand(index, wish, np.int64(ids[at + head]), limit, ids[below:], costs[below:], found)
             head += 1
         heads[level], counts[level - 1] = head, found
         if found > 0 and level == 1:
-            best, best_cost = _weigh_leaves(corpus, index, wish, ids, costs, found, rows, row_costs, best, best_cost)
+            best, best_cost = _score_leaves(corpus, index, wish, ids, costs, found, rows, row_costs, best, best_cost)
             counts[0], limit = 0, _limit(wish, best_cost)
         elif found > 0:
             level -= 1
@@ -286,7 +287,7 @@ def search_tree(
         q[c], w[c] = 0, 0
     space = CodeSpace(index.base, index.per_unit, index.unit, index.closed_below, index.closed_above)
     last = np.float64(index.top[3])
-    lost = (columns + 16) * 2.0**-22  # more than sums of float32 lose
+    lost = (columns + 16) * 2.0**-22  # upper bound of the relative rounding error of float32 sums
     how, one_costs, beyond = encode_query(space, last, lost, q, w, scaled, outside, codes)
     if how == NOT_AT_ALL:
         return search_brute(corpus, query, weights, bound, current, radius, all_of, any_of, none_of)
@@ -302,4 +303,4 @@ def search_tree(
         all_of != 0 or any_of != 0 or none_of != 0, skip_from, skip_to,
         one_costs, beyond, 1 + lost,
     )  # fmt: skip
-    return _walk(corpus, index, wish, np.int64(-1), min(np.float32(bound), LARGEST))
+    return _search_levels(corpus, index, wish, np.int64(-1), min(np.float32(bound), LARGEST))

@@ -1,1 +1,1 @@
-"""The inspector page in the browser: scenes and panels on viser. `ros/nodes/viewer.py` feeds it."""
+"""Inspector page in the browser: scenes and panels on viser, with data from `ros/nodes/viewer.py`."""

@@ -1,4 +1,4 @@
-"""One camera a browser: orbit by hand, along with the avatar, or through its eyes."""
+"""Camera of each browser: orbit by hand, follow the avatar, or first person."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mm_ros.show.page.swift import Setters
 MODES = ("orbit", "follow", "first person")
 TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
-HAND_OFF_S = 0.3  # after the user's own turning or zooming
+HAND_OFF_S = 0.3  # pause of the following after the user has turned or zoomed
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
-ECHO_S, AGREED_M = 5.0, 0.02  # a browser that draws in software may take seconds
-FAR_M = 6.0  # from here on the camera goes to the avatar at once
+# Time and tolerance for a browser to report the camera that was sent; with software rendering it takes seconds.
+ECHO_S, AGREED_M = 5.0, 0.02
+FAR_M = 6.0  # beyond this distance the camera jumps to the avatar
 
 
 class Camera:
@@ -27,10 +28,10 @@ class Camera:
         self._target: Any = None
         self._offset = np.array([2.5, -2.7, 0.7])
         self._sent_offset: Any = None
-        self._told_until = 0.0
+        self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # of the browser, while ours is the wide one of the first person
+        self._fov = 0.0  # the browser's field of view, kept during first person; 0 otherwise
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value
@@ -46,17 +47,17 @@ class Camera:
             self._target, self._sent_offset = None, self._offset
 
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
-        """Along with the avatar; the user's own turning and zooming stay, and are not fought against."""
+        """Move the target with the avatar and keep the offset that the user has chosen by turning and zooming."""
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
-        if self._sent_offset is None:  # a browser's first word is of a camera of its own
+        if self._sent_offset is None:  # the browser first reports its own default camera
             self._lead(goal, self._offset)
         elif self._target is None:
             self._target, self._sent_offset = goal, offset
         elif np.linalg.norm(self._target - goal) > FAR_M:
             self._target = goal
         apart = float(np.abs(offset - self._sent_offset).max())
-        if now < self._told_until:
-            self._told_until = self._told_until if apart > AGREED_M else 0.0
+        if now < self._lead_until:
+            self._lead_until = self._lead_until if apart > AGREED_M else 0.0
         elif apart > 1e-3:
             self._sent_offset, self._touched = offset, now
         if now - self._touched < HAND_OFF_S:
@@ -65,7 +66,7 @@ class Camera:
         self._aim(self._target + self._sent_offset, self._target)
 
     def _look_through(self, camera: Any, scene: Any) -> None:
-        """From the headset, where there is one, else from the avatar's head."""
+        """Look from the tracked headset, else from the avatar's head."""
         if not self._fov:
             self._fov, self._offset = float(camera.fov), np.asarray(camera.position) - np.asarray(camera.look_at)
             camera.fov = WIDE_RAD
@@ -85,6 +86,6 @@ class Camera:
         self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
 
     def _lead(self, target: Any, offset: Any) -> None:
-        """There, whatever the browser says of its camera until it has heard of that."""
-        self._target, self._sent_offset, self._told_until = target, offset, time.monotonic() + ECHO_S
+        """Set the camera, and ignore the browser's reports until they agree with it."""
+        self._target, self._sent_offset, self._lead_until = target, offset, time.monotonic() + ECHO_S
         self._aim(target + offset, target)

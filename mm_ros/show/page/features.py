@@ -1,4 +1,4 @@
-"""What a Match says in numbers, as places and arrows in the room. Goes by the names that the feature layout gives."""
+"""Feature vectors of a Match as positions and arrows, by the names of the feature layout."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ ABOVE_FLOOR_M = 0.012
 
 @dataclass
 class FeatureVectors:
-    """In root space, as the layout has them."""
+    """Features in root space."""
 
-    positions: dict[float, F64] = field(default_factory=dict)  # seconds ahead → place of the root
+    positions: dict[float, F64] = field(default_factory=dict)  # seconds ahead → position of the root
     directions: dict[float, F64] = field(default_factory=dict)
-    joints: dict[str, F64] = field(default_factory=dict)  # joint → place
+    joints: dict[str, F64] = field(default_factory=dict)  # joint → position
     velocities: dict[str, F64] = field(default_factory=dict)  # joint → m/s
 
     def path(self, root: F64) -> tuple[F64, F64]:
-        """Places and directions of the future root in the room, (N + 1, 3), now first."""
+        """Return positions and directions of the future root in the world, (N + 1, 3) each, the present first."""
         times = sorted(self.positions)
         places = np.array([np.zeros(3), *(self.positions[t] for t in times)])
         ways = np.array([(1.0, 0.0, 0.0), *(self.directions.get(t, (0.0, 0.0, 0.0)) for t in times)])
         return root[:3] + rot.rotate(root[3:], places), np.asarray(rot.rotate(root[3:], ways))
 
     def segments(self, root: F64, room_joints: F64) -> tuple[F64, F64]:
-        """In the room, (N, 2, 3) each: from the root to each joint's place, and a fifth of a second of each velocity.
+        """Return lines from the root to each joint, and each velocity times 0.2 s; in the world, (N, 2, 3) each.
 
-        A velocity starts at its joint's place, or where the avatar has that joint (`room_joints`).
+        A velocity starts at its joint's feature position, else at the avatar's joint (`room_joints`).
         """
         places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in self.joints.items()}
         start = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
@@ -48,6 +48,7 @@ class FeatureVectors:
 
 
 def feature_vectors(names: Sequence[str], values: Sequence[float]) -> FeatureVectors:
+    """Parse physical feature values by their names; other names are ignored."""
     out = FeatureVectors()
     for name, value in zip(names, values, strict=False):
         found = _NAME.match(name)

@@ -1,6 +1,7 @@
-"""A browser without eyes: takes all that the page would be sent, and draws nothing. For measuring what a viewer costs.
+"""Test client of the page: receives all messages and draws nothing, to measure the load of a viewer.
 
-python -m mm_ros.show.page.listener PORT FILE: until Ctrl-C; then FILE says what came. The environment names the token.
+`python -m mm_ros.show.page.listener PORT FILE` runs until Ctrl-C, then writes statistics to FILE. The environment
+provides the token.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ def listen(port: int) -> dict[str, float]:
             while True:
                 came.append((time.monotonic() - began, page.recv()))
                 size += len(came[-1][1])
-        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may hear of the end before us
+        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end first
             pass
     last = came[-1][0]
-    recent = [window for at, window in came if at > last - RECENT_S]  # the first second brings the meshes
+    recent = [window for at, window in came if at > last - RECENT_S]  # not the start, which has the meshes
     frames = sum(BONE in window_text(w) for w in recent)
     return {
         "seconds": last, "megabytes": size / 1e6, "windows_per_s": len(recent) / RECENT_S,
@@ -61,7 +62,7 @@ def listen(port: int) -> dict[str, float]:
 
 
 def window_text(window: bytes) -> bytes:
-    """What the page unpacks: two lengths, then messages compressed, then arrays."""
+    """Return the decompressed messages of a window: two lengths, compressed messages, arrays."""
     import zstandard
 
     return zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little"))

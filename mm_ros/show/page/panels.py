@@ -1,4 +1,4 @@
-"""The panel beside the picture: what to show, sliders of the nodes' settings, buttons, plots."""
+"""Panel of the page: layers to show, sliders for the nodes' settings, buttons, plots."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mm_ros.show.page.scene import HIDDEN, LAYERS
 
 LABELS = {
     "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
-    "wish": "wished path", "found": "matched path", "feet": "planted feet",
-    "features": "feature vectors", "trail": "trail", "landmarks": "camera's landmarks",
+    "wish": "desired trajectory", "found": "matched trajectory", "feet": "foot contacts",
+    "features": "feature vectors", "trail": "trail", "landmarks": "camera landmarks",
 }  # fmt: skip
 HINTS = {
-    "truth": "of a synthetic or mocap user, who is known", "matched": "before head, hands and feet are put right",
-    "trackers": "headset, controllers, trackers", "wish": "blue: where the head says that the body goes",
-    "found": "orange: where the motion goes that was found", "feet": "orange: locked; yellow: touch the floor",
-    "landmarks": "of pose_estimator, where there is one",
-    "features": "blue: asked for, orange: found; feet, and velocities of feet and hips",
+    "truth": "body of a synthetic or mocap user", "matched": "before head, hands and feet are corrected",
+    "trackers": "headset, controllers, body trackers", "wish": "blue: input of motion matching",
+    "found": "orange: future of the matched motion", "feet": "orange: locked; yellow: in contact with the floor",
+    "landmarks": "landmarks of pose_estimator, if it runs",
+    "features": "blue: query, orange: match; feet, and velocities of feet and hips",
 }  # fmt: skip
 BUTTONS = {
-    "user": (("calibrate", "reset"), "calibrate: stand upright first; reset: all nodes forget their state"),
-    "trackers": (("pause", "resume"), "hold the trackers: the avatar comes to a stand"),
+    "user": (("calibrate", "reset"), "calibrate: stand upright first; reset: reset the state of all nodes"),
+    "trackers": (("pause", "resume"), "pause publishing the trackers: the avatar stands still"),
 }
 PLOT_SECONDS, PLOT_RATE = 20.0, 5.0
 PLOTS = {
@@ -39,9 +39,9 @@ PLOTS = {
 
 
 class KnownFiles:
-    """What the page offers for a setting that names a file: the default, what the node has had, and files beside those.
+    """Choices of a setting that names a file: the default, the node's values so far, and files in their folders.
 
-    The page chooses by label; a path that comes from a page is no label, and is ignored.
+    The page chooses by label, so that it cannot set any other path.
     """
 
     DEFAULT, MOST = "default", 50
@@ -55,7 +55,7 @@ class KnownFiles:
         return tuple(self._paths)
 
     def label(self, path: str) -> str:
-        """The label of a path, which is known from now on."""
+        """Return the label of a path; an unknown path and the files beside it become choices."""
         if path not in self._paths.values():
             self._add(path)
             with suppress(OSError, ValueError):
@@ -74,7 +74,7 @@ class KnownFiles:
 
 
 class Settings:
-    """A slider, box or list for each setting that may change while running; `send(node, name, value)` on a change."""
+    """Controls for each live setting; a change by the user calls `send(node, name, value)`."""
 
     def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
         self._gui, self._tab, self._send = gui, tab, send
@@ -96,10 +96,10 @@ class Settings:
         self.note("_Waiting for the nodes …_")
 
     def add(self, node: str, place: int, fields: dict[str, tuple[Any, Spec]]) -> None:
-        """A folder of a node, with the values that it has now."""
+        """Add a folder for a node at `place`; `fields` holds the current values."""
         if node in self._folders:
             return
-        self.note("Changes go to the nodes at once, as ROS parameters.")
+        self.note("A change sets the node's ROS parameter at once.")
         with self._tab:
             self._folders[node] = self._gui.add_folder(node, expand_by_default=False, order=float(place))
         with self._folders[node]:
@@ -145,7 +145,7 @@ class Settings:
         return handle
 
     def _text(self, name: str, value: str, spec: Spec, changed: Callable[[Any, Any], None]) -> Any:
-        """Goes to the node at Enter: half a word would be refused."""
+        """Add a text field that is sent on Enter, because the node would refuse a partial value."""
         form = self._gui.add_form(None)
         with form:
             handle = self._gui.add_text(name.replace("_", " "), value, hint=f"{spec.description} [Enter]")
@@ -154,13 +154,13 @@ class Settings:
 
     def _changed(self, node: str, name: str, kind: type) -> Callable[[Any, Any], None]:
         def changed(event: Any, handle: Any) -> None:
-            if event.client is not None:  # not when we set it ourselves
+            if event.client is not None:  # None when the page itself sets the value
                 self._send(node, name, kind(handle.value))
 
         return changed
 
     def show(self, node: str, name: str, value: Any) -> None:
-        """The value that the node has, whatever the hand said."""
+        """Show the value that the node has."""
         handle = self._handles.get((node, name))
         if (node, name) in self._files:
             value = self._files[(node, name)].label(value)
@@ -168,13 +168,13 @@ class Settings:
                 handle.options = self._files[(node, name)].labels
         if handle is None or handle.value == value:
             return
-        if hasattr(handle, "max") and hasattr(handle, "step"):  # set elsewhere, beyond what the slider shows
+        if hasattr(handle, "max") and hasattr(handle, "step"):  # set elsewhere, outside the slider's range
             handle.min, handle.max = min(handle.min, value), max(handle.max, value)
         handle.value = value
 
 
 def slider_range(value: float, spec: Spec) -> tuple[float, float]:
-    """The setting's range, narrowed to where a hand can aim: at most five times the value."""
+    """Return the setting's range, limited to five times the value so that the slider is fine enough."""
     low = spec.low if spec.low is not None else min(0.0, value)
     high = spec.high if spec.high is not None else max(1.0, 5 * value)
     if value > 0:
@@ -183,13 +183,13 @@ def slider_range(value: float, spec: Spec) -> tuple[float, float]:
 
 
 def slider_step(low: float, high: float) -> float:
-    """A round number, a hundredth of the range or less."""
+    """Return a round step of at most a hundredth of the range."""
     whole = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / 100))
     return round(whole * max(k for k in (1, 2, 5) if k * whole <= (high - low) / 100 * (1 + 1e-9)), 9)
 
 
 class Plots:
-    """The last seconds of a few figures."""
+    """Plots of the last PLOT_SECONDS of the figures."""
 
     def __init__(self, gui: Any):
         from viser import uplot
@@ -206,7 +206,7 @@ class Plots:
             )  # fmt: skip
 
     def add(self, t: float, values: dict[str, float]) -> None:
-        """A figure that nobody knows (the truth of a real user) has no plot."""
+        """Add values at time `t` (s); a figure stays hidden while it has no finite value."""
         for name, value in values.items():
             data, handle = self._data[name], self._handles[name]
             if not np.isfinite(value):
@@ -225,14 +225,14 @@ class Plots:
 
 
 class Panel:
-    """`do(action, …)` is called from viser's threads: it must only note what is wanted."""
+    """The whole panel; it calls `do(action, …)` from viser's threads, so `do` must only queue the action."""
 
     def __init__(self, server: Any, do: Callable[..., None]):
         self._do = do
         gui = server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(49, 106, 197))
         gui.set_panel_label("mm_ros")
-        if hasattr(gui, "main_panel"):  # from viser 1.1 on: beside the picture, not over it
+        if hasattr(gui, "main_panel"):  # viser ≥ 1.1: beside the scene, not over it
             gui.main_panel.dock_right()
         tabs = gui.add_tab_group()
         self.view = tabs.add_tab("View")
@@ -245,14 +245,14 @@ class Panel:
 
     def _add_view(self, gui: Any) -> None:
         self.status = gui.add_markdown("_Waiting for an avatar …_", order=0.0)
-        hint = "whom camera, buttons, settings and figures are about"
+        hint = "avatar of camera, buttons, settings and figures"
         self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint=hint, visible=False, order=1.0)
         self.avatar.on_update(lambda event: self._do("watch", event.target.value))
         for place, (label, (names, hint)) in enumerate(BUTTONS.items()):
             group = gui.add_button_group(label, names, hint=hint, order=3.0 + place)
             group.on_click(lambda event: self._do(event.target.value))
         with gui.add_folder("show", order=9.0):
-            beside = gui.add_checkbox("ghost beside", True, hint="or where the true body is, over the avatar")
+            beside = gui.add_checkbox("true body beside", True, hint="off: the true body at its own position")
             beside.on_update(lambda event: self._do("beside", bool(event.target.value)))
             for layer in LAYERS:
                 box = gui.add_checkbox(LABELS[layer], layer not in HIDDEN, hint=HINTS.get(layer))

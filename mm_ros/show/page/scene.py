@@ -1,4 +1,4 @@
-"""What one avatar looks like on the page."""
+"""Scene of one avatar on the page."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
 FLOOR_M = 60.0
 TRAIL_PIECES, TRAIL_PIECE, TRAIL_STEP_M = 12, 40, 0.04
-# Of the BlazePose topology: face, shoulders and arms, trunk, legs.
+# Connections of the BlazePose topology: face, shoulders and arms, trunk, legs.
 LANDMARK_LINES = np.array([
     (8, 6), (6, 5), (5, 4), (4, 0), (0, 1), (1, 2), (2, 3), (3, 7), (10, 9),
     (11, 12), (11, 13), (13, 15), (15, 17), (15, 19), (15, 21), (17, 19),
     (12, 14), (14, 16), (16, 18), (16, 20), (16, 22), (18, 20), (11, 23), (12, 24), (23, 24),
     (23, 25), (25, 27), (27, 29), (27, 31), (29, 31), (24, 26), (26, 28), (28, 30), (28, 32), (30, 32),
 ])  # fmt: skip
-MOVED_M, TURNED = 2e-4, 3e-4  # less cannot be seen, and is not sent
+MOVED_M, TURNED = 2e-4, 3e-4  # smaller motion of a bone is not visible, and not sent
 
 LAYERS = ("body", "truth", "matched", "trackers", "wish", "found", "feet", "features", "trail", "landmarks")
 HIDDEN = ("matched", "features")
 
 
 def furnish(server: Any) -> None:
-    """Floor and light."""
+    """Add floor, light and the initial camera."""
     scene = server.scene
     scene.set_up_direction("+z")
     scene.add_grid(
@@ -55,7 +55,7 @@ def furnish(server: Any) -> None:
 
 
 class Body:
-    """A skeleton's skin, moved by its bones."""
+    """Skinned mesh of a skeleton."""
 
     def __init__(self, server: Any, path: str, skeleton: Skeleton, color: Color, opacity: float | None):
         self.skeleton = skeleton
@@ -66,10 +66,10 @@ class Body:
             bone_positions=mesh.rest[1:], skin_weights=mesh.dense_weights()[:, 1:], color=color, opacity=opacity,
             cast_shadow=opacity is None, receive_shadow=False,
         )  # fmt: skip
-        self._positions, self._rotations = np.full((J, 3), np.inf), np.full((J, 4), np.inf)  # as sent
+        self._positions, self._rotations = np.full((J, 3), np.inf), np.full((J, 4), np.inf)  # last values sent
 
     def show(self, positions: Any, rotations: Any) -> None:
-        """The bones that have moved since they were sent."""
+        """Send the bones that have moved since they were last sent."""
         moved = np.abs(positions - self._positions).max(1) > MOVED_M
         turned = np.abs(rotations - self._rotations).max(1) > TURNED
         self._positions[moved], self._rotations[turned] = positions[moved], rotations[turned]
@@ -80,7 +80,7 @@ class Body:
 
 
 class Path:
-    """Where a root goes: a line on the floor and an arrow for each facing."""
+    """Trajectory of a root: a line on the floor and an arrow for each facing."""
 
     def __init__(self, server: Any, path: str, color: Color):
         self._server, self._path, self._color = server, path, color
@@ -104,7 +104,7 @@ class Path:
 
 
 class Trail:
-    """Where the root went, in pieces, so that a step sends the newest piece only."""
+    """Past path of the root, in pieces, so that a step sends only the newest piece."""
 
     def __init__(self, server: Any, path: str):
         self._server, self._path = server, path
@@ -140,7 +140,7 @@ class Trail:
 
 
 class AvatarScene:
-    """All layers of one avatar below `/<name>`. Handles are made once and moved."""
+    """All layers of one avatar below `/<name>`. Handles are created once and moved."""
 
     def __init__(self, server: Any, name: str, index: int = 0):
         self._server, self.name, self.index = server, name, index
@@ -163,7 +163,7 @@ class AvatarScene:
         self.root = np.zeros(3)
         self.head = np.array([0.0, 0.0, 1.6])
         self.head_wxyz = np.array([1.0, 0.0, 0.0, 0.0])
-        self.eyes: Any = None  # the headset's position, while it is tracked
+        self.eyes: Any = None  # the headset's position and rotation while it is tracked
         self.root_pose = np.array([0.0, 0, 0, 1, 0, 0, 0])
         self._joints: Any = None
 
@@ -171,26 +171,26 @@ class AvatarScene:
         self._layers[layer].visible = shown
 
     def beside(self, beside: bool) -> None:
-        """The true body stands next to ours, or in its own place, where the two overlap."""
+        """Draw the true body beside the avatar, or at its own position, where the two overlap."""
         self._layers["truth"].position = BESIDE_M if beside else (0.0, 0.0, 0.0)
 
     def shown(self, layer: str) -> bool:
         return bool(self._layers[layer].visible)
 
     def named(self, shown: bool) -> None:
-        """The avatar's name above its head, where there are several."""
+        """Show or hide the avatar's name above its head."""
         if shown and self._label is None:
             self._label = self._server.scene.add_label(f"/{self.name}/name", self.name)
         if self._label is not None:
             self._label.visible = shown
 
     def skeleton(self, layer: str, skeleton: Skeleton) -> None:
-        """`body`, `truth` or `matched` gets this skeleton's shape."""
+        """Set the skeleton of the layer `body`, `truth` or `matched`."""
         known = self._bodies.get(layer)
         if known is not None and known.skeleton.hash == skeleton.hash:
             return
         color, opacity = {"body": (self._color, None), "truth": (GHOST, 0.75), "matched": (MATCHED, 0.35)}[layer]
-        # In the old one's place, by its name: a page from which a skinned mesh is removed goes white (viser 1.1).
+        # Replace the old mesh under the same name: the page turns white if a skinned mesh is removed (viser 1.1).
         self._bodies[layer] = Body(self._server, f"/{self.name}/{layer}/skin", skeleton, color, opacity)
 
     def body(self, layer: str, pose: AvatarPose) -> None:
@@ -233,16 +233,16 @@ class AvatarScene:
         there = frame.state[HEAD_ROLE] != LOST
         self.eyes = (frame.positions[HEAD_ROLE], frame.rotations[HEAD_ROLE]) if there else None
 
-    def wish(self, wish: Trajectory) -> None:
+    def wish(self, desired: Trajectory) -> None:
         if not self.shown("wish"):
             return
-        now = np.asarray(wish.position, np.float64)[None]
-        flat = np.column_stack([np.vstack([now, wish.positions]), np.zeros(len(wish.times) + 1)])
-        ahead = np.column_stack([wish.directions, np.zeros(len(wish.times))])
+        now = np.asarray(desired.position, np.float64)[None]
+        flat = np.column_stack([np.vstack([now, desired.positions]), np.zeros(len(desired.times) + 1)])
+        ahead = np.column_stack([desired.directions, np.zeros(len(desired.times))])
         self._wish.show(flat, np.vstack([np.zeros((1, 3)), ahead]))
 
     def match(self, query: FeatureVectors, winner: FeatureVectors) -> None:
-        """The winner's own future, and what both say of feet and hips."""
+        """Draw the winner's trajectory and the features of query and winner."""
         if self.shown("found") and winner.positions:
             self._found.show(*winner.path(self.root_pose))
         if self.shown("features") and self._joints is not None:
@@ -250,7 +250,7 @@ class AvatarScene:
                 self._draw_features(name, found, color)
 
     def landmarks(self, seen: Landmarks) -> None:
-        """What a camera sees, in its own axes, on the other side of the avatar than the ghost."""
+        """Draw camera landmarks in camera axes, beside the avatar on the side opposite to the true body."""
         if not self.shown("landmarks") or self._joints is None:
             return
         middle = self._joints[NAMES.index("hips")] - np.array(BESIDE_M)
@@ -266,7 +266,7 @@ class AvatarScene:
         self._seen[0].points, self._seen[1].points = points, lines
 
     def _draw_features(self, name: str, found: FeatureVectors, color: Color) -> None:
-        """A line from the root to each foot, an arrow for each velocity."""
+        """Draw a line from the root to each joint of the features, and an arrow for each velocity."""
         lines, arrows = (v.astype(np.float32) for v in found.segments(self.root_pose, self._joints))
         known = self._features.get(name)
         if known is None:
@@ -280,7 +280,7 @@ class AvatarScene:
         known[0].points, known[1].points = lines, arrows
 
     def leave(self) -> None:
-        """Hidden and kept, for a skinned mesh cannot be removed."""
+        """Hide the avatar; it is kept because a skinned mesh cannot be removed."""
         self._root.visible = False
         self._trail.clear()
 
@@ -295,7 +295,7 @@ class AvatarScene:
         ]
 
     def _make_foot(self, side: str) -> list[Any]:
-        """Two rings of one shape: the foot is locked, or only touches the floor."""
+        """Return the discs for a locked foot and for a foot in contact."""
         v, f = meshes.puck()
         flat = v * np.array([3.2, 3.2, 0.2], np.float32)
         return [

@@ -1,8 +1,8 @@
-"""viser's web server behind the access rules, at the port that was asked for.
+"""viser's web server behind the access rules.
 
-viser has no option for access rules. This is the only file that reaches into its handshake: while the server is made,
-viser's module finds a `serve` of ours in place of websockets' own. pyproject pins viser to the version that this was
-tried with, and a server that was not made through our `serve` is refused (`test/web/test_access.py`).
+viser has no option for access rules. Only this file changes its handshake: while viser creates the server, our `serve`
+replaces that of websockets in viser's module. pyproject pins viser to the tested version, and a server that was not
+created through our `serve` is refused (`test/web/test_access.py`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.web.access import HEADERS, Access, Bucket, address
 
-# All that our page sends. viser also takes file uploads, and a request to share the page through a public server.
+# Messages that the page sends. viser would also accept file uploads and a request to share the page publicly.
 TAKEN = frozenset({"ViewerCameraMessage", "GuiUpdateMessage", "GuiFormSubmitMessage", "GuiFormDirtyMessage"})
 _making = threading.Lock()
-_access: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()  # of each server
+_access: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()  # server → its rules
 
 
 def serve(host: str, port: int, access: Access | None = None) -> Any:
-    """Return a viser server; `url_of` tells its address. `access`: the rules (default: for this host, a new token)."""
+    """Return a viser server; `url_of` returns its address. `access`: the rules (default: this host, a new token)."""
     try:
         import viser
     except ImportError:
@@ -35,7 +35,7 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))  # viser would take another port in silence
+            probe.bind((host, port))  # viser would silently use another port
         except OSError as error:
             where = f"{host}:{port} ({error.strerror})"
             raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
@@ -45,8 +45,8 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
     if not served:
         server.stop()
         raise MmRosError(
-            f"viser {viser.__version__} serves its page in a way that the access rules do not know; "
-            f"install the version that mm_ros names: {setup_command('viewer')}"
+            f"viser {viser.__version__} serves its page in a way that the access rules do not support; "
+            f"install the version that mm_ros requires: {setup_command('viewer')}"
         )
     _access[server] = access
     atexit.unregister(server.stop)
@@ -55,7 +55,7 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
 
 
 def stop(server: Any) -> None:
-    """viser prints a line of its own from another thread while it stops."""
+    """Stop the server without the line that viser prints from another thread."""
     atexit.unregister(stop)
     with redirect_stdout(io.StringIO()):
         server.stop()
@@ -73,7 +73,7 @@ def url_of(server: Any) -> str:
 
 @contextmanager
 def _guarded(access: Access) -> Iterator[list[str]]:
-    """Let viser start its server with our rules; yields a list that is not empty once it has done so."""
+    """Apply the rules while viser creates its server; yields a list that is then no longer empty."""
     import rich
     from viser.infra import _infra
 
@@ -88,7 +88,7 @@ def _guarded(access: Access) -> Iterator[list[str]]:
 
 
 class _Websockets:
-    """The package `websockets`, but for `asyncio.server.serve`."""
+    """The package `websockets` with another `asyncio.server.serve`."""
 
     def __init__(self, real: Any, access: Access, served: list[str]) -> None:
         self._real, self._access, self._served = real, access, served
@@ -105,13 +105,13 @@ class _Websockets:
             "process_request": _judge(self._access, process_request),
             "create_connection": _connection_class(self._access),
             "max_size": self._access.limits.message_bytes,
-            "close_timeout": 1.0,  # a page that floods does not answer the closing
+            "close_timeout": 1.0,  # a page that floods the server does not answer the closing handshake
         }
         return serve(_limit(self._access, handler), host, port, **options | ours)
 
 
 def _judge(access: Access, process_request: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Every request, for the page as for its WebSocket, comes by here first."""
+    """Return a handler that checks each request, for the page or its WebSocket, before viser's handler."""
 
     def judge(connection: Any, request: Any) -> Any:
         headers = request.headers
@@ -129,7 +129,7 @@ def _judge(access: Access, process_request: Callable[[Any, Any], Any]) -> Callab
 
 
 def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """At most so many clients at once; a message that viser cannot read ends its connection and nothing else."""
+    """Limit the number of clients; a message that viser cannot decode closes only its connection."""
     live = set[Any]()
 
     async def limited(connection: Any) -> None:
@@ -144,7 +144,7 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
             await handler(connection)
         except ConnectionClosed:
             pass
-        except Exception:  # viser raises whatever decoding raises
+        except Exception:  # any exception of the decoding
             await connection.close(1003, "message not understood")
         finally:
             live.discard(connection)
@@ -153,7 +153,7 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
 
 
 def _connection_class(access: Access) -> Any:
-    """Connections whose messages are counted and sorted before viser decodes them."""
+    """Return a connection class that limits the rate of messages and drops kinds that the page does not send."""
     from websockets.asyncio.server import ServerConnection
 
     class Connection(ServerConnection):
@@ -174,7 +174,7 @@ def _connection_class(access: Access) -> Any:
 
 
 def _is_taken(message: Any) -> bool:
-    """Whether it is of a kind that our page sends; of a control it may change the value only."""
+    """Whether the page may send this message; an update of a control may change only its value."""
     import msgspec
 
     with suppress(msgspec.MsgspecError, RecursionError, AttributeError, TypeError):

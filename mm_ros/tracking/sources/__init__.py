@@ -1,4 +1,4 @@
-"""Sources of trackers, by name. Each is imported when it is asked for: their libraries are optional."""
+"""Tracker sources by name. Each is imported when it is selected, because its libraries are optional."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def make_source(
     serials: dict[str, str] | None = None,
     axes: str = "ros",
 ) -> TrackerSource:
-    """`simulation`: how the devices of a mocap user are worn; `serials`: role → serial number of a SteamVR tracker."""
+    """Make a source. `simulation`: devices of a mocap user; `serials`: role → serial number of a SteamVR tracker."""
     if name == "synthetic":
         from mm_ros.tracking.sources.synthetic import synthetic_source
 

@@ -1,4 +1,4 @@
-"""OpenXR's and OpenVR's axes (x right, y up, z back) to ours (x forward, y left, z up)."""
+"""Conversion from the axes of OpenXR and OpenVR (x right, y up, z back) to ROS axes (x forward, y left, z up)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def position(x: float, y: float, z: float) -> tuple[float, float, float]:
 
 
 def rotation(x: float, y: float, z: float, w: float) -> tuple[float, float, float, float]:
-    """Quaternion, to w first: its vector part turns like any other vector."""
+    """Quaternion (x, y, z, w) → (w, x, y, z) in ROS axes; its vector part is converted like a position."""
     return w, -z, -x, y
 
 
-# Rows: our axes in theirs.
+# Rows are the ROS axes in OpenXR axes.
 _TO_ROOM: F64 = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
 def from_matrix(m: F64) -> tuple[F64, F64]:
-    """(3, 4) device to room, both in their axes → position and quaternion (w first) in ours."""
+    """Matrix (3, 4) from device to room in OpenVR axes → position and quaternion (w, x, y, z) in ROS axes."""
     r = _TO_ROOM @ m[:, :3] @ _TO_ROOM.T
     return _TO_ROOM @ m[:, 3], quaternion_from_matrix(r)

@@ -1,4 +1,4 @@
-"""What a source of trackers is, to those who poll it."""
+"""Interface of a tracker source."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
 
 
 class TrackerSource(Protocol):
-    """Polled from one thread. Stamps are in the poller's clock (`now_ns`), poses in ROS axes, floor near z = 0."""
+    """Source of tracker frames, polled from one thread.
 
-    rate: float  # Hz, of poll
-    trusted: bool  # simulated: poses that stand perfectly still are meant so
-    own_clock: bool  # has a thread of its own and calls `wake` when there is something to poll; else poll at `rate`
+    Stamps are in the poller's clock (`now_ns`), poses in ROS axes with the floor near z = 0.
+    """
+
+    rate: float  # Hz; rate of `poll`
+    trusted: bool  # simulated source, in which constant poses are correct
+    own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
     wake: Callable[[], None]
 
     def open(self) -> None:
-        """Raises MmRosError when this machine cannot have such a source at all; a device that is away is no error."""
+        """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is no error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """The next sample that is due; None when there is none. Ask until then: after a delay several may be."""
+        """Return the next frame that is due, or None. After a delay several may be due, so poll until None."""
 
     def close(self) -> None: ...
 
     def truth(self) -> AvatarPose | None:
-        """The body behind the last sample, where the source knows it."""
+        """True body of the last frame, or None."""
 
     def truth_skeleton(self) -> Skeleton | None: ...
 
     def landmarks(self) -> list[Landmarks]:
-        """What a camera told up to the last sample, each once, where the source knows it."""
+        """Landmarks that arrived up to the last frame, each returned once."""
 
     def calibration(self) -> Calibration | None:
-        """The user's measures, where the source knows them."""
+        """Calibration of the user, or None."""
 
     def status(self) -> str:
-        """A sentence on the device when something is wrong with it; empty when all is well."""
+        """Message about a problem of the device; empty if there is none."""
 
 
 def _nothing() -> None:
@@ -46,7 +49,7 @@ def _nothing() -> None:
 
 
 class Source:
-    """The answers of a source that knows no truth and no calibration."""
+    """Base class of a source without truth, landmarks and calibration."""
 
     rate = 90.0
     trusted = False

@@ -1,4 +1,4 @@
-"""From CLOCK_MONOTONIC, in which devices are asked, to the clock of whoever polls."""
+"""Conversion of stamps from CLOCK_MONOTONIC, the clock of the devices, to the clock of the poller."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ EVERY_NS = 1_000_000_000
 
 
 class SteadyShift:
-    """Poller's clock minus CLOCK_MONOTONIC, measured once a second: each measurement is a few microseconds off, and
-    stamps that each had their own would make velocities noisy."""
+    """Poller's clock minus CLOCK_MONOTONIC, measured once a second.
+
+    Each measurement has an error of a few microseconds, so one measurement per stamp would make velocities noisy.
+    """
 
     def __init__(self) -> None:
         self._shift_ns: int | None = None

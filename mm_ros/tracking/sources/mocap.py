@@ -1,4 +1,4 @@
-"""Motion capture as trackers."""
+"""Source that simulates trackers on motion capture."""
 
 from __future__ import annotations
 

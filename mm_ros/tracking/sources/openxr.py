@@ -1,5 +1,4 @@
-"""Any OpenXR runtime as a source: one thread that asks at its own 90 Hz, begins again when the runtime is lost, and a
-watchdog for calls that never come back."""
+"""OpenXR source: a thread samples the runtime and reconnects after a loss; `status` reports calls that hang."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class OpenXrSource(Source):
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._latest: TrackerFrame | None = None
-        self._beat_ns = 0  # when the thread last was alive
+        self._beat_ns = 0  # time of the last completed call to the runtime
         self._trouble = "not connected yet"
         self._epoch = -1
         self._shift = SteadyShift()
@@ -44,7 +43,7 @@ class OpenXrSource(Source):
         self._thread.start()
 
     def close(self) -> None:
-        """A call that hangs in the runtime cannot be broken off; the thread is a daemon and dies with the process."""
+        """Stop the thread. A call that hangs in the runtime cannot be cancelled, so the thread is a daemon."""
         self._stop.set()
         self._thread.join(timeout=1.0)
 
@@ -58,17 +57,17 @@ class OpenXrSource(Source):
     def status(self) -> str:
         silent_s = (time.monotonic_ns() - self._beat_ns) * 1e-9
         if silent_s > HUNG_S + RETRY_S:
-            return f"the OpenXR runtime has not answered for {silent_s:.0f} s; restart it"
+            return f"the OpenXR runtime has not answered for {silent_s:.0f} s; restart the runtime"
         return self._trouble
 
-    # ---- in the thread
+    # ---- runs in the thread
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
                 self._one_session()
             except Exception as error:
-                # Whatever a runtime does, the thread goes on: nothing here is worth ending the node for.
+                # No error of a runtime ends the node; the thread tries again.
                 self._trouble = describe(error)
             self._beat_ns = time.monotonic_ns()
             self._stop.wait(RETRY_S)
@@ -91,7 +90,7 @@ class OpenXrSource(Source):
             frame = session.sample()
             self._beat_ns = time.monotonic_ns()
             if frame is not None:
-                # A new session is a new epoch: nobody knows how long the last one has been gone.
+                # A new session starts a new epoch, because the time since the last session is unknown.
                 self._epoch = frame.epoch = first_epoch + frame.epoch
                 self._put(frame)
                 self.wake()
@@ -99,7 +98,7 @@ class OpenXrSource(Source):
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _put(self, frame: TrackerFrame) -> None:
-        """The newest wins; a re-centring that nobody has fetched yet goes on with it."""
+        """Keep the newest frame; it includes the re-centring of a replaced frame that was not polled."""
         with self._lock:
             if self._latest is not None and not is_identity(self._latest.new_from_old):
                 frame.new_from_old = compose(frame.new_from_old, self._latest.new_from_old)
@@ -107,7 +106,7 @@ class OpenXrSource(Source):
 
 
 def _library() -> Callable[[], Any]:
-    # Waiting for a service is no error, and the loader would print one at each attempt.
+    # The loader would print an error at each attempt to connect.
     os.environ.setdefault("XR_LOADER_DEBUG", "none")
     try:
         from mm_ros.tracking.sources.openxr_session import OpenXrSession
@@ -118,14 +117,14 @@ def _library() -> Callable[[], Any]:
     return OpenXrSession
 
 
-# What the errors of the runtime mean to the person in front of it.
+# Messages for errors of the runtime.
 _WORDS = {
     "RuntimeUnavailableError": "no OpenXR runtime is set on this machine (XR_RUNTIME_JSON, or "
     "/etc/xdg/openxr/1/active_runtime.json)",
     "RuntimeFailureError": "the OpenXR runtime's service is not running",
-    "InstanceLostError": "the OpenXR runtime has gone; waiting for it",
-    "SessionLostError": "the OpenXR runtime has ended the session; waiting for it",
-    "FormFactorUnavailableError": "the OpenXR runtime runs, and no headset is connected",
+    "InstanceLostError": "the connection to the OpenXR runtime was lost; waiting for it",
+    "SessionLostError": "the OpenXR runtime ended the session; waiting for it",
+    "FormFactorUnavailableError": "the OpenXR runtime is running, but no headset is connected",
 }
 
 

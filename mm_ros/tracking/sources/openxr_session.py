@@ -1,6 +1,6 @@
 """One headless OpenXR session: from create_instance to the pose of each tracker. Every call may raise xr.XrException.
 
-Poses are not paced by wait_frame: in a headless session it returns at once with time 0.
+wait_frame does not pace the poses, because it returns at once with time 0 in a headless session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VIVE_ROLES = {
     "left_foot": "/user/vive_tracker_htcx/role/left_foot",
     "right_foot": "/user/vive_tracker_htcx/role/right_foot",
 }
-# A runtime binds the one nearest to the controllers it has; the first is its fallback. Some need an extension.
+# Interaction profiles and the extension that each needs. A runtime selects the profile nearest to its controllers.
 PROFILES = {
     "/interaction_profiles/khr/simple_controller": "",
     "/interaction_profiles/valve/index_controller": "",
@@ -43,20 +43,20 @@ PROFILES = {
 }
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
-# Plain numbers: enum's flags cost more than the call that they describe.
+# Plain integers, because operations on enum flags take longer than the OpenXR call.
 _VALID = int(xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT)
 _TRACKED = _VALID | int(xr.SpaceLocationFlags.POSITION_TRACKED_BIT | xr.SpaceLocationFlags.ORIENTATION_TRACKED_BIT)
 CLOCKS_EVERY_NS = 1_000_000_000
 
 
 class Ended(Exception):
-    """The runtime has ended the session in good order; another may be begun."""
+    """The runtime ended the session regularly; a new session may be started."""
 
 
 @dataclass(frozen=True)
 class Recentred:
     at: int  # XrTime
-    new_from_old: F64 | None  # None: the runtime does not know
+    new_from_old: F64 | None  # None if the runtime does not report it
 
 
 class OpenXrSession:
@@ -78,8 +78,8 @@ class OpenXrSession:
         for needed in (HEADLESS, TIMESPEC):
             if needed not in offered:
                 raise MmRosError(
-                    f"this OpenXR runtime does not offer {needed}, so it gives no poses to programs that draw nothing. "
-                    "Runtimes that do: Monado, WiVRn, SteamVR; or take the source 'steamvr'"
+                    f"this OpenXR runtime does not offer {needed}, which programs without graphics need for poses. "
+                    "Runtimes that offer it: Monado, WiVRn, SteamVR. Or use the source 'steamvr'"
                 )
         optional = {VIVE_TRACKERS, *filter(None, PROFILES.values())} & offered
         self._vive = VIVE_TRACKERS in optional
@@ -109,7 +109,7 @@ class OpenXrSession:
             self._base_type = xr.ReferenceSpaceType.STAGE
         else:
             self._base_type = xr.ReferenceSpaceType.LOCAL
-            self.warning = "the runtime knows no floor (no STAGE space): calibrate, or heights will be wrong"
+            self.warning = "the runtime has no floor height (no STAGE space): calibrate, or heights will be wrong"
         return self._reference(self._base_type)
 
     def _path(self, text: str) -> Any:
@@ -122,9 +122,9 @@ class OpenXrSession:
             self._suggest(profile, hand, list(HANDS.values()))
         self._space_of(hand, HANDS)
         if self._vive:
-            worn = self._pose_action("tracker_pose", "Trackers", list(VIVE_ROLES.values()))
-            if self._suggest(VIVE_PROFILE, worn, list(VIVE_ROLES.values())):
-                self._space_of(worn, VIVE_ROLES)
+            trackers = self._pose_action("tracker_pose", "Trackers", list(VIVE_ROLES.values()))
+            if self._suggest(VIVE_PROFILE, trackers, list(VIVE_ROLES.values())):
+                self._space_of(trackers, VIVE_ROLES)
         xr.attach_session_action_sets(self._session, xr.SessionActionSetsAttachInfo(action_sets=[self._actions]))
         self._sync_info = xr.ActionsSyncInfo(
             active_action_sets=[xr.ActiveActionSet(self._actions, xr.NULL_PATH)],
@@ -142,7 +142,7 @@ class OpenXrSession:
         )
 
     def _suggest(self, profile: str, action: Any, users: list[str]) -> bool:
-        """Profiles that the runtime does not know are refused by it, and that is all right."""
+        """Suggest bindings of a profile; false if the runtime does not support the profile."""
         bindings = [xr.ActionSuggestedBinding(action, self._path(f"{u}/input/grip/pose")) for u in users]
         try:
             xr.suggest_interaction_profile_bindings(
@@ -165,7 +165,7 @@ class OpenXrSession:
             self._spaces[ROLES.index(role)] = xr.create_action_space(self._session, info)
 
     def sample(self) -> TrackerFrame | None:
-        """All trackers now, stamped in CLOCK_MONOTONIC; None before the runtime has let the session begin."""
+        """Sample all trackers, stamped in CLOCK_MONOTONIC; None until the runtime starts the session."""
         self._events()
         if not self._running:
             return None
@@ -176,11 +176,11 @@ class OpenXrSession:
         for role, space in self._spaces.items():
             if role == HEAD_ROLE or focused:
                 self._locate(out, role, space, at)
-        self._tell_recentring(out, at)
+        self._apply_recentring(out, at)
         return out
 
     def _sync(self) -> bool:
-        """False while another application or a menu has the controllers."""
+        """Synchronise actions; false while another application or a menu has the input focus."""
         try:
             xr.sync_actions(self._session, self._sync_info)
         except xr.exception.SessionNotFocused:
@@ -188,9 +188,9 @@ class OpenXrSession:
         return True
 
     def _xr_time(self, monotonic_ns: int) -> int:
-        """The runtime's clock may be another one: their difference is asked for once a second."""
+        """Runtime's time of a CLOCK_MONOTONIC time; the difference of the clocks is measured once a second."""
         if monotonic_ns - self._clocks_ns > CLOCKS_EVERY_NS:
-            # The extension takes any clock's numbers without a word; only those of CLOCK_MONOTONIC mean something.
+            # The extension accepts numbers of any clock, but only those of CLOCK_MONOTONIC are meaningful.
             given = timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
             at = convert_timespec_time_to_time_khr(self.instance, given)
             self._clocks_ns = monotonic_ns
@@ -209,7 +209,7 @@ class OpenXrSession:
         out.state[role] = TRACKED if flags & _TRACKED == _TRACKED else EXTRAPOLATED
         out.sampled_ns[role] = out.stamp_ns
 
-    def _tell_recentring(self, out: TrackerFrame, at: int) -> None:
+    def _apply_recentring(self, out: TrackerFrame, at: int) -> None:
         known = True
         while self._recentred and at >= self._recentred[0].at:
             change = self._recentred.pop(0)
@@ -218,7 +218,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # with a new epoch: all starts anew
+            out.new_from_old = identity_pose()  # the new epoch resets all later stages
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:
@@ -232,7 +232,7 @@ class OpenXrSession:
     def _take(self, event: Any) -> None:
         kind = xr.StructureType(event.type)
         if kind == xr.StructureType.EVENT_DATA_INSTANCE_LOSS_PENDING:
-            raise Ended("the runtime is going away")
+            raise Ended("the runtime is shutting down")
         if kind == xr.StructureType.EVENT_DATA_SESSION_STATE_CHANGED:
             self._follow(xr.SessionState(_as(event, xr.EventDataSessionStateChanged).state))
         if kind == xr.StructureType.EVENT_DATA_REFERENCE_SPACE_CHANGE_PENDING:
@@ -246,7 +246,7 @@ class OpenXrSession:
             self._running = False
             xr.end_session(self._session)
         elif state in (xr.SessionState.EXITING, xr.SessionState.LOSS_PENDING):
-            raise Ended(f"the runtime has ended the session ({state.name})")
+            raise Ended(f"the runtime ended the session ({state.name})")
 
     def _note_recentring(self, event: Any) -> None:
         if xr.ReferenceSpaceType(event.reference_space_type) != self._base_type:
@@ -258,7 +258,7 @@ class OpenXrSession:
         self._recentred.append(Recentred(int(event.change_time), moved))
 
     def close(self) -> None:
-        """Destroying the instance ends all that hangs on it. A lost one refuses even this."""
+        """Destroy the instance and with it all its objects; a lost instance raises an error, which is ignored."""
         if self.instance is not None:
             try:
                 xr.destroy_instance(self.instance)

@@ -1,4 +1,4 @@
-"""Motion of a known body as a live source: trackers by tracking/simulation.py, the body as the truth."""
+"""Live source that plays motion of a known body, with simulated trackers and the body as the truth."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.truth import TruthTrack, truth_of_clip
 
-EARLY_NS = 1_000_000  # timers that fire at the source's own rate are early as often as late
-TOO_OLD_S = 0.1
+EARLY_NS = 1_000_000  # tolerance for timers that fire early
+TOO_OLD_S = 0.1  # older samples are skipped
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of samples at one rate. `fresh`: it does not go on from the last one, so it is a new epoch."""
+    """Samples at one rate. `fresh`: the segment does not continue the previous one, so it has a new epoch."""
 
     track: TrackerTrack
     body: TruthTrack
@@ -31,7 +31,7 @@ class Segment:
 
 
 class PlayedSource(Source):
-    """Plays segments as their time comes; the next one is made in the background while one plays."""
+    """Play segments in real time; the next segment is made in the background."""
 
     trusted = True
 
@@ -42,7 +42,7 @@ class PlayedSource(Source):
         self._epoch = 0
         self._truth: AvatarPose | None = None
         self._start_ns: int | None = None
-        self._done = -1  # last sample of the segment that was handed out
+        self._done = -1  # index of the last returned sample of the segment
 
     def open(self) -> None:
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="segments")
@@ -56,13 +56,13 @@ class PlayedSource(Source):
         self._next: Future[Segment | None] = self._maker.submit(next, self._segments, None)
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """The next sample that is due, stamped with the time it is due at, as a device with a steady clock would."""
+        """Return the next sample that is due, stamped with its due time, like a device with a steady clock."""
         if self._now is None:
             return None
         if self._start_ns is None:
             self._start_ns = now_ns
         due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self.rate)
-        if due < self._done - self.rate:  # simulated time has gone back
+        if due < self._done - self.rate:  # simulated time went back
             self._start_ns, self._done, self._epoch = now_ns, -1, self._epoch + 1
             due = 0
         i = self._done + 1 if due - self._done < TOO_OLD_S * self.rate else due
@@ -87,7 +87,7 @@ class PlayedSource(Source):
             return
         self._prefetch()
         self._epoch += self._now.fresh
-        # After a long stop of the poller the clock goes on from now, not through all that was missed.
+        # After a long pause of the poller, playing continues from now without the missed samples.
         late = now_ns - self._start_ns - length_ns
         self._start_ns = now_ns if self._now.fresh or late > 1_000_000_000 else self._start_ns + length_ns
         self._done = -1
@@ -103,7 +103,7 @@ class PlayedSource(Source):
 
 
 def segments_of_clips(clips: list[Clip], simulation: Simulation, loop: bool = True) -> Iterator[Segment]:
-    """One clip after the other, each in a new epoch; noise differs from one to the next."""
+    """Segments of one clip after the other, each in a new epoch and with different noise."""
     count = 0
     while loop or count < len(clips):
         clip = clips[count % len(clips)]

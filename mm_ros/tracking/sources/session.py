@@ -1,6 +1,6 @@
-"""A session as a live source, through the gate once more: what was recorded comes again, in new time.
+"""Source that plays a recorded session in the present; its frames pass the gate again.
 
-For the recorded stream as it is, unchanged and with its own stamps, there is `mm_ros replay`.
+`mm_ros replay` publishes the recorded stream unchanged and with its own stamps.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mm_ros.sessions.session import Session, read_session
 from mm_ros.sessions.tables import read_table
 from mm_ros.tracking.sources.base import Source
 
-PAUSE_NS = 1_000_000_000  # between the end and the start over
+PAUSE_NS = 1_000_000_000  # between the end and the next start
 
-TOO_OLD_NS = 100_000_000
-BACK_NS = 100_000_000  # a clock that is only set right does not jump farther
+TOO_OLD_NS = 100_000_000  # older samples are skipped
+BACK_NS = 100_000_000  # smaller backward jumps are corrections of the clock
 
 
 class SessionSource(Source):
@@ -42,14 +42,14 @@ class SessionSource(Source):
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
         period = float(np.median(steps)) * 1e-9 if len(steps) else 0.0
-        # Its samples are irregular: asked twice as often, each comes at most half a period late.
+        # Samples are irregular; polled twice as often, each is at most half a period late.
         self.rate = float(np.clip(2.0 / period, 10.0, 500.0)) if period > 0 else 90.0
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
         frames = self._session.frames
         if self._start_ns is None:
             self._start_ns = now_ns
-        if now_ns < self._last_ns - BACK_NS:  # simulated time has gone back: begin again, as a loop does
+        if now_ns < self._last_ns - BACK_NS:  # simulated time went back, so the session starts again
             self._begin_again(now_ns)
         self._last_ns = now_ns
         at = frames[0].stamp_ns + now_ns - self._start_ns
@@ -57,7 +57,7 @@ class SessionSource(Source):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:
                 self._begin_again(now_ns)
             return None
-        # One at a time, so that none is lost to jitter; what has become too old is passed over.
+        # One sample per poll, so that jitter loses none; samples that are too old are skipped.
         while self._next + 1 < len(frames) and frames[self._next + 1].stamp_ns < at - TOO_OLD_NS:
             self._next += 1
         if frames[self._next].stamp_ns > at:
@@ -78,7 +78,7 @@ class SessionSource(Source):
         return replace(frame, stamp_ns=stamp_ns, epoch=epoch, sampled_ns=sampled)
 
     def landmarks(self) -> list[Landmarks]:
-        """Those that came before the last sample did."""
+        """Landmarks that arrived before the last returned frame, each returned once."""
         frames, seen = self._session.frames, self._session.sightings
         if self._next == 0 or self._start_ns is None:
             return []

@@ -1,4 +1,4 @@
-"""SteamVR as a source, through a process of its own."""
+"""SteamVR source, which reads poses from a separate process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUNG_S = 3.0
 
 
 class SteamVrSource(Source):
-    """`command`: what to start instead of the real process, for tests."""
+    """Source of SteamVR's devices. `command` replaces the worker process in tests."""
 
     own_clock = True
 
@@ -39,7 +39,7 @@ class SteamVrSource(Source):
         self._lock = threading.Lock()
         self._latest: TrackerFrame | None = None
         self._trouble = "not connected yet"
-        self._heard = time.monotonic()
+        self._received_at = time.monotonic()
         self._epochs = -1
         self._shift = SteadyShift()
 
@@ -60,7 +60,7 @@ class SteamVrSource(Source):
         return None if frame is None else in_clock(frame, self._shift.of(now_ns))
 
     def status(self) -> str:
-        silent_s = time.monotonic() - self._heard
+        silent_s = time.monotonic() - self._received_at
         return f"SteamVR has not answered for {silent_s:.0f} s" if silent_s > HUNG_S else self._trouble
 
     def _run(self) -> None:
@@ -75,21 +75,21 @@ class SteamVrSource(Source):
                 self._take(line)
             self._process.wait()
             if self._process.returncode not in (0, 2):
-                self._trouble = f"the process that talks to SteamVR ended with {self._process.returncode}; restarted"
+                self._trouble = f"the SteamVR process ended with code {self._process.returncode}; it is restarted"
             self._stop.wait(RETRY_S)
 
     def _take(self, line: str) -> None:
-        self._heard = time.monotonic()
+        self._received_at = time.monotonic()
         try:
-            said = frame_of(line)
+            parsed = frame_of(line)
         except (ValueError, KeyError, TypeError, IndexError):
-            return  # the library itself prints a line now and then
-        if isinstance(said, str):
-            self._trouble = said
+            return  # the OpenVR library prints lines of its own to stdout
+        if isinstance(parsed, str):
+            self._trouble = parsed
             return
-        said.epoch += 1000 * self._epochs
+        parsed.epoch += 1000 * self._epochs
         with self._lock:
-            self._latest = said
+            self._latest = parsed
         self.wake()
 
     def _end(self) -> None:

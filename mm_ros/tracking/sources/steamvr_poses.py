@@ -1,7 +1,7 @@
-"""SteamVR's devices by OpenVR: who they are and where. Knows no process, no threads, no time but its own call.
+"""Roles and poses of SteamVR's devices by OpenVR.
 
-Not run on hardware: written from the library's own structures and documentation, tested against a fake that is made
-from them (test/tracking/test_tracker_steamvr.py).
+This module has not been run on hardware. It is written from the library's structures and documentation, and tested
+against a fake with the same structures (test/tracking/test_tracker_steamvr.py).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mm_ros.tracking.sources import axes
 
 
 class Quit(Exception):
-    """SteamVR asks its clients to go."""
+    """SteamVR requested its clients to quit."""
 
 
 class SteamVrPoses:
-    """`openvr`: the module; `serials`: role → serial number, for trackers (and for controllers that swap hands)."""
+    """Tracker frames from `openvr`, the module. `serials`: role → serial number of a tracker or controller."""
 
     def __init__(self, openvr: Any, serials: dict[str, str] | None = None) -> None:
         self._openvr = openvr
@@ -41,7 +41,7 @@ class SteamVrPoses:
         self._serials: dict[int, str] = {}
 
     def sample(self) -> TrackerFrame:
-        """All trackers now, stamped in CLOCK_MONOTONIC at the call: OpenVR's poses carry no time."""
+        """Sample all devices, stamped in CLOCK_MONOTONIC at the call, because OpenVR's poses have no time."""
         self._events()
         vr = self._openvr
         self._system.getDeviceToAbsoluteTrackingPose(vr.TrackingUniverseStanding, 0.0, self._poses)
@@ -87,7 +87,7 @@ class SteamVrPoses:
         return self._serials[i]
 
     def unnamed_trackers(self) -> list[str]:
-        """Serial numbers of generic trackers that no role was given for: what the user has to write down."""
+        """Serial numbers of connected generic trackers without a role."""
         vr, out = self._openvr, []
         for i, pose in enumerate(self._poses):
             generic = pose.bDeviceIsConnected and (
@@ -106,7 +106,7 @@ class SteamVrPoses:
                 raise Quit
             if kind in (vr.VREvent_TrackedDeviceActivated, vr.VREvent_TrackedDeviceDeactivated):
                 self._serials.clear()
-            # Somebody has re-centred, and OpenVR does not tell by how much: all starts anew.
+            # OpenVR does not report by how much the play space moved, so a new epoch starts.
             if kind in (vr.VREvent_StandingZeroPoseReset, vr.VREvent_ChaperoneUniverseHasChanged):
                 self._epoch += 1
 
@@ -125,11 +125,11 @@ def _matrix(m: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def describe(error: Exception) -> str:
-    """OpenVR's errors have an empty text: the type and the number are all there is."""
+    """Message for an OpenVR error, which has only a type and a number."""
     number = getattr(error, "error_value", None)
     words = {
         "InitError_Init_NoServerForBackgroundApp": "SteamVR is not running",
-        "InitError_Init_HmdNotFound": "SteamVR finds no headset",
+        "InitError_Init_HmdNotFound": "SteamVR found no headset",
         "InitError_Init_PathRegistryNotFound": "SteamVR is not installed",
         "InitError_Init_InstallationNotFound": "SteamVR is not installed",
     }

@@ -1,6 +1,7 @@
-"""The process that holds OpenVR's library: a line of JSON a sample to stdout, until its reader is gone.
+"""Process that runs the OpenVR library and prints one line of JSON per sample to stdout, until the pipe is closed.
 
-Others saw that library and ROS's clash in one process (vive_ros2 splits them too), and a hung one can be killed.
+The libraries of OpenVR and ROS can conflict in one process (vive_ros2 separates them too), and a hung process can be
+killed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def line_of(frame: TrackerFrame) -> str:
 
 
 def frame_of(line: str) -> TrackerFrame | str:
-    """A frame, or a sentence about the state of SteamVR."""
+    """Parse a line into a frame, or into a message about the state of SteamVR."""
     content = json.loads(line)
     if "status" in content:
         return str(content["status"])
@@ -52,7 +53,7 @@ def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
         try:
             stream(poses, rate)
         except Quit:
-            tell("SteamVR has been closed; waiting for it")
+            tell("SteamVR was closed; waiting for it")
         finally:
             poses.close()
         time.sleep(RETRY_S)
@@ -61,7 +62,7 @@ def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
 def stream(poses: SteamVrPoses, rate: float) -> None:
     poses.sample()
     unnamed = poses.unnamed_trackers()
-    known = "" if not unnamed else f"trackers without a role: {', '.join(unnamed)}; name them by steamvr_serials"
+    known = "" if not unnamed else f"trackers without a role: {', '.join(unnamed)}; set steamvr_serials"
     tell(known)
     due = time.monotonic()
     while True:

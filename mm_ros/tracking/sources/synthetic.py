@@ -1,4 +1,4 @@
-"""The invented user of motion/procedural/user.py, live and without end, with the noise of a real headset."""
+"""Endless live source of the synthetic user (motion/procedural/user.py), with the noise of a real headset."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mm_ros.tracking.simulation import Simulation, simulate
 from mm_ros.tracking.sources.played import PlayedSource, Segment
 from mm_ros.tracking.truth import truth_of_clip
 
-# A standing headset's jitter, as measured in the recordings of data/vr_sessions: a third of a millimetre.
+# Jitter of a still headset, measured in the recordings of data/vr_sessions: a third of a millimetre.
 NOISE = Simulation(noise_m=0.0003, noise_rad=0.001)
-OVERLAP = 3  # frames of the neighbours that the cubic between frames looks at
+OVERLAP = 3  # frames of neighbouring chapters that the cubic interpolation needs
 
 
 def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource:
@@ -24,16 +24,16 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """Made and thrown away by whoever wants its kernels in memory before it parts into several processes."""
+    """First segment, made only to load its kernels before a process forks."""
     return next(user_segments(SyntheticUser(0), NOISE))
 
 
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
-    """One segment a chapter of the user's plan; samples go on across them as if there were no seams."""
-    axes = identity_pose()[3:]  # of the head: known, and the same in all chapters
+    """One segment per chapter of the user's plan; samples continue across chapters without a seam."""
+    axes = identity_pose()[3:]  # head axes, equal in all chapters
     begins = sample = count = 0
     while True:
-        here = min(count, 1)  # those before the last one are forgotten
+        here = min(count, 1)  # only one chapter before the current one is kept
         while len(user.chapters) < here + 2:
             user.extend()
         piece, lead = with_neighbours(user.chapters, here)
@@ -50,7 +50,7 @@ def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segme
 
 
 def with_neighbours(chapters: list[Clip], k: int) -> tuple[Clip, int]:
-    """Chapter k with a few frames of those before and after it, and how many stand before."""
+    """Chapter k with a few frames of its neighbours, and the number of frames before it."""
     before = chapters[k - 1].cut(len(chapters[k - 1]) - OVERLAP, len(chapters[k - 1])) if k else None
     parts = [*([before] if before is not None else []), chapters[k], chapters[k + 1].cut(0, OVERLAP)]
     whole = replace(

@@ -1,4 +1,4 @@
-"""Poses of another bridge, one topic a device, as one stream of trackers."""
+"""Source that combines poses from topics of another bridge, one topic per device."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mm_ros.body.types import F64, HEAD_ROLE, TRACKED, R, TrackerFrame
 from mm_ros.tracking.sources import axes
 from mm_ros.tracking.sources.base import Source
 
-SILENT_S = 0.2  # a device that was last heard of so long before the head is lost
-OTHER_CLOCK_S = 5.0  # stamps farther from now than this are another clock's
+SILENT_S = 0.2  # a device is lost when its last pose is older than the headset's by more than this
+OTHER_CLOCK_S = 5.0  # stamps farther from now than this come from another clock
 AXES = ("ros", "openxr")
 
 
 class TopicsSource(Source):
-    """Fed by the node's subscriptions; each pose of the head makes a frame."""
+    """Source that the node's subscriptions feed; each pose of the headset makes a frame."""
 
     own_clock = True
 
@@ -27,14 +27,14 @@ class TopicsSource(Source):
         self._poses = np.tile([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], (R, 1))
         self._sampled = np.zeros(R, np.int64)
         self._frame: TrackerFrame | None = None
-        self._trouble = "no pose of the headset has come yet"
+        self._trouble = "no pose of the headset has been received yet"
 
     def feed(self, role: int, stamp_ns: int, pose: F64, now_ns: int) -> None:
-        """`pose`: x, y, z, qw, qx, qy, qz; `stamp_ns` 0 where the message has none."""
+        """Add a pose (x, y, z, qw, qx, qy, qz) of a device; `stamp_ns` is 0 if the message has no stamp."""
         if not np.isfinite(pose).all() or not 0.9 < np.linalg.norm(pose[3:]) < 1.1:
-            raise MmRosError(f"pose without a rotation of length 1: {np.round(pose, 3).tolist()}")
+            raise MmRosError(f"pose: expected a rotation of length 1, came {np.round(pose, 3).tolist()}")
         strange = stamp_ns != 0 and abs(now_ns - stamp_ns) * 1e-9 > OTHER_CLOCK_S
-        self._trouble = "stamps are from another clock: the time of arrival is taken" if strange else ""
+        self._trouble = "stamps are from another clock; the time of arrival is used instead" if strange else ""
         self._sampled[role] = now_ns if strange or stamp_ns == 0 else stamp_ns
         self._poses[role] = _in_ros_axes(pose) if self._openxr else pose
         self._poses[role, 3:] /= np.linalg.norm(self._poses[role, 3:])
@@ -45,9 +45,9 @@ class TopicsSource(Source):
     def _assemble(self) -> TrackerFrame:
         stamp_ns = int(self._sampled[HEAD_ROLE])
         out = TrackerFrame(stamp_ns)
-        heard = (self._sampled != 0) & (np.abs(self._sampled - stamp_ns) * 1e-9 <= SILENT_S)
+        recent = (self._sampled != 0) & (np.abs(self._sampled - stamp_ns) * 1e-9 <= SILENT_S)
         out.positions[:], out.rotations[:] = self._poses[:, :3], self._poses[:, 3:]
-        out.state[heard] = TRACKED
+        out.state[recent] = TRACKED
         out.sampled_ns[:] = self._sampled
         return out
 
