@@ -54,9 +54,12 @@ def during_imports() -> None:
 
     `mm_ros demo` starts its processes with Ctrl-C blocked, because Ctrl-C during Python's start prints a traceback.
     """
-    if _is_command() and threading.current_thread() is threading.main_thread() and is_unhandled():
+    if not _is_command() or threading.current_thread() is not threading.main_thread():
+        return
+    if is_unhandled():
         signal.signal(signal.SIGINT, _end_at_once)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    # Also where a shell's background ignores it: nodes listen to it later all the same.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _is_command() -> bool:

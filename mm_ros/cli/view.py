@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from mm_ros.cli.arguments import port
 
@@ -28,8 +29,12 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.reach import settle_reach
 
     settle_reach("LOCALHOST")
+    from rclpy.parameter import Parameter
+
     from mm_ros.ros.node import run_all
     from mm_ros.ros.nodes.viewer import Viewer
 
-    given = [f"host:={args.host}", f"port:={args.port}"] + ([f"avatars:={args.show}"] if args.show else [])
-    return run_all([Viewer], ["--ros-args", *(word for value in given for word in ("-p", f"viewer:{value}"))])
+    given = {"host": args.host, "port": args.port, "avatars": args.show}
+    # Not by `-p`, which reads values as YAML: `::` is none, and `true` is no name.
+    overrides = [Parameter(name, value=value) for name, value in given.items()]
+    return run_all([partial(Viewer, parameter_overrides=overrides)])

@@ -102,6 +102,20 @@ def test_while_modules_are_imported_it_is_one_line(way: str, tmp_path: Path):
         assert info.output().count(LINE) == 1
 
 
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
+def test_what_a_demo_starts_can_be_ended_by_it(handler: signal.Handlers):
+    """It starts with Ctrl-C blocked; of a demo in a shell's background the signal is ignored too."""
+
+    def as_the_demo_does() -> None:
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    code = "import signal, sys; sys.argv = ['mm_ros']; import mm_ros; print(signal.pthread_sigmask(0, []))"
+    more = {"preexec_fn": as_the_demo_does, "timeout": WAIT_S}
+    done = subprocess.run([sys.executable, "-c", code], cwd=TOP, capture_output=True, text=True, **more)
+    assert done.stdout == "set()\n", done.stderr
+
+
 @pytest.mark.parametrize("stage", ["making", "installing"])
 def test_set_up_ends_with_one_line_and_leaves_no_partial_environment(stage: str, tmp_path: Path):
     venv = tmp_path / "venv"

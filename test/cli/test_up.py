@@ -165,3 +165,14 @@ def test_zero_avatars_are_refused():
         parsed("--avatars", "0")
     with pytest.raises(MmRosError, match="1 to 64"):  # as a launch argument
         side_by_side("avatar", 0, 0)
+
+
+def test_host_and_names_reach_the_page_as_they_were_typed(monkeypatch):
+    pytest.importorskip("viser")
+    from mm_ros.cli.main import main
+
+    started = []
+    monkeypatch.setattr("mm_ros.ros.node.run_all", lambda makers, args=None: started.extend(makers) or 0)
+    assert main(["view", "--host", "::1", "--show", "true"]) == 0
+    given = {p.name: p.value for p in started[0].keywords["parameter_overrides"]}
+    assert given == {"host": "::1", "port": 8080, "avatars": "true"}

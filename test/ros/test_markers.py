@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from toys import toy_database
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 
@@ -17,6 +19,7 @@ from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, Skeleton, default_
 from mm_ros.body.types import BodyOrientation, rest_pose
 from mm_ros.robot.description import STEP_M, capsules_urdf
 from mm_ros.ros import markers
+from mm_ros.ros.nodes.visualizer import Visualizer
 
 SKELETON = default_skeleton()
 
@@ -70,6 +73,15 @@ def test_markers_vanish_when_they_are_not_sent_again():
     array = markers.array(markers.feet("feet", standing()), 5, "odom")
     assert {m.lifetime.nanosec for m in array.markers} == {500_000_000}
     assert {(m.header.frame_id, m.header.stamp.nanosec) for m in array.markers} == {("odom", 5)}
+
+
+def test_candidates_are_drawn_from_the_database_that_was_searched():
+    """`database` of motion_matcher is live, that of the visualizer is not: its frames would be other poses."""
+    node = SimpleNamespace(_database=toy_database())
+    pose, of_node = rest_pose(default_skeleton()), node._database.hash
+    assert [m.ns for m in Visualizer._candidate(node, 2, 5, of_node, pose)] == ["candidates"]
+    assert Visualizer._candidate(node, 2, 5, of_node + 1, pose) == []
+    assert Visualizer._candidate(node, 2, len(node._database), of_node, pose) == []
 
 
 def visuals(skeleton: Skeleton, link: str) -> list[ElementTree.Element]:

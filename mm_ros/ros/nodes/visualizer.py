@@ -162,16 +162,19 @@ class Visualizer(AvatarNode):
             out += markers.features("features", 100, markers.FOUND, *found)
         if seen.matched is not None:
             out.append(markers.bones("matched_pose", 0, seen.matched, markers.MATCHED, 0.02))
-            frames = seen.searched.runner_up_frames if seen.searched is not None else ()
-            for i, frame in enumerate(frames[:CANDIDATES]):
-                out += self._candidate(i, int(frame), seen.matched)
+            if seen.searched is not None:
+                for i, frame in enumerate(seen.searched.runner_up_frames[:CANDIDATES]):
+                    out += self._candidate(i, int(frame), seen.searched.database, seen.matched)
         return seen.pose.stamp_ns, out
 
-    def _candidate(self, index: int, frame: int, matched: AvatarPose) -> list[Any]:
-        """Skeleton of a candidate at the avatar's root, scaled to the avatar's size."""
+    def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
+        """Skeleton of a candidate at the avatar's root, scaled to the avatar's size.
+
+        Empty where `database`, the hash of the database that was searched, is not that of this node's database.
+        """
         if self._database is None:
             self._database = read_database(Path(self.settings(VisualizerSettings).database or default_database_path()))
-        if not 0 <= frame < len(self._database):
+        if database != self._database.hash or not 0 <= frame < len(self._database):
             return []
         positions, rotations = self._database.positions[frame], self._database.rotations[frame]
         scale = np.linalg.norm(matched.positions[2:], axis=1).sum() / np.linalg.norm(positions[2:], axis=1).sum()
