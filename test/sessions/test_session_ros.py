@@ -133,7 +133,7 @@ def test_replayed_is_recorded_again(walk, tmp_path):
         recording(tmp_path / "again") as recorder,
         started("replay", walk, "--avatar", "anna", "--wait-for", 1, "--clock") as player,
     ):
-        assert "into /anna" in player.stdout.readline()
+        assert "in /anna" in player.stdout.readline()
         time.sleep(1.5)
         recorder.send_signal(signal.SIGSTOP)
         time.sleep(2.5)  # a replay that does not wait for subscribers would have ended by then
