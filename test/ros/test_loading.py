@@ -57,19 +57,19 @@ class Matching:
         self._set = self.client.node.create_client(SetParameters, "/loading/motion_matcher/set_parameters")
         assert self._set.wait_for_service(WAIT_S)
 
-    def goes_on(self):
+    def goes_on(self, source="vr"):
         """Return whether ten more poses arrive."""
         wanted, until = len(self.client.received["matched_pose"]) + 10, time.monotonic() + WAIT_S
         desired = trajectory_to_ros(still_wish(HORIZON_S))
-        desired.source = "vr"
+        desired.source = source
         while len(self.client.received["matched_pose"]) < wanted and time.monotonic() < until:
             desired.header.stamp = self.client.node.get_clock().now().to_msg()
             self._trajectory.publish(desired)
             self.client.spin(0.02)
         return len(self.client.received["matched_pose"]) >= wanted
 
-    def ask(self, path):
-        given = Parameter("database", value=str(path)).to_parameter_msg()
+    def ask(self, value, name="database"):
+        given = Parameter(name, value=str(value)).to_parameter_msg()
         return self._set.call_async(SetParameters.Request(parameters=[given]))
 
     def answer(self, future):
@@ -128,3 +128,14 @@ def test_a_pipe_and_a_broken_file_are_refused_and_the_old_one_stays(matching, tm
         assert name in answer.reason
         assert matching.node._database is before
         assert matching.goes_on()
+
+
+def test_a_change_of_the_followed_source_takes_effect_at_once(matching):
+    assert matching.goes_on()
+    try:
+        assert matching.answer(matching.ask("path", "follow")).successful
+        assert matching.goes_on("path")
+    finally:
+        for value in ("vr", ""):
+            assert matching.answer(matching.ask(value, "follow")).successful
+            assert matching.goes_on()

@@ -148,7 +148,7 @@ class MotionMatcher(AvatarNode):
         self._search_s = 0.0
 
     def _follows(self, source: str) -> bool:
-        self._source = self._source or self.settings(DatabaseSettings).follow or source
+        self._source = self.settings(DatabaseSettings).follow or self._source or source
         if source == self._source:
             return True
         self.health.warnings["source"] = f"trajectory of '{source}' is ignored: the node follows '{self._source}'"
