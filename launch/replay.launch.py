@@ -5,7 +5,7 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch import LaunchDescription
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.own_python import module_command
-from mm_ros.ros import launching
+from mm_ros.ros import graph, launching
 
 FIXED = {"use_sim_time": "true", "trackers": "none"}
 
@@ -23,7 +23,7 @@ def start(context):
     command = module_command("mm_ros", "replay", session, "--clock", "--avatar", given["avatar"])
     command += ["--speed", context.launch_configurations["rate"]]
     command += [f"--world-frame={given['world_frame']}"] if given["world_frame"] else []
-    command += ["--wait-for", "3"]  # orientation_predictor, trajectory_predictor, pose_postprocessor
+    command += ["--wait-for", str(sum("trackers" in node.inputs for node in graph.nodes_for(given["control"])))]
     command += ["--loop"] if context.launch_configurations["loop"] == "true" else []
     player = ExecuteProcess(cmd=command, output="screen", name="mm_ros_replay")
     return launching.avatar_actions(**given, **FIXED, extra=[player])

@@ -71,6 +71,7 @@ class MotionMatcher(AvatarNode):
         self._search_s = 0.0  # longest search since the last report
         self._loaded: dict[Files, Opened] = {}  # loaded in another thread, for the next change of a setting
         self._damage: list[str] = []  # errors that the background check of the database file found
+        self._damage_logged: set[str] = set()
         self.health.watch = self._watch
         self._build()
         self.await_calibration(self._calibrate)
@@ -140,7 +141,9 @@ class MotionMatcher(AvatarNode):
     def _watch(self) -> None:
         for sentence in self._damage:
             self.health.errors["database"] = sentence
-            self.get_logger().error(sentence, once=True)
+            if sentence not in self._damage_logged:
+                self._damage_logged.add(sentence)
+                self.get_logger().error(sentence)
         self.health.values["search_ms"] = f"{self._search_s * 1e3:.2f}"
         if self._search_s > SEARCH_WARN_S:
             complaints = self.health.errors if self._search_s > SEARCH_ERROR_S else self.health.passing
