@@ -87,7 +87,7 @@ TOPICS: dict[str, Topic] = {
         Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller pose from another package, for source `topics`", "rate of the device"),
         Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "world frame → <avatar>/root → joints, world frame → <avatar>/tracker/…, and links of the user's robot"),
         Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node: rate, latency, counts of dropped and refused messages, warnings", "1 Hz"),
-        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz, only from `mm_ros replay --clock`"),
+        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz, only from a replay with `--clock`"),
     )
 }  # fmt: skip
 

@@ -213,7 +213,7 @@ def test_a_namespace_that_ros_does_not_have(tmp_path: Path, capsys):
     for file in path.iterdir():
         file.write_bytes(file.read_bytes().replace(b"/avatar/", b"/av t-r/"))
     assert main(["info", str(path)]) == 0  # only a replay needs it as a namespace
-    assert "'av t-r' cannot be one of ROS" in refusal(capsys, "replay", path)
+    assert "'av t-r' is not a valid ROS namespace" in refusal(capsys, "replay", path)
 
 
 # --- YAML ------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def window_text(window: bytes) -> bytes:
     """Return the decompressed messages of a window: two lengths, compressed messages, arrays."""
     import zstandard
 
-    return zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little"))
+    return bytes(zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little")))
 
 
 if __name__ == "__main__":
