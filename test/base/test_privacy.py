@@ -28,7 +28,7 @@ OWN_CONNECTION = "import socket; socket.create_connection(('own.connection.test'
 
 def has_telemetry() -> bool:
     """Whether this wheel of onnxruntime has the client that ORT_DISABLE_TELEMETRY switches off."""
-    folder = Path(ort.__file__).parents[1] / "capi"
+    folder = Path(ort.__file__).parent / "capi"
     return any(b"ORT_DISABLE_TELEMETRY" in path.read_bytes() for path in folder.glob("*.so*"))
 
 
