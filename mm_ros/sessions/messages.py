@@ -191,6 +191,10 @@ def calibration_to_bag(c: Calibration, stamp_ns: int) -> Any:
         floor_height=float(c.floor_height),
         arm_span=float(c.arm_span),
         forward_yaw=float(c.forward_yaw),
+        head_height_sigma=float(c.head_height_sigma),
+        floor_sigma=float(c.floor_sigma),
+        arm_span_sigma=float(c.arm_span_sigma),
+        note=c.note,
         roles=list(ROLES[:3]),
         offsets=[_pose(getattr(c, name)) for name in _CARRIED],
     )
@@ -210,6 +214,10 @@ def calibration_from_bag(msg: Any) -> Calibration:
         floor_height=float(msg.floor_height),
         arm_span=float(msg.arm_span),
         forward_yaw=float(msg.forward_yaw),
+        head_height_sigma=float(msg.head_height_sigma),
+        floor_sigma=float(msg.floor_sigma),
+        arm_span_sigma=float(msg.arm_span_sigma),
+        note=str(msg.note),
         **offsets,
     )
     return plausible.calibration(out)
