@@ -86,7 +86,6 @@ ORIGIN = (
     "the origin of the source is not on the floor; the floor is estimated from an assumed height. Lay a controller on "
     "the floor for two seconds to measure it"
 )
-HANDED_OVER = "another person wears the headset: measured anew"
 
 
 @dataclass(frozen=True)
@@ -96,9 +95,13 @@ class CalibrationSettings(Settings):
     auto_calibrate: bool = setting(True, "Measure the height automatically while the user moves.")
     still_s: float = setting(3.0, "Time for which the user stands still for the calibrate service.", "s", 0.5, 20.0)
     still_m: float = setting(
-        0.03, "Half of the maximum movement of the head for the calibrate service. Larger is less strict.",
-        "m", 0.001, 0.2,
+        0.03,
+        "Half of the maximum movement of the head for the calibrate service. Larger is less strict.",
+        "m",
+        0.001,
+        0.2,
     )
+    level_rad: float = setting(0.5, "Maximum pitch and roll of the head that counts as upright.", "rad", 0.05, 1.5)
     face_forward: bool = setting(False, "The calibrate service also turns x of the room to where the user looks.")
 
 
@@ -193,7 +196,7 @@ class Calibrator:
         headset = self.current.headset_in_head
         above_joint = quat.rotate(q, quat.get3(headset.reshape(1, -1), 0))[2]
         level = z - above_joint + float(headset[2])
-        self._heights.add(t, frame, level, max(abs(pitch), abs(roll)))
+        self._heights.add(t, frame, level, max(abs(pitch), abs(roll)) < self.settings.level_rad)
 
     def stand(self) -> Stand | None:
         if len(self._samples) < 5:
@@ -237,7 +240,8 @@ class Calibrator:
 
     def _measure_automatically(self) -> None:
         """Measure from the distribution of heights, if the user is not known or may be another one."""
-        found = self._heights.estimate()
+        highest = math.inf if self._floor_assumed else self.current.floor_height + HIGHEST
+        found = self._heights.estimate(highest)
         if found is None:
             return
         if self._floor_assumed:
@@ -248,11 +252,11 @@ class Calibrator:
         height = found.height - self.current.floor_height
         if self.settings.posture == "seated":
             if 1.3 <= height + SEATED_TO_STANDING <= HIGHEST:
-                self._take(found.height, height + SEATED_TO_STANDING, math.hypot(found.sigma, SEATED_SIGMA), "")
+                self._take(found.height, height + SEATED_TO_STANDING, math.hypot(found.sigma, SEATED_SIGMA), found.seconds)
         elif not LOWEST <= height <= HIGHEST:
             return
         elif found.stands(self.current.floor_height):
-            self._take(found.height, height, math.hypot(found.sigma, self._floor_doubt()), "")
+            self._take(found.height, height, math.hypot(found.sigma, self._floor_doubt()), found.seconds)
         elif self._stood is None and not self._from_person and found.seconds > SITS_S and height > LOWEST_SEATED:
             guess = height + SEATED_TO_STANDING
             if self.current.note != SEATED or guess > self.current.head_height + REFINED:
@@ -264,22 +268,24 @@ class Calibrator:
     def _floor_doubt(self) -> float:
         return 0.0 if self.current.floor_sigma <= SOURCE_FLOOR_SIGMA else self.current.floor_sigma
 
-    def _take(self, stood: float, height: float, sigma: float, note: str) -> None:
+    def _take(self, stood: float, height: float, sigma: float, seconds: float) -> None:
         """Publish a measured height if it is new, clearly better, or another person's."""
-        now, s = self.current, self.settings
+        now, s, note = self.current, self.settings, ""
         if now.calibrated:
             away = abs(height - now.head_height)
             if self._after_gap:
-                estimate = self._heights.estimate()
-                lasting = estimate is not None and estimate.seconds >= ANOTHER_S
-                if not lasting:
+                if seconds < ANOTHER_S:
                     return
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                note, self._from_person = HANDED_OVER, False
+                self._from_person = False  # another person wears the headset
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
-            elif away < REFINED and not (now.head_height_sigma > 2 * sigma):
+            elif sigma > 3 * now.head_height_sigma > 0:
+                if away > 2 * now.head_height_sigma:  # a doubt is told, but not followed
+                    self.current = replace(now, head_height_sigma=sigma)
+                return
+            elif away < REFINED and now.head_height_sigma < 2 * sigma:
                 return
             else:
                 note = now.note

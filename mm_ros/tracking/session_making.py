@@ -12,7 +12,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import Sighting
 from mm_ros.body.types import HEAD_ROLE, Calibration, TrackerFrame
 from mm_ros.sessions.session import Session
-from mm_ros.tracking.calibration import Calibrator, from_skeleton, from_standing_height
+from mm_ros.tracking.calibration import UNKNOWN_SIGMA, Calibrator, from_skeleton, from_standing_height
 from mm_ros.tracking.gate import TrackerGate
 from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_landmarks
 from mm_ros.tracking.simulation import Simulation, simulate_clip
@@ -62,7 +62,7 @@ def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
 def session_of_table(frames: list[TrackerFrame], name: str = "", head_height: float = 0.0) -> Session:
     """Session from the poses of a table.
 
-    `head_height` [m]; 0: measured while the user stands still, or else estimated from all heights.
+    `head_height` [m]; 0: measured from all heights of the user.
     """
     out = Session(list(gated(frames)), name=name)
     out.calibration = from_standing_height(head_height) if head_height else _measured(out.frames)
@@ -73,9 +73,9 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
     calibrator = Calibrator()
     for frame in frames:
         calibrator.step(frame)
-    if calibrator.current.calibrated:
+    if calibrator.current.calibrated or calibrator.current.note:
         return calibrator.current
-    # The user never stood still for long, so a high percentile is used: people are upright most of the time.
+    # Too short a recording: a high percentile is used, because people are upright most of the time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
-    return from_standing_height(guess, calibrated=False)
+    return replace(from_standing_height(guess, calibrated=False), head_height_sigma=UNKNOWN_SIGMA)
