@@ -62,7 +62,7 @@ def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
 def stream(poses: SteamVrPoses, rate: float) -> None:
     poses.sample()
     unnamed = poses.unnamed_trackers()
-    known = "" if not unnamed else f"trackers without a role: {', '.join(unnamed)}; set steamvr_serials"
+    known = "" if not unnamed else f"trackers without a role: {', '.join(unnamed)}; name them in SteamVR or set steamvr_serials"
     tell(known)
     due = time.monotonic()
     while True:
