@@ -66,8 +66,12 @@ class SteamVrSource(Source):
         while not self._stop.is_set():
             self._epochs += 1
             self._process = subprocess.Popen(
-                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-                text=True, errors="replace",
+                self._command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                errors="replace",
             )
             assert self._process.stdout is not None
             for line in self._process.stdout:
