@@ -18,6 +18,7 @@ from mm_ros.body.types import (
     AvatarPose,
     BodyOrientation,
     Calibration,
+    R,
     TrackerFrame,
     Trajectory,
 )
@@ -40,10 +41,10 @@ def assert_same(a: object, b: object) -> None:
 
 
 def trackers() -> TrackerFrame:
-    frame = TrackerFrame(STAMP, 3, RANDOM.normal(size=(6, 3)), quaternions(6), RANDOM.normal(size=(6, 3)))
-    frame.angular_velocities = RANDOM.normal(size=(6, 3))
+    frame = TrackerFrame(STAMP, 3, RANDOM.normal(size=(R, 3)), quaternions(R), RANDOM.normal(size=(R, 3)))
+    frame.angular_velocities = RANDOM.normal(size=(R, 3))
     frame.state[:] = TRACKED
-    frame.sampled_ns[:] = STAMP - np.arange(6)
+    frame.sampled_ns[:] = STAMP - np.arange(R)
     frame.new_from_old = np.concatenate([[1.0, 2.0, 0.0], rot.from_yaw(0.5)])
     return frame
 
