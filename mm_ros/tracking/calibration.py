@@ -251,8 +251,9 @@ class Calibrator:
             return
         height = found.height - self.current.floor_height
         if self.settings.posture == "seated":
-            if 1.3 <= height + SEATED_TO_STANDING <= HIGHEST:
-                self._take(found.height, height + SEATED_TO_STANDING, math.hypot(found.sigma, SEATED_SIGMA), found.seconds)
+            standing = height + SEATED_TO_STANDING
+            if 1.3 <= standing <= HIGHEST:
+                self._take(found.height, standing, math.hypot(found.sigma, SEATED_SIGMA), found.seconds)
         elif not LOWEST <= height <= HIGHEST:
             return
         elif found.stands(self.current.floor_height):
