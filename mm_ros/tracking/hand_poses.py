@@ -50,7 +50,7 @@ ROWS: tuple[HandPose, ...] = (
     ),
     HandPose(
         "openxr_aim",
-        "OpenXR -z: the direction in which the platform lets the user point, +x to the right; position by the platform. "
+        "OpenXR -z: the direction in which the platform lets the user point, +x to the right; its own position. "
         "45 degrees and 5 cm are those of a Touch controller.",
         45.0, (-0.05, 0.0, -0.02),
     ),
