@@ -70,6 +70,7 @@ HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies highe
 UNDER_FLOOR = 0.04  # m; a controller seen this far below a floor that was measured shows that it was a shelf
 UNDER_FLOOR_S = 0.3
 ORIGIN_UNDER = 0.15  # m below the floor: a source whose floor is this wrong has its origin elsewhere
+ORIGIN_LACKS = 0.5  # m by which the head is too low for the user's height with such an origin
 NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015  # a headset that does not move at all lies somewhere
 GAP_S = 3.0  # without a tracked head, after which another person may wear the headset
 
@@ -332,19 +333,22 @@ class Calibrator:
                     self._lay_floor(floor)
 
     def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
-        """A tracked controller below the floor shows that the floor is too high: a shelf, or the origin at the head."""
+        """A controller below the floor shows that it is too high: it was a shelf, or the origin is at the head."""
         under = self.current.floor_height - z
         if not tracked or under < UNDER_FLOOR:
             self._under.pop(role, None)
             return
         if t - self._under.setdefault(role, t) < UNDER_FLOOR_S:
             return
-        if under > ORIGIN_UNDER and not self._floor_assumed and self.current.floor_sigma > MEASURED_FLOOR_SIGMA:
+        found = self._heights.estimate()
+        stood = found.height if found else self._samples[-1][3]
+        lacking = self.current.floor_height - (stood - self.current.head_height)
+        measured = self.current.floor_sigma <= MEASURED_FLOOR_SIGMA
+        if under > ORIGIN_UNDER and lacking > ORIGIN_LACKS and not self._floor_assumed and not measured:
             self._floor_assumed = True
-            found = self._heights.estimate()
-            self._assume_floor(found.height if found else self._samples[-1][3])
-        elif self.current.floor_height > 0 or self._floor_assumed:
-            self._lay_floor(z - CONTROLLER_RADIUS, SOURCE_FLOOR_SIGMA)
+            self._assume_floor(stood)
+        elif not self._floor_assumed and self.current.floor_height > 0:
+            self._lay_floor(max(z - CONTROLLER_RADIUS, 0.0), SOURCE_FLOOR_SIGMA)
 
     def _assume_floor(self, stood: float) -> None:
         """Put the floor at the user's assumed height below the upright head."""
