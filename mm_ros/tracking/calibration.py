@@ -75,6 +75,7 @@ NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015  # a headset that does not move at all lies
 GAP_S = 3.0  # without a tracked head, after which another person may wear the headset
 
 # Standard deviations, m
+DOUBTFUL_SIGMA = 0.05  # at least: two heights are possible
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA = 0.03, 0.01, 0.03
 REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
@@ -283,11 +284,12 @@ class Calibrator:
                     return
                 self._from_person = False  # another person wears the headset
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
-            elif sigma > 3 * now.head_height_sigma > 0:
-                if away > 2 * now.head_height_sigma:  # a doubt is told, but not followed
-                    self.current = replace(now, head_height_sigma=sigma)
+            elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
+                self.current = replace(now, head_height_sigma=sigma)  # a doubt is told, but not followed
                 return
             elif away < REFINED and now.head_height_sigma < 2 * sigma:
+                return
+            elif away > ANOTHER and seconds < ANOTHER_S:
                 return
             else:
                 note = now.note
