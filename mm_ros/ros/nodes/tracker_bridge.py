@@ -37,6 +37,7 @@ from mm_ros.ros.tf import TrackerTf
 from mm_ros.tracking.calibration import CalibrationSettings, Calibrator
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
@@ -137,10 +138,12 @@ class TrackerBridge(AvatarNode):
                 f"Stand upright and still for {s.still_s:g} s, or call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
+        self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
         self._publish_calibration(self._calibrator.current)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
         self._room.calibrate(calibration)
+        self._mounting.set_calibration(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
@@ -173,7 +176,7 @@ class TrackerBridge(AvatarNode):
             gated = self._gate.step(raw)
             if gated is not None:
                 self._calibrate_from(gated)
-                frame = self.outputs.trackers(self._room.carry(gated))
+                frame = self._mounted(self.outputs.trackers(self._room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
 
@@ -201,6 +204,14 @@ class TrackerBridge(AvatarNode):
             )
             self._publish_calibration(new)
 
+    def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
+        """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
+        frame, new = self._mounting.step(frame)
+        if new is not None:
+            self._calibrator.current = replace(self._calibrator.current, mountings=new.mountings)
+            self._publish_calibration(self._calibrator.current)
+        return frame
+
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(trackers_to_ros(frame))
         self._tf.publish(self._frames.message(frame))
@@ -226,7 +237,7 @@ class TrackerBridge(AvatarNode):
         if skeleton is not None:
             self._truth_skeleton.publish(skeleton_to_ros(skeleton, self._now_ns(), "truth"))
         if given is not None:
-            self._publish_calibration(given)
+            self._publish_calibration(replace(given, mountings=self._calibrator.current.mountings))
 
     def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         if self._given:
@@ -235,8 +246,13 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = self._calibrator.measure()
         if response.success:
             self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._calibrator.current)
+            response.message += self._kept(self._calibrator.current) + self._mounting_report()
         return response
+
+    def _mounting_report(self) -> str:
+        """One line per measured body tracker and per doubt."""
+        lines = [f"{role}: {place}" for role, place in self._mounting.places().items()]
+        return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in self._mounting.doubts())])
 
     def _kept(self, calibration: Calibration) -> str:
         try:
@@ -254,6 +270,12 @@ class TrackerBridge(AvatarNode):
             self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
+        self.health.values.update({f"mounting_{role}": place for role, place in self._mounting.places().items()})
+        doubts = self._mounting.doubts()
+        self.health.warnings.pop("mounting", None)
+        if doubts:
+            self.health.warnings["mounting"] = "; ".join(doubts)
+            self.get_logger().warning(self.health.warnings["mounting"], throttle_duration_sec=30.0)
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
             state_name = STATES[int(state)] if self.health.done else "silent"
             self.health.values[role] = state_name
@@ -264,6 +286,7 @@ class TrackerBridge(AvatarNode):
     def apply_settings(self) -> None:
         self._gate.settings = self._gate_settings()
         self._calibrator.settings = self.settings(CalibrationSettings)
+        self._mounting.settings = self.settings(MountingSettings)
 
     def reset(self) -> None:
         self._gate.reset()
