@@ -36,6 +36,7 @@ from mm_ros.body.types import (  # fmt: skip
     TrackerFrame,
 )
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
 RATE = 90.0
@@ -188,25 +189,13 @@ def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(_continuous_signs(q))  # one more frame at each end: index i becomes i + 1
-    out_p = _cubic(p[i], p[i + 1], p[i + 2], p[i + 3], u)
-    return out_p, rot.normalize(_cubic(q[i], q[i + 1], q[i + 2], q[i + 3], u))
+    p, q = _continued(p), _continued(continuous(q))  # one more frame at each end: index i becomes i + 1
+    out_p = catmull_rom([p[i + k] for k in range(4)], u)
+    return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
 
 def _continued(a: F64) -> F64:
     return np.concatenate([2 * a[:1] - a[1:2], a, 2 * a[-1:] - a[-2:-1]])
-
-
-def _continuous_signs(q: F64) -> F64:
-    """Choose signs of quaternions so that neighbours in time are close to each other."""
-    flips = np.where((q[1:] * q[:-1]).sum(-1, keepdims=True) < 0, -1.0, 1.0)
-    return np.asarray(q * np.concatenate([np.ones_like(flips[:1]), np.cumprod(flips, axis=0)]))
-
-
-def _cubic(z: F64, a: F64, b: F64, c: F64, u: F64) -> F64:
-    """Catmull-Rom spline from a (u = 0) to b (u = 1)."""
-    out: F64 = a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z)))
-    return out
 
 
 def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:

@@ -24,6 +24,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp, spring, spring_angle
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
@@ -183,7 +184,7 @@ class TrajectoryStage:
         self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
         self.slow = turned @ self.slow
         self.head, self.stood = turned @ self.head + new_from_old[:2], turned @ self.stood + new_from_old[:2]
-        self.yaw = math.remainder(self.yaw + math.atan2(s, c), 2 * math.pi)
+        self.yaw = wrap(self.yaw + math.atan2(s, c))
 
     def _start(self, velocity: F64, yaw: float) -> None:
         self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
@@ -236,7 +237,7 @@ class TrajectoryStage:
         yaw = self._yaw_now()
         yaws = yaw + self._predicted_turns()
         return Trajectory(
-            stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
+            stamp_ns, self.epoch, "vr", position, moving * velocity, wrap(yaw), self.sigma,
             self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
