@@ -110,7 +110,7 @@ def test_a_table_as_source_and_as_session(tmp_path):
     ("text", "words"),
     [
         ("a,b\n", "columns"),
-        ("t,role,x,y,z,qx,qy,qz,qw\n0,tail,0,0,0,0,0,0,1\n", "line 2"),
+        ("t,role,x,y,z,qx,qy,qz,qw\n0,tail,0,0,0,0,0,0,1\n", "no rows of role 'head'"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,head,0,0,0,0,0,0,0\n", "length 1"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,left_hand,0,0,0,0,0,0,1\n", "no rows of role 'head'"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,head,0,0\n", "line 2"),
