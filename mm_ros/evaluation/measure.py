@@ -15,8 +15,8 @@ from mm_ros.evaluation.footfalls import Feet
 from mm_ros.evaluation.reference import CARRIERS, FITTED_S, Known, Offset, fit_offset
 from mm_ros.evaluation.replay_chain import ChainResult, PoseTrack
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import cubic, spherical
 from mm_ros.motion import metrics as m
-from mm_ros.motion.cleaning import cubic, spherical
 from mm_ros.pose.upper_body import WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT
 
 RATE = 60.0

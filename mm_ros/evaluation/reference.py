@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.body.skeleton import (
-    HIPS,
-    LEFT_FOOT,
-    LEFT_HAND,
-    LEFT_LOWER_ARM,
-    LEFT_LOWER_LEG,
-    RIGHT_FOOT,
-    RIGHT_HAND,
-    RIGHT_LOWER_ARM,
-    RIGHT_LOWER_LEG,
-    UPPER_CHEST,
-    Skeleton,
+from mm_ros.body.skeleton import LEFT_HAND, RIGHT_HAND, Skeleton
+from mm_ros.body.types import (
+    BODY_ROLES,
+    F64,
+    HEAD_ROLE,
+    JOINT_OF_ROLE,
+    LEFT_HAND_ROLE,
+    RIGHT_HAND_ROLE,
+    ROLES,
+    TRACKED,
+    Calibration,
+    TrackerFrame,
 )
-from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, ROLES, TRACKED, Calibration, TrackerFrame
 from mm_ros.evaluation.footfalls import Landings
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, head_joint_height
@@ -32,12 +31,9 @@ from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, head_joint_height
 FITTED_S, FEWEST = 3.0, 10
 GAP_S = 0.25  # a device is unknown between samples that are farther apart
 FED = ("head", "left_hand", "right_hand")
-# Joint that carries each device, and the name of its error.
-CARRIERS = {
-    "waist": (HIPS, "hips"), "left_foot": (LEFT_FOOT, "ankle"), "right_foot": (RIGHT_FOOT, "ankle"),
-    "chest": (UPPER_CHEST, "chest"), "left_knee": (LEFT_LOWER_LEG, "knee"), "right_knee": (RIGHT_LOWER_LEG, "knee"),
-    "left_forearm": (LEFT_LOWER_ARM, "elbow"), "right_forearm": (RIGHT_LOWER_ARM, "elbow"),
-}  # fmt: skip
+# Joint that carries each body tracker, and the name of its error.
+_NAMES = {"waist": "hips", "foot": "ankle", "chest": "chest", "knee": "knee", "forearm": "elbow"}
+CARRIERS = {ROLES[r]: (JOINT_OF_ROLE[r], _NAMES[ROLES[r].split("_")[-1]]) for r in BODY_ROLES}
 # Proportions of the default skeleton, which follow anthropometric means.
 ARM_OF_SPAN = 0.53 / 1.40  # shoulder to wrist over wrist to wrist with spread arms
 ARM_OF_HEIGHT = 0.53 / 1.60  # shoulder to wrist over the height of the head joint

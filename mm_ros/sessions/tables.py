@@ -12,16 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import F64, HEAD_ROLE, ROLES, TRACKED, TrackerFrame
+from mm_ros.body.types import F64, HEAD_ROLE, ROLE_ALIASES, ROLES, TRACKED, TrackerFrame, role_index
 
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
 FOOTFALLS = ".footfalls.csv"  # a table of marked footfalls beside the table of poses
-# Every role that a table can have; those that are not in ROLES serve as truth only.
-TABLE_ROLES = tuple(
-    dict.fromkeys((*ROLES, "chest", "left_knee", "right_knee", "left_forearm", "right_forearm"))
-)
 # Devices polled one after the other have stamps up to this far apart and still belong to one frame.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
@@ -53,9 +49,9 @@ def read_devices(path: Path) -> Table:
     devices, skipped = _rows(path)
     if skipped:
         names = ", ".join(f"'{role}' ({n} rows)" for role, n in skipped.items())
-        print(f"mm_ros: {path}: skipped the unknown roles {names}. Roles: {', '.join(TABLE_ROLES)}", file=sys.stderr)
+        print(f"mm_ros: {path}: skipped the unknown roles {names}. Roles: {', '.join(ROLES)}", file=sys.stderr)
     if "head" not in devices:
-        raise MmRosError(f"{path} has no rows of role 'head'. Roles: {', '.join(TABLE_ROLES)}")
+        raise MmRosError(f"{path} has no rows of role 'head'. Roles: {', '.join(ROLES)}")
     return _from_zero(path, devices, skipped)
 
 
@@ -105,7 +101,7 @@ def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
             raise MmRosError(f"{path}: expected the columns {','.join(COLUMNS)}, came {','.join(row)[:80]}")
         if number == 1 or not row:
             continue
-        if len(row) == len(COLUMNS) and row[1] and row[1] not in TABLE_ROLES:
+        if len(row) == len(COLUMNS) and row[1] and row[1] not in (*ROLES, *ROLE_ALIASES):
             skipped[row[1]] += 1
             continue
         role, values = _row(path, number, row)
@@ -147,10 +143,10 @@ def _row(path: Path, number: int, row: list[str]) -> tuple[str, list[float]]:
         if not 0.9 < length < 1.1 or not np.isfinite(values[0]) or any(not abs(v) <= FARTHEST_M for v in values[1:4]):
             raise ValueError("not a pose")
         values[4:] = [v / length for v in values[4:]]
-        return TABLE_ROLES[TABLE_ROLES.index(role)], values
+        return ROLES[role_index(role)], values
     except ValueError:
         raise MmRosError(
-            f"{path}, line {number}: expected {','.join(COLUMNS)} with a role of {', '.join(TABLE_ROLES)} "
+            f"{path}, line {number}: expected {','.join(COLUMNS)} with a role of {', '.join(ROLES)} "
             f"and a quaternion of length 1, came {','.join(row)[:100]}"
         ) from None
 

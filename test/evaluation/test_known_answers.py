@@ -148,7 +148,7 @@ def write_user(path, seconds: float, bodies: bool = True) -> np.ndarray:
     roles = ("head", "left_hand", "right_hand", *(("waist", "left_foot", "right_foot", "tail") if bodies else ()))
     for i in range(len(track)):
         for r, role in enumerate(roles):
-            p, q = track.positions[i, r % 6], track.rotations[i, r % 6]
+            p, q = track.positions[i, min(r, 5)], track.rotations[i, min(r, 5)]
             if r >= 3:
                 p, q = p + rot.rotate(q, np.array([0.1, 0.02, -0.05])), rot.multiply(q, strap_q)
             numbers = (*p, *q[1:], q[0])
