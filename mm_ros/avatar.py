@@ -74,19 +74,16 @@ class Avatar:
         self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
 
-    def set_calibration(self, calibration: Calibration) -> None:
-        """Use other offsets of the devices. Another height needs another `Avatar`."""
-        self.orientation.calibration = self.fusion.calibration = calibration
-        self.trajectory.set_calibration(calibration)
-        self.post.set_calibration(calibration)
-        self.mounting.set_calibration(calibration)
-
     def reset(self) -> None:
         for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use other measures of the user from the next step on, as the nodes do when the calibration changes."""
+        """Use other measures of the user from the next step on, as the nodes do when the calibration changes.
+
+        Mountings that the avatar has measured itself are kept.
+        """
+        calibration = self.mounting.set_calibration(calibration)
         self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
         self.trajectory.set_calibration(calibration)
         self.scale = avatar_scale(calibration, self._database_skeleton)

@@ -127,14 +127,18 @@ class MountingStage:
         self._mountings = {role: _Mounting() for role in BODY_ROLES}
         self.set_calibration(calibration or Calibration())
 
-    def set_calibration(self, calibration: Calibration) -> None:
-        """Use these measures, and start from the mountings among them."""
-        self.calibration = calibration
+    def set_calibration(self, calibration: Calibration) -> Calibration:
+        """Use these measures, and start from the mountings among them. Returns them with all present mountings."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:
                 known.add(quat.get3(pose[None], 0), quat.get4(pose[None, 3:], 0), STORED_WEIGHT, STORED_WEIGHT)
                 known.reported = pose.copy()
+        self.calibration = replace(calibration, mountings=self._reported())
+        return self.calibration
+
+    def _reported(self) -> dict[str, F64]:
+        return {ROLES[r]: m.reported for r, m in self._mountings.items() if m.reported is not None}
 
     def step(self, frame: TrackerFrame) -> tuple[TrackerFrame, Calibration | None]:
         """The frame with exchanged devices put right, and the calibration if a mounting has changed."""
@@ -215,8 +219,7 @@ class MountingStage:
                 self._observe_role(frame, stand, role, dt)
                 changed = self._report(role) or changed
         if changed:
-            found = {ROLES[r]: m.reported for r, m in self._mountings.items() if m.reported is not None}
-            self.calibration = replace(self.calibration, mountings=found)
+            self.calibration = replace(self.calibration, mountings=self._reported())
         return changed
 
     def _observe_role(self, frame: TrackerFrame, stand: _Stand, role: int, dt: float) -> None:
@@ -305,8 +308,7 @@ class MountingStage:
                 self.exchanged ^= {pair}
                 self._exchanged_s[pair] = 0.0
                 self._mountings.update({role: _Mounting() for role in pair})
-                kept = {k: v for k, v in self.calibration.mountings.items() if ROLES.index(k) not in pair}
-                self.calibration = replace(self.calibration, mountings=kept)
+                self.calibration = replace(self.calibration, mountings=self._reported())
 
     def _put_right(self, frame: TrackerFrame) -> TrackerFrame:
         if not self.exchanged:

@@ -147,7 +147,7 @@ class TrackerBridge(AvatarNode):
     def _publish_calibration(self, calibration: Calibration) -> None:
         self._hands.height = head_joint_height(calibration)
         self._room.calibrate(calibration)
-        self._mounting.set_calibration(calibration)
+        calibration = self._mounting.set_calibration(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
@@ -213,7 +213,6 @@ class TrackerBridge(AvatarNode):
         """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
         frame, new = self._mounting.step(frame)
         if new is not None:
-            self._calibrator.current = replace(self._calibrator.current, mountings=new.mountings)
             self._publish_calibration(self._calibrator.current)
         return frame
 
@@ -242,7 +241,7 @@ class TrackerBridge(AvatarNode):
         if skeleton is not None:
             self._truth_skeleton.publish(skeleton_to_ros(skeleton, self._now_ns(), "truth"))
         if given is not None:
-            self._publish_calibration(replace(given, mountings=self._calibrator.current.mountings))
+            self._publish_calibration(given)
 
     def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         if self._given:
@@ -251,7 +250,7 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = self._calibrator.measure()
         if response.success:
             self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._calibrator.current) + self._mounting_report()
+            response.message += self._kept(self._mounting.calibration) + self._mounting_report()
         return response
 
     def _mounting_report(self) -> str:
