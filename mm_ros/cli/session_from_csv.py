@@ -13,8 +13,9 @@ HELP = "convert a table of poses (t, role, x, y, z, qx, qy, qz, qw) to a session
 EXAMPLE = """example:
   mm_ros session from-csv recording.csv -o recording
 
-Each row has its own time t [s]. Roles: head, left_hand, right_hand, waist, left_foot, right_foot. Axes as in ROS:
-x forward, y left, z up, in metres. The samples pass the same gate as live trackers.
+Each row has its own time t [s]. Roles: head, left_hand, right_hand, waist, chest, left_foot, right_foot, left_knee,
+right_knee, left_forearm, right_forearm (or left_elbow, right_elbow). Axes as in ROS: x forward, y left, z up, in
+metres. The samples pass the same gate as live trackers.
 """
 
 

@@ -13,8 +13,8 @@ from mm_ros.body.types import F64, LOST, Calibration
 from mm_ros.evaluation import look_ahead
 from mm_ros.evaluation.replay_chain import ChainResult, PoseTrack
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import cubic, spherical
 from mm_ros.motion import metrics as m
-from mm_ros.motion.cleaning import cubic, spherical
 
 RATE = 60.0
 DT = 1 / RATE

@@ -12,7 +12,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
-from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
+from mm_ros.body.types import BODY_ROLES, F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
 from mm_ros.pose.feet import SETTLED, make_feet
@@ -97,14 +97,14 @@ class PostStage:
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
-        for points in (self._feet.place, self._feet.toe, self._feet.wish):
+        for points in (self._feet.place, self._feet.toe, self._feet.desired):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
         feet = self._feet
         for vectors in (feet.offset, feet.rate, feet.toe_rate, feet.from_offset, feet.from_rate):
             vectors[:] = rot.rotate(q, vectors)
         self._feet.yaw[:] += yaw
         self._feet.heading[:, 0] += yaw
-        self._feet.wish_yaw[:] += yaw
+        self._feet.desired_yaw[:] += yaw
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
@@ -135,7 +135,7 @@ class PostStage:
         norm = np.sqrt((q * q).sum(1))
         good = np.isfinite(p).all(1) & (np.abs(norm - 1) < 0.1) & (trackers.state != LOST)
         s = self._settings
-        good &= np.array([s.head, s.hands, s.hands, s.extra_trackers, s.extra_trackers, s.extra_trackers])
+        good &= np.array([s.head, s.hands, s.hands, *[s.extra_trackers] * len(BODY_ROLES)])
         bad = ~good[:, None]
         p, q = np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q)
         if s.posture == "seated" and good[HEAD_ROLE]:

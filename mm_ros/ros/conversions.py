@@ -31,6 +31,7 @@ from mm_ros.body.types import (
     R,
     TrackerFrame,
     Trajectory,
+    role_index,
 )
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.features import FeatureLayout
@@ -144,9 +145,7 @@ def trackers_from_ros(msg: TrackerArrayMsg) -> TrackerFrame:
     out = TrackerFrame(stamp_from_ros(msg.header.stamp), int(msg.epoch))
     out.new_from_old = pose_from_ros(msg.new_from_old)
     for t in msg.trackers:
-        if t.role not in ROLES:
-            raise MmRosError(f"tracker role '{t.role}' is not among {', '.join(ROLES)}")
-        r = ROLES.index(t.role)
+        r = role_index(t.role)
         pose = pose_from_ros(t.pose)
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         v, w = t.twist.linear, t.twist.angular

@@ -12,7 +12,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.body.landmarks import COUNT, Landmarks, flat
 from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
-from mm_ros.body.types import F64, LOST, ROLES, AvatarPose, Calibration, R, TrackerFrame
+from mm_ros.body.types import F64, LOST, ROLES, AvatarPose, Calibration, R, TrackerFrame, role_index
 from mm_ros.sessions.definitions import typestore
 from mm_ros.sessions.versions import PACKAGE, engine_today
 
@@ -81,9 +81,7 @@ def trackers_from_bag(msg: Any) -> TrackerFrame:
     out = TrackerFrame(time_ns(msg.header.stamp), int(msg.epoch))
     out.new_from_old = _from_pose(msg.new_from_old)
     for t in msg.trackers:
-        if t.role not in ROLES:
-            raise MmRosError(f"tracker role '{t.role}' is not among {', '.join(ROLES)}")
-        r = ROLES.index(t.role)
+        r = role_index(t.role)
         pose = _from_pose(t.pose)
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         v, w = t.twist.linear, t.twist.angular

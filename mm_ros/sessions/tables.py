@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import F64, HEAD_ROLE, ROLES, TRACKED, R, TrackerFrame
+from mm_ros.body.types import F64, HEAD_ROLE, ROLES, TRACKED, R, TrackerFrame, role_index
 
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 # Devices polled one after the other have stamps up to this far apart and still belong to one frame.
@@ -72,8 +72,8 @@ def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
         if not 0.9 < length < 1.1 or not np.isfinite(values[0]) or any(abs(v) > FARTHEST_M for v in values[1:4]):
             raise ValueError("not a pose")
         values[4:] = [v / length for v in values[4:]]
-        return ROLES.index(role), values
-    except ValueError:
+        return role_index(role), values
+    except (ValueError, MmRosError):
         raise MmRosError(
             f"{path}, line {number}: expected {','.join(COLUMNS)} with a role of {', '.join(ROLES)} "
             f"and a quaternion of length 1, came {','.join(row)[:100]}"

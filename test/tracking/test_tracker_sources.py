@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import LOST, TRACKED, TrackerFrame, identity_pose
+from mm_ros.body.types import LOST, ROLES, TRACKED, TrackerFrame, identity_pose
 from mm_ros.sessions.session import write_session
 from mm_ros.sessions.tables import read_table
 from mm_ros.tracking.landmark_simulation import COMMON
@@ -104,6 +104,17 @@ def test_a_table_as_source_and_as_session(tmp_path):
     assert session.calibration.head_height == pytest.approx(1.7, abs=0.01)
     assert session.frames[300].velocities[1, 0] == pytest.approx(0.09, abs=0.01)
     assert polled(opened(SessionSource(str(path))), 1)
+
+
+def test_a_table_with_all_body_trackers_and_elbows_as_forearms(tmp_path):
+    path = tmp_path / "body.csv"
+    roles = ("head", "waist", "chest", "left_knee", "right_foot", "left_elbow", "right_forearm")
+    rows = [f"0,{role},{k},0,1,0,0,0,1" for k, role in enumerate(roles)]
+    path.write_text("\n".join(["t,role,x,y,z,qx,qy,qz,qw", *rows]))
+    (frame,) = read_table(path, S)
+    names = ["left_forearm" if role == "left_elbow" else role for role in roles]
+    assert [ROLES[r] for r in np.flatnonzero(frame.state)] == [role for role in ROLES if role in names]
+    assert frame.positions[ROLES.index("left_forearm"), 0] == roles.index("left_elbow")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from mm_ros.body.types import (
     AvatarPose,
     Calibration,
     TrackerFrame,
+    role_index,
 )
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
@@ -64,6 +65,9 @@ class BridgeSettings(Settings):
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
     left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
     right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
+    tracker_topics: tuple[str, ...] = setting(
+        ("",), "Role and PoseStamped topic of each body tracker: waist=/waist_pose, left_foot=…", live=False
+    )
     topics_axes: str = setting("ros", "Axes of these poses: ROS (x forward) or OpenXR.", choices=AXES, live=False)
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
@@ -102,7 +106,7 @@ class TrackerBridge(AvatarNode):
         self._ticks: Timer | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
-            s.source, s.path, s.rate, s.seed, simulation(s), serials(s.steamvr_serials), s.topics_axes
+            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes
         )
         warm_up()
         self._source.open()
@@ -144,6 +148,8 @@ class TrackerBridge(AvatarNode):
             self._source.wake = self._poll  # called in this thread by `feed`
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
+            for role_name, topic in pairs(s.tracker_topics).items():
+                self.listen("head_pose", self._feeder(self._source, role_index(role_name)), topic)
         elif self._source.own_clock:
             self._awake = self.create_guard_condition(self.guarded("source", self._poll))
             self._source.wake = self._awake.trigger
@@ -284,6 +290,6 @@ def place_of(s: BridgeSettings) -> tuple[float, ...]:
     return s.place
 
 
-def serials(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Parse 'waist=LHR-1' into role → serial number."""
-    return {role.strip(): serial.strip() for role, _, serial in (p.partition("=") for p in pairs if p)}
+def pairs(given: tuple[str, ...]) -> dict[str, str]:
+    """Parse 'waist=LHR-1' into role → serial number or topic."""
+    return {role.strip(): value.strip() for role, _, value in (p.partition("=") for p in given if p)}

@@ -111,9 +111,7 @@ def _library() -> Callable[[], Any]:
     try:
         from mm_ros.tracking.sources.openxr_session import OpenXrSession
     except ImportError as error:
-        raise MmRosError(
-            f"the source 'openxr' needs pyopenxr ({error}): {setup_command('openxr')}"
-        ) from error
+        raise MmRosError(f"the source 'openxr' needs pyopenxr ({error}): {setup_command('openxr')}") from error
     return OpenXrSession
 
 
