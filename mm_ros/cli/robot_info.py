@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overrides", type=Path, metavar="YAML", help="robot.yaml (default: the one beside the file, if there is one)"
     )
-    parser.add_argument("--picture", type=output_file, metavar="PNG", help="draw the robot beside the avatar")
+    parser.add_argument("--picture", type=output_file, help="also write a PNG: the robot beside the avatar")
     add_json(parser)
 
 

@@ -116,7 +116,8 @@ def test_xacro_is_expanded(tmp_path):
 
 MJCF = """<mujoco model="m"><compiler angle="degree" meshdir="../../.."/><asset><mesh name="x" file="x.stl"/></asset>
 <default><joint range="-90 90" limited="true"/></default>
-<worldbody><geom type="plane" size="1 1 1"/><body name="base" pos="0 0 1"><freejoint/><geom size="0.1"/>{0}</body></worldbody>
+<worldbody><geom type="plane" size="1 1 1"/><body name="base" pos="0 0 1"><freejoint/><geom size="0.1"/>{0}</body>
+</worldbody>
 <actuator><motor joint="left_hip"/></actuator></mujoco>"""
 
 
