@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
-from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+from mm_ros.body.types import (
+    AvatarPose,
+    BodyOrientation,
+    Calibration,
+    FeetEstimate,
+    Match,
+    TrackerFrame,
+    Trajectory,
+)
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
@@ -37,6 +45,7 @@ class Steps:
     matched: AvatarPose
     match: Match
     pose: AvatarPose
+    feet: FeetEstimate | None = None  # the user's feet as a step estimator finds them
 
 
 class Avatar:
@@ -52,6 +61,7 @@ class Avatar:
         learned: LearnedNetworks | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
+        self.calibration, self._database_skeleton = calibration, database.skeleton
         self.scale = avatar_scale(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
@@ -64,6 +74,18 @@ class Avatar:
     def reset(self) -> None:
         for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
             stage.reset()
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Use other measures of the user from the next step on, as the nodes do when the calibration changes."""
+        self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
+        self.trajectory.set_calibration(calibration)
+        self.scale = avatar_scale(calibration, self._database_skeleton)
+        self.matcher.set_scale(self.scale)
+        skeleton = self._database_skeleton.scaled(self.scale)
+        if skeleton.hash == self.skeleton.hash:
+            self.post.set_calibration(calibration)
+        else:
+            self.skeleton, self.post = skeleton, PostStage(self.post.settings, skeleton, calibration)
 
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. They take effect from the next step on."""

@@ -136,6 +136,7 @@ NODES: tuple[Node, ...] = (
         (
             "mm_ros.ros.nodes.tracker_bridge:BridgeSettings",
             "mm_ros.tracking.gate:GateSettings",
+            "mm_ros.tracking.hands:HandSettings",
             "mm_ros.tracking.calibration:CalibrationSettings",
         ),
         "reads the devices, converts poses to one clock and one frame, rejects implausible samples, calibrates",

@@ -34,9 +34,10 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.foreign import pose_stamped_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
-from mm_ros.tracking.calibration import CalibrationSettings, Calibrator
+from mm_ros.tracking.calibration import CalibrationSettings, Calibrator, head_joint_height
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
+from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
@@ -111,6 +112,8 @@ class TrackerBridge(AvatarNode):
         warm_up()
         self._source.open()
         self._gate = TrackerGate(self._gate_settings())
+        self._hands = HandStage(self.settings(HandSettings), self._source.hand_pose)
+        self._hands_reported = ""
         self._skeleton_hash = 0
         self._start_calibration()
         self.create_service(Trigger, "calibrate", self._on_calibrate)
@@ -140,6 +143,7 @@ class TrackerBridge(AvatarNode):
         self._publish_calibration(self._calibrator.current)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
+        self._hands.height = head_joint_height(calibration)
         self._room.calibrate(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
 
@@ -172,6 +176,7 @@ class TrackerBridge(AvatarNode):
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._gate.step(raw)
             if gated is not None:
+                self._hands.step(gated)
                 self._calibrate_from(gated)
                 frame = self.outputs.trackers(self._room.carry(gated))
                 if not self._paused:
@@ -254,6 +259,7 @@ class TrackerBridge(AvatarNode):
             self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
+        self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
             state_name = STATES[int(state)] if self.health.done else "silent"
             self.health.values[role] = state_name
@@ -261,12 +267,28 @@ class TrackerBridge(AvatarNode):
                 self.health.passing[role] = f"{role} is {state_name}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
 
+    def _report_hands(self) -> None:
+        """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
+        hands = self._hands
+        report = hands.report() if hands.known() else "the convention of the hand poses is not known yet"
+        self.health.values["hands"] = report
+        self.health.warnings.pop("hands", None)
+        if hands.exchanged:
+            self.health.warnings["hands"] = "the controllers are in the wrong hands: left and right are swapped"
+        reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
+        if reported != self._hands_reported:
+            self._hands_reported = reported
+            log = self.get_logger()
+            (log.warning if hands.exchanged else log.info)(report)
+
     def apply_settings(self) -> None:
         self._gate.settings = self._gate_settings()
         self._calibrator.settings = self.settings(CalibrationSettings)
+        self._hands.settings = self.settings(HandSettings)
 
     def reset(self) -> None:
         self._gate.reset()
+        self._hands.forget_motion()
         self._calibrator.forget_motion()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ HUNG_S = 1.0
 
 class OpenXrSource(Source):
     own_clock = True
+    hand_pose = "openxr_grip"
 
     def __init__(self, rate: float = 90.0, make_session: Callable[[], Any] | None = None) -> None:
         super().__init__()

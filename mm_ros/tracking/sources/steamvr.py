@@ -25,6 +25,7 @@ class SteamVrSource(Source):
     """Source of SteamVR's devices. `command` replaces the worker process in tests."""
 
     own_clock = True
+    hand_pose = "steamvr_raw"
 
     def __init__(self, rate: float = 90.0, serials: dict[str, str] | None = None, command: Sequence[str] = ()) -> None:
         super().__init__()
