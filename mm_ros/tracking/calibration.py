@@ -287,9 +287,7 @@ class Calibrator:
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
                 self.current = replace(now, head_height_sigma=sigma)  # a doubt is told, but not followed
                 return
-            elif away < REFINED and now.head_height_sigma < 2 * sigma:
-                return
-            elif away > ANOTHER and seconds < ANOTHER_S:
+            elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
                 return
             else:
                 note = now.note
