@@ -21,6 +21,7 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
+from mm_ros.pose.low import bend_trunk, low_foot, low_reach
 from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
@@ -158,7 +159,7 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 @njit
 def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
-    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, low: Any, jumped: bool, dt: float,
 ) -> None:  # fmt: skip
     """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m]."""
     blend(body, source, t, new, jumped, dt)
@@ -169,9 +170,11 @@ def post_step(
     feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
+    if low.lean[1] > 0.0:
+        bend_trunk(body, low.lean[0], low.lean[1])
     upright = torso_axis(body)
     waist = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, waist, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, waist, low_reach(low), dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
     for side in range(2):
@@ -179,12 +182,19 @@ def post_step(
         foot, stands = feet_q[side], contacts[side] != 0
         role = LEFT_FOOT_ROLE + side
         p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
+        ankle, low_q, lw = low_foot(body, feet, lengths, low, side, grounds[1 + side], dt)
+        if lw > 0.0:  # sitting, kneeling, lying
+            foot = quat.slerp(foot, low_q, lw)
+            low_toe = quat.add(ankle, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            toe = quat.mix(toe, (low_toe[0], low_toe[1], low_toe[2] - grounds[1 + side]), lw)
+            stands = False
         if w > 0.0:  # a tracker on the foot replaces the lock
             foot = quat.slerp(foot, q, w)
             tracked_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
             toe = quat.mix(toe, (tracked_toe[0], tracked_toe[1], tracked_toe[2] - grounds[1 + side]), w)
             stands = False
-        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
+        guessed = 1.0 - max(w, lw)
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], guessed, dt)
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
@@ -213,15 +223,17 @@ def _waist(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: An
 
 @njit
 def _head(
-    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, waist: float, dt: float
-) -> Vec:
-    """Put the head on the headset. `waist`: weight of the waist tracker; it holds the hips, and the torso leans."""
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, waist: float, reach: float,
+    dt: float,
+) -> Vec:  # fmt: skip
+    """Put the head on the headset. `waist`: weight of the waist tracker; it holds the hips, and the torso leans.
+    `reach`: added to the limit of the hips' shift [m]."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     if w <= 0.0:
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
     lean = t.lean_limit + waist * max(TRACKED_LEAN_LIMIT - t.lean_limit, 0.0)
-    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - waist, dt)
+    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach + reach, 1.0 - waist, dt)
 
 
 @njit
