@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
-from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
+from mm_ros.body.rounding import handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
@@ -73,6 +73,7 @@ class Avatar:
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
         predicted facing."""
+        trackers = handed_trackers(trackers)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
         wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))

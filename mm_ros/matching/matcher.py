@@ -15,6 +15,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import setting
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.rounding import frozen
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
@@ -379,7 +380,7 @@ class MatcherStage:
                 i * 11_000_000, 0, "warm up", np.zeros(2), np.zeros(2), 0.0, 0.0, 1.0,
                 times, ahead, ahead + np.array([1, 0], np.float32),
             )  # fmt: skip
-            self.step(wish)
+            self.step(frozen(wish))
             self._due = "interval"
         self.segment = 0
         self.reset()

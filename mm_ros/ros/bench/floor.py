@@ -9,9 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
+from mm_ros.base import ending
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import BodyOrientation, rest_pose, still_wish
 from mm_ros.body.warm_up import sample_trackers
@@ -22,6 +25,7 @@ from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
+WAKE_S = 0.5  # maximum delay of Ctrl-C
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
 EARLY_NS = 1_000_000  # tolerance of the timer, the same as in the sources
 
@@ -47,6 +51,30 @@ def _sample(topic: str, avatar: str) -> Any:
         "matched_pose": lambda: avatar_pose_to_ros(pose),
         "/tf": lambda: PoseTf(avatar).message(pose),
     }[topic]()
+
+
+class _NoGuard:
+    def trigger(self) -> None:
+        """Do nothing: no other thread waits for this executor."""
+
+
+class Executor(SingleThreadedExecutor):
+    """rclpy's executor without the two useless wait sets that follow each callback."""
+
+    _guard: Any
+
+    def _make_handler(self, *arguments: Any, **more: Any) -> Any:
+        guard, self._guard = self._guard, _NoGuard()
+        try:
+            return super()._make_handler(*arguments, **more)
+        finally:
+            self._guard = guard
+
+    def spin(self) -> None:
+        node = next(iter(self.get_nodes()))
+        node.create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        while self._context.ok() and not self._is_shutdown and not ending.asked():
+            self.spin_once()
 
 
 class Source(Node):
@@ -98,7 +126,7 @@ def main(words: list[str]) -> int:
     makers: list[Callable[..., Node]] = [
         (lambda: Source(avatar, rate)) if hop == 0 else (lambda hop=hop: Relay(avatar, hop)) for hop in hops
     ]
-    return run_all(makers, [])
+    return run_all(makers, [], Executor)
 
 
 if __name__ == "__main__":
