@@ -18,7 +18,7 @@ from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
 
 from mm_ros.ros.cdr import stamp_of
-from mm_ros.ros.wire import Wire
+from mm_ros.ros.wire import KINDS, Wire
 
 LISTENERS_NS = 50_000_000  # between two counts of the listeners in other processes
 STAMPS = 512  # own messages that are recognized when they come back
@@ -34,11 +34,31 @@ class Hub:
         self._queue: deque[tuple[Inlet, Any]] = deque()
         self._later: deque[tuple[Outlet, Any]] = deque()
         self._draining = False
+        self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
         """Deliver a value to all inlets of its topic. Called from an inlet: after the values that wait already."""
-        self._queue.extend((inlet, value) for inlet in self.inlets[outlet.name])
         self._later.append((outlet, value))
+        self._deliver(outlet.name, value)
+
+    def arrive(self, name: str, message: Any) -> None:
+        """Deliver a message from another process to all inlets of its topic.
+
+        Each inlet has a subscription of its own, but with several readers a handler of the first one could publish
+        before the others have read the same message.
+        """
+        own = self.outlets.get(name)
+        if not (own and _is_own(own, message)):
+            self._deliver(name, message)
+
+    def wire(self, topic: str, name: str, world: str) -> Wire | None:
+        """Conversions of a stream, shared by all nodes of the process; None for a topic of messages."""
+        if topic in KINDS and name not in self._wires:
+            self._wires[name] = Wire(topic, world)
+        return self._wires.get(name)
+
+    def _deliver(self, name: str, value: Any) -> None:
+        self._queue.extend((inlet, value) for inlet in self.inlets[name])
         if self._draining:
             return
         self._draining = True
@@ -90,9 +110,10 @@ class Outlet:
         self._publisher.publish(value)
 
     def _remember(self, sent: Any) -> None:
-        stamp = sent.header.stamp if not isinstance(sent, bytes) else None
-        ns = stamp.sec * 1_000_000_000 + stamp.nanosec if stamp is not None else stamp_of(sent)
-        self.stamps.append(-1 if ns is None else ns)
+        if isinstance(sent, bytes):
+            self.stamps.append(stamp_of(sent) or 0)
+        elif hasattr(sent, "header"):
+            self.stamps.append(sent.header.stamp.sec * 1_000_000_000 + sent.header.stamp.nanosec)
 
     def _outside(self) -> int:
         """Number of listeners in other processes."""
@@ -126,33 +147,24 @@ class Inlet:
 
     def receive(self, value: Any) -> None:
         """Take a value that a node of this process hands over, or a message."""
-        if self._core and (isinstance(value, bytes) or hasattr(value, "get_fields_and_field_types")):
+        if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
             self._read(value)
         else:
             self._given(value)
 
-    def take(self) -> bool:
-        """Take one message from another process; False if there is none."""
+    def take(self) -> None:
+        """Take one message from another process, for all inlets of the topic."""
         found = self.handle.take_message(self._type, self._raw)
-        if found is None:
-            return False
-        message = found[0]
-        own = self._hub.outlets.get(self.name)
-        if own and self._is_own(own, message):
-            return True
-        self._read(message)
-        return True
-
-    def _is_own(self, outlets: list[Outlet], message: Any) -> bool:
-        """Whether the message is from an outlet of this process, whose value was handed over already."""
-        stamp = stamp_of(message) if isinstance(message, bytes) else None
-        return stamp is not None and any(stamp in outlet.stamps for outlet in outlets)
+        if found is not None:
+            self._hub.arrive(self.name, found[0])
 
     def _value(self, message: Any) -> Any:
         if self._wire is not None:
             return self._wire.value(message)
         return deserialize_message(message, self._type) if isinstance(message, bytes) else message
 
-    def publishers_outside(self, count: int) -> int:
-        """Number of publishers in other processes, when the graph has `count` in all."""
-        return count - len(self._hub.outlets.get(self.name, ()))
+
+def _is_own(outlets: list[Outlet], message: Any) -> bool:
+    """Whether the message is from an outlet of this process, whose value was handed over already."""
+    stamp = stamp_of(message) if isinstance(message, bytes) else None
+    return stamp is not None and any(stamp in outlet.stamps for outlet in outlets)

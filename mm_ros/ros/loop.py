@@ -121,7 +121,6 @@ class Loop:
     def __init__(self) -> None:
         self.hub = Hub()
         self._nodes: list[Node] = []
-        self._inlets: list[Inlet] = []
         self._tickers: list[tuple[int, int, Ticker]] = []
         self._count = 0
         self._posted: deque[Callable[[], None]] = deque()
@@ -140,7 +139,6 @@ class Loop:
     def attend(self, inlet: Inlet) -> None:
         """Read this inlet from now on; latched values of this process are handed to it when the loop runs."""
         inlet.subscription.callback_group = Unattended()
-        self._inlets.append(inlet)
         self._look_ns = 0
         for outlet in self.hub.outlets.get(inlet.name, ()):
             if outlet.latched is not None:
@@ -212,17 +210,13 @@ class Loop:
         return [self._by_pointer[p] for p in ready]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
-        """Attend the inlets whose topic another process publishes, and those that no node of this process does."""
+        """Attend each topic that another process publishes, and each that no node of this process publishes."""
         self._look_ns = now_ns + OUTSIDE_NS
-        hub, counts = self.hub, {}
         wanted = []
-        for inlet in self._inlets:
-            if hub.outlets.get(inlet.name):
-                if inlet.name not in counts:
-                    counts[inlet.name] = inlet.publishers_outside(self._nodes[0].count_publishers(inlet.name))
-                if counts[inlet.name] <= 0:
-                    continue
-            wanted.append(inlet)
+        for name, inlets in self.hub.inlets.items():
+            own = len(self.hub.outlets.get(name, ()))
+            if not own or self._nodes[0].count_publishers(name) > own:
+                wanted.append(inlets[0])  # it reads for all of them
         if self._waiting is not None and wanted == self._attended:
             return
         self._attended = wanted

@@ -29,7 +29,6 @@ from mm_ros.ros.loop import Loop, Ticker
 from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.reach import settle_reach
-from mm_ros.ros.wire import KINDS, Wire
 
 S = TypeVar("S", bound=Settings)
 
@@ -86,7 +85,7 @@ class AvatarNode(Node):
         """Publisher of a topic of the graph: of values where `wire.KINDS` has the topic, else of messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
-        wire = Wire(topic, self.world_frame) if topic in KINDS else None
+        wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
         return Outlet(self.loop.hub, made, wire, self.world_frame if t.in_world else "")
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
@@ -98,7 +97,7 @@ class AvatarNode(Node):
         kind = message_class(t.type)
         ours = t.type.startswith("mm_ros/")
         made = self.create_subscription(kind, name or t.name, _taken_by_loop, subscription_qos(t.qos), raw=ours)
-        wire = Wire(topic, self.world_frame) if topic in KINDS else None
+        wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
         self.inlets.append(Inlet(self.loop.hub, made, wire, lambda call: self.guarded(topic, call), callback))
         self.loop.attend(self.inlets[-1])
 
