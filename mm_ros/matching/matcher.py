@@ -14,8 +14,8 @@ import numpy as np
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import setting
 from mm_ros.body.landmarks import Landmarks
-from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.rounding import frozen
+from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model

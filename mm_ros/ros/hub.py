@@ -145,6 +145,18 @@ class Inlet:
         self._core = wire is not None
         hub.inlets.setdefault(self.name, []).append(self)
 
+    def report_events(self) -> None:
+        """Call the callbacks of QoS events, such as that of a publisher with an incompatible QoS.
+
+        The executor must not wait for them: the condition of an event is also set while the subscription holds a
+        message, so that the executor would wake for each message, and without end for one that is not read.
+        """
+        for handler in self.subscription.event_handlers:
+            handler._ready_to_take_data = True
+            event = handler.take_data()
+            if event is not None and event.total_count_change:
+                handler.callback(event)
+
     def receive(self, value: Any) -> None:
         """Take a value that a node of this process hands over, or a message."""
         if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):

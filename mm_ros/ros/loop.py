@@ -138,7 +138,8 @@ class Loop:
 
     def attend(self, inlet: Inlet) -> None:
         """Read this inlet from now on; latched values of this process are handed to it when the loop runs."""
-        inlet.subscription.callback_group = Unattended()
+        for part in (inlet.subscription, *inlet.subscription.event_handlers):
+            part.callback_group = Unattended()
         self._look_ns = 0
         for outlet in self.hub.outlets.get(inlet.name, ()):
             if outlet.latched is not None:
@@ -217,6 +218,8 @@ class Loop:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
                 wanted.append(inlets[0])  # it reads for all of them
+            for inlet in inlets:
+                inlet.report_events()
         if self._waiting is not None and wanted == self._attended:
             return
         self._attended = wanted

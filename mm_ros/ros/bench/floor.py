@@ -1,11 +1,13 @@
 """Bare transport as a baseline: as many hops as the graph, messages of the same sizes, no computation.
 
-`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops).
+`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops). HOP one_hop:
+publish the /tf messages of trackers and pose as bytes, without any hop between.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +117,27 @@ class Relay(Node):
         self._out.publish(self._msg)
 
 
+class OneHop:
+    """Executor and source in one: it sleeps until each sample is due and publishes its two /tf messages."""
+
+    def __init__(self, avatar: str, rate: float) -> None:
+        self._avatar, self._rate = avatar, rate
+
+    def add_node(self, node: Node) -> None:
+        self._tf, self._context = _publisher(node, "/tf"), node.context
+
+    def spin(self) -> None:
+        frame, pose = next(iter(sample_trackers(1))), rest_pose(default_skeleton())
+        trackers, joints = TrackerTf(self._avatar), PoseTf(self._avatar)
+        due_ns, period_ns = time.time_ns(), round(1e9 / self._rate)
+        while self._context.ok() and not ending.asked():
+            due_ns += period_ns
+            time.sleep(max(due_ns - time.time_ns(), 0) * 1e-9)
+            frame.stamp_ns = pose.stamp_ns = due_ns
+            self._tf.publish(trackers.serialized(frame))
+            self._tf.publish(joints.serialized(pose))
+
+
 def _publisher(node: Node, topic: str) -> Any:
     t = graph.TOPICS[topic]
     return node.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
@@ -122,6 +145,8 @@ def _publisher(node: Node, topic: str) -> Any:
 
 def main(words: list[str]) -> int:
     avatar, rate = words[1], float(words[2])
+    if words[3:] == ["one_hop"]:
+        return run_all([lambda: Node("floor_source", namespace=avatar)], [], lambda: OneHop(avatar, rate))
     hops = [int(w) for w in words[3:]] or list(range(len(HOPS)))
     makers: list[Callable[..., Node]] = [
         (lambda: Source(avatar, rate)) if hop == 0 else (lambda hop=hop: Relay(avatar, hop)) for hop in hops
