@@ -1,6 +1,7 @@
 """Disturb a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second one of: a weight changes, the trajectory is reset, the database is replaced by a copy and back.
+Every half second one of: a weight changes, the trajectory is reset, and every 4 s the database is replaced by a copy
+or back.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def main(words: list[str]) -> int:
             request: Any
             if turn % 4 == 1:
                 client, request = reset, Trigger.Request()
-            elif turn % 4 == 3:
-                client, request = setting, changed("database", str(copy) if turn % 8 == 3 else "")
+            elif turn % 8 == 3:
+                client, request = setting, changed("database", str(copy) if turn % 16 == 3 else "")
             else:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
