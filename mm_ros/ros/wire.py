@@ -16,7 +16,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from mm_ros.body import plausible
 from mm_ros.body.rounding import frozen, handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.skeleton import J
-from mm_ros.body.types import LOST, ROLES, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.body.types import LOST, AvatarPose, BodyOrientation, TrackerFrame, Trajectory, role_index
 from mm_ros.ros import conversions as convert
 from mm_ros.ros import graph
 from mm_ros.ros.cdr import Template
@@ -49,7 +49,7 @@ class _Trackers(_Form):
         self._moved = template.view("new_from_old.position.x", 7)
         self._rows = [
             (
-                ROLES.index(t.role),
+                role_index(t.role),
                 template.view(f"trackers.{i}.pose.position.x", 13),  # pose and twist
                 template.view(f"trackers.{i}.state"),
                 template.view(f"trackers.{i}.sampled.sec"),

@@ -13,7 +13,7 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
 from mm_ros.avatar import Avatar
-from mm_ros.body.types import still_wish
+from mm_ros.body.types import still_trajectory
 from mm_ros.facing.model_file import load_facing_model
 from mm_ros.facing.orientation import OrientationSettings
 from mm_ros.motion.default_database import default_database_path
@@ -65,7 +65,7 @@ def stamps(world, topic):
 
 def test_an_outside_trajectory_is_heard(world):
     publisher = world.client.publisher("trajectory")
-    wish = trajectory_to_ros(still_wish(HORIZON_S))
+    wish = trajectory_to_ros(still_trajectory(HORIZON_S))
     wish.source, wish.yaw = "vr", float("nan")
 
     def heard():
