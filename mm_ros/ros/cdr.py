@@ -85,7 +85,7 @@ class Template:
         at, dtype, own = self._numbers[first]
         return np.frombuffer(self._store, dtype, count or own, SPARE + 4 + at)
 
-    def bytes(self, stamp_ns: int) -> bytes:
+    def serialized(self, stamp_ns: int) -> bytes:
         """The message with this stamp in its header, which must be its first field."""
         struct.pack_into("<iI", self._store, SPARE + 4, *divmod(stamp_ns, 1_000_000_000))
         return self._raw.tobytes()

@@ -104,7 +104,7 @@ class Outlet:
         if self._wire is not None:
             if not self._outside():
                 return
-            value = self._wire.bytes(value)
+            value = self._wire.serialized(value)
         if self._keeps or self._hub.inlets.get(self.name):
             self._remember(value)
         self._publisher.publish(value)

@@ -94,7 +94,7 @@ class Ticker:
 class _Services(SingleThreadedExecutor):
     """Executor of services, parameters and QoS events in their own thread."""
 
-    def __init__(self, lock: threading.RLock) -> None:  # type: ignore[valid-type]
+    def __init__(self, lock: threading.RLock) -> None:
         super().__init__()
         self._lock = lock
         self.failed: BaseException | None = None
@@ -103,7 +103,7 @@ class _Services(SingleThreadedExecutor):
         try:
             while self._context.ok() and not self._is_shutdown:
                 handler, _, _ = self.wait_for_ready_callbacks()
-                with self._lock:  # type: ignore[attr-defined]
+                with self._lock:
                     handler()
                 if handler.exception() is not None:
                     raise handler.exception()

@@ -1,7 +1,7 @@
 """How the values of each stream leave and enter a process: as serialized messages from templates, without rclpy's.
 
-`Wire.bytes(value)` equals the serialized message of the ordinary conversion, and `Wire.value(raw)` equals the ordinary
-conversion of the message. A message of a shape without a template takes the ordinary conversion.
+`Wire.serialized(value)` equals the serialized message of the ordinary conversion, and `Wire.value(raw)` equals the
+ordinary conversion of the message. A message of a shape without a template takes the ordinary conversion.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class Wire:
         msg.header.frame_id = self._world
         return msg
 
-    def bytes(self, value: Any) -> bytes:
+    def serialized(self, value: Any) -> bytes:
         shape = self._kind.shape(value)
         form = self._written.get(shape)
         if form is None:
@@ -236,7 +236,7 @@ class Wire:
             if form is None:
                 return bytes(serialize_message(msg))
         form.write(value)
-        return form.template.bytes(value.stamp_ns)
+        return form.template.serialized(value.stamp_ns)
 
     def value(self, given: Any) -> Any:
         """The value of a message, serialized or not; MmRosError for an implausible one."""

@@ -77,7 +77,7 @@ def test_bytes_of_a_template_are_the_ordinary_message_and_read_alike(topic, seed
     for seed in seeds:
         value = made(topic, seed)
         ordinary = wire.message(value)
-        raw = wire.bytes(value)
+        raw = wire.serialized(value)
         assert deserialize_message(raw, type(ordinary)) == ordinary
         assert stamp_of(raw) == value.stamp_ns
         expected = kind.from_ros(ordinary)
@@ -123,7 +123,7 @@ def test_the_walk_finds_every_number_of_every_message_type(topic):
 @pytest.mark.parametrize("topic", KINDS)
 def test_a_message_in_another_serialization_takes_the_ordinary_conversion(topic):
     wire, value = Wire(topic, "map"), made(topic, 3)
-    raw = wire.bytes(value)
+    raw = wire.serialized(value)
     assert_equal(wire.value(raw), KINDS[topic].from_ros(wire.message(value)))
     other = replace(made(topic, 4), stamp_ns=7)
     longer = wire.message(other)
@@ -134,10 +134,10 @@ def test_a_message_in_another_serialization_takes_the_ordinary_conversion(topic)
 @pytest.mark.parametrize("topic", KINDS)
 def test_an_implausible_number_is_refused_in_both_ways(topic):
     wire, value = Wire(topic, "map"), made(topic, 5)
-    wire.value(wire.bytes(value))
+    wire.value(wire.serialized(value))
     name = {"trackers": "new_from_old", "body_orientation": "yaw", "trajectory": "yaw"}.get(topic, "root")
     bad = replace(value, **{name: np.full(7, math.nan) if name in ("root", "new_from_old") else math.nan})
-    raw = wire.bytes(bad)
+    raw = wire.serialized(bad)
     for given_message in (raw, deserialize_message(raw, type(wire.message(value)))):
         with pytest.raises(MmRosError, match="NaN"):
             wire.value(given_message)
@@ -147,7 +147,7 @@ def test_endless_strings_from_another_program_do_not_fill_the_memory():
     wire = Wire("body_orientation", "map")
     for i in range(4 * SHAPES):
         value = replace(made("body_orientation", 0), source=f"source {i}")
-        wire.value(wire.bytes(value))
+        wire.value(wire.serialized(value))
     assert len(wire._read) <= SHAPES and len(wire._written) <= SHAPES
 
 
@@ -155,7 +155,7 @@ def test_endless_strings_from_another_program_do_not_fill_the_memory():
 def test_what_is_handed_on_or_read_cannot_be_written_and_is_a_copy(topic):
     wire, value = Wire(topic, "map"), made(topic, 6)
     before = {f.name: np.copy(getattr(value, f.name)) for f in fields(value)}
-    for got in (wire.handed(value), wire.value(wire.bytes(value))):
+    for got in (wire.handed(value), wire.value(wire.serialized(value))):
         arrays = [a for a in vars(got).values() if isinstance(a, np.ndarray)]
         assert arrays
         for array in arrays:
