@@ -16,7 +16,7 @@ MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
 
 
 def config_folder(name: str, variable: str) -> Path:
-    """Folder of settings of this user: `$<variable>`, else `name` in `$XDG_CONFIG_HOME/mm_ros` or `~/.config/mm_ros`."""
+    """Folder of this user's settings: `$<variable>`, else `name` in `$XDG_CONFIG_HOME/mm_ros` or `~/.config/mm_ros`."""
     own = os.environ.get(variable)
     if own:
         return Path(own)

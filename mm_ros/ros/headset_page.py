@@ -147,6 +147,8 @@ class HeadsetPage:
         age_ms = (now_ns - pose.stamp_ns) * 1e-6
         self._came.append(time.monotonic())
         self._latencies_ms.append(age_ms)
+        if pose.skeleton & 0xFFFFFFFF not in self.server.skins:
+            return  # its skeleton has not arrived yet
         positions, rotations = room_joints(pose)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)

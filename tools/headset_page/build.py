@@ -1,8 +1,9 @@
 """Bundle the headset page: npm installs the pinned packages, esbuild writes `mm_ros/web/headset/static/page.js`.
 
-`python tools/headset_page/build.py [--check]`. The same sources give the same bytes; `--check` compares and writes
-nothing. `manifest.json` holds the SHA-256 of sources and bundle, so that a test notices a change of one without the
-other where npm is missing.
+`python tools/headset_page/build.py [--check | --install]`. The same sources give the same bytes; `--check` compares
+and writes nothing, `--install` only installs the packages, among them IWER, which emulates a headset in tests.
+`manifest.json` holds the SHA-256 of sources and bundle, so that a test notices a change of one without the other where
+npm is missing.
 """
 
 import hashlib
@@ -41,7 +42,8 @@ def install() -> None:
 
 def bundle() -> bytes:
     esbuild = next((HERE / "node_modules" / "@esbuild").glob("*/bin/esbuild"))
-    command = [esbuild, "src/main.js", "--bundle", "--minify", "--format=esm", "--target=es2020", "--legal-comments=none"]
+    command = [esbuild, "src/main.js", "--bundle", "--minify", "--format=esm", "--target=es2022"]
+    command += ["--legal-comments=none"]
     return subprocess.run(command, cwd=HERE, check=True, capture_output=True).stdout
 
 
@@ -53,6 +55,8 @@ def licenses() -> bytes:
 
 def main() -> int:
     install()
+    if "--install" in sys.argv:
+        return 0
     made = bundle()
     files = {STATIC / "page.js": made, STATIC / "licenses.txt": licenses()}
     files[MANIFEST] = (json.dumps(manifest(made), indent=1) + "\n").encode()

@@ -20,7 +20,10 @@ from mm_ros.web.headset.wire import LEFT_IS_HAND, RIGHT_IS_HAND, PageFrame
 HAND_CONVENTION = "webxr_grip"  # of the poses of controllers: the grip space of WebXR, which is that of OpenXR
 SILENT_NS = 1_000_000_000
 KEPT_FRAMES = 64
-LOW_M = 1.0  # a headset below this height that does not move is not worn
+SILENT = {  # reasons of a session without frames
+    "hidden": "the headset shows another page or a menu, and sends no poses meanwhile",
+    "visible-blurred": "a menu of the headset is open; it sends few or no poses meanwhile",
+}
 
 
 class WebXrSource(Source):
@@ -75,10 +78,9 @@ class WebXrSource(Source):
                 return "the page is open, but no headset is tracked: press 'Enter VR' on the headset"
             return "no headset has opened the page: `mm_ros headset` shows how"
         if time.monotonic_ns() - self._came_ns > SILENT_NS:
-            return {
-                "hidden": "the headset shows another page or a menu, and sends no poses meanwhile",
-                "visible-blurred": "a menu of the headset is open; it sends few or no poses meanwhile",
-            }.get(tracker.visibility, "the headset has sent no poses for a second: is it worn, and in range of the Wi-Fi?")
+            return SILENT.get(
+                tracker.visibility, "the headset has sent no poses for a second: is it worn, and in range of the Wi-Fi?"
+            )
         return ""
 
     # ---- runs in the server's thread

@@ -43,7 +43,8 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }  # fmt: skip
 PAGE_FILES = ("page.js", "page.css", "licenses.txt")
-PAIRING_FILES = ("pair.js", "page.css")  # without the token
+PAIRING_FILES = ("pair.js", "page.css")
+PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))  # over Wi-Fi, without the token
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
 MOST_BAD = 100  # malformed messages of one page
 UNDER_WAY = 2
@@ -166,7 +167,7 @@ class HeadsetServer:
         self._in_loop(self._send_text, page, message)
 
     def tell_all(self, message: dict[str, Any]) -> None:
-        self._in_loop(lambda: [self._send_text(page, message) for page in self.pages])
+        self._in_loop(self._send_all, message)
 
     def _in_loop(self, do: Callable[..., Any], *arguments: Any) -> None:
         if self._loop is not None:
@@ -210,9 +211,10 @@ class HeadsetServer:
             self.last_heard_ns = time.monotonic_ns()
             hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
             opens = "websocket" in request.headers.get("Upgrade", "").lower()
-            if secure and request.path.partition("?")[0] in ("/", "/pair", "/ca.crt", *(f"/{f}" for f in PAIRING_FILES)):
+            asked = request.path.partition("?")[0]
+            if secure and asked in PUBLIC:
                 why = access.foreign(hosts, origins, opens)
-                return _refusal(why) if why else self._public(request.path.partition("?")[0], opens, hosts[0])
+                return _refusal(why) if why else self._public(asked, opens, hosts[0])
             path, why = access.admit(request.path, hosts, origins, opens)
             if why:
                 return _refusal(why)
@@ -330,7 +332,7 @@ class HeadsetServer:
             if self.on_steering is not None and page.clock.known:
                 self.on_steering(steering, now_ns)
         elif kind == wire.BODY:
-            time_ms, joints = wire.read_body(raw)
+            _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
             if page is self.tracker and page.clock.known and self.on_body is not None and len(names) == len(joints):
                 self.on_body(names, now_ns, joints)
@@ -428,6 +430,10 @@ class HeadsetServer:
     def _send_text(self, page: Page, message: dict[str, Any]) -> None:
         self._send(page, json.dumps(message, allow_nan=False, default=str))
 
+    def _send_all(self, message: dict[str, Any]) -> None:
+        for page in self.pages:
+            self._send_text(page, message)
+
     def _send(self, page: Page, message: str | bytes) -> None:
         """Write without waiting: flow control keeps the queue short."""
         from websockets.asyncio.server import broadcast
@@ -436,7 +442,7 @@ class HeadsetServer:
             broadcast([page.socket], message)
 
 
-class _within:  # noqa: N801
+class _within:
     """asyncio.timeout, which Python 3.10 lacks."""
 
     def __init__(self, seconds: float) -> None:

@@ -7,14 +7,15 @@ import { blob } from "./textures.js";
 
 // ROS axes (x forward, y left, z up) to those of WebXR (x right, y up, z back).
 export const XR_FROM_ROS = new Matrix4().set(0, -1, 0, 0, 0, 0, 1, 0, -1, 0, 0, 0, 0, 0, 0, 1);
-const FEET = [17, 21]; // joints
+const FEET = [17, 21], UPPER_CHEST = 4, NECK = 5, HEAD = 6; // joints
+const BESIDE_EYES = 0.45; // share of head and neck above which a vertex would be in the way of the user's own eyes
 const ONE = new Vector3(1, 1, 1);
 const p = new Vector3(), q = new Quaternion(), m = new Matrix4();
 
 export class Avatar {
   constructor() {
-    this.material = new MeshStandardMaterial({ color: 0x5b8def, roughness: 0.62, metalness: 0.0 });
-    this.inside = new MeshStandardMaterial({ color: 0x5b8def, roughness: 0.62, side: DoubleSide });
+    this.material = new MeshStandardMaterial({ color: 0x7fa6e8, roughness: 0.55, metalness: 0.0 });
+    this.inside = new MeshStandardMaterial({ color: 0x7fa6e8, roughness: 0.55, side: DoubleSide });
     this.shadowOnly = new MeshBasicMaterial({ colorWrite: false, depthWrite: false });
     this.room = frozen(new Group());
     this.mirrored = frozen(new Group());
@@ -41,7 +42,7 @@ export class Avatar {
     this.skeletonId = id;
   }
 
-  _build({ rest, vertices, normals, weights, joints, faces, firstPerson }) {
+  _build({ rest, vertices, normals, weights, joints, faces }) {
     for (const mesh of [this.body, this.own, this.shadow, this.copy]) mesh?.removeFromParent();
     this.geometry?.dispose();
     this.ownGeometry?.dispose();
@@ -60,8 +61,7 @@ export class Avatar {
     geometry.setAttribute("skinWeight", new BufferAttribute(weights, 4));
     geometry.setAttribute("skinIndex", new BufferAttribute(joints, 4));
     geometry.setIndex(new BufferAttribute(faces, 1));
-    const own = (this.ownGeometry = geometry.clone());
-    own.setDrawRange(0, 3 * firstPerson);
+    const own = (this.ownGeometry = headless(geometry, rest));
     const mesh = (geo, material, parent) => {
       const made = new SkinnedMesh(geo, material);
       made.bindMode = DetachedBindMode;
@@ -80,7 +80,7 @@ export class Avatar {
     this.firstPerson(this.isFirstPerson);
   }
 
-  /** In first person, triangles near head and neck are left out; the whole body still throws its shadow. */
+  /** In first person head and neck are left out; the whole body still throws its shadow. */
   firstPerson(yes) {
     this.isFirstPerson = yes;
     if (!this.body) return;
@@ -102,13 +102,13 @@ export class Avatar {
     const room = this.room.matrix.copy(XR_FROM_ROS);
     if (inHeadset) {
       p.fromArray(pose.sourceFromMap, 0);
-      const [x, y, z, w] = [4, 5, 6, 3].map((k) => pose.sourceFromMap[k]);
-      room.multiply(m.compose(p, q.set(x, y, z, w), ONE));
+      q.fromArray(pose.sourceFromMap, 3);
+      room.multiply(m.compose(p, q, ONE));
     }
     this.mirrored.visible = reflection !== null;
     if (reflection) this.mirrored.matrix.multiplyMatrices(reflection, room);
     this.root.fromArray(joints, 0).applyMatrix4(room);
-    this.head.fromArray(joints, 7 * 6).applyMatrix4(room);
+    this.head.fromArray(joints, 7 * HEAD).applyMatrix4(room);
     FEET.forEach((joint, side) => {
       for (const pair of this.feet) {
         const [x, y, height] = joints.subarray(7 * joint, 7 * joint + 3);
@@ -118,6 +118,25 @@ export class Avatar {
       }
     });
   }
+}
+
+/** The same skin, in which all vertices of head and neck are one point at the base of the neck: a closed collar. */
+function headless(geometry, rest) {
+  const out = geometry.clone();
+  const { position, normal, skinWeight, skinIndex } = out.attributes;
+  for (let k = 0; k < position.count; k++) {
+    let share = 0;
+    for (let c = 0; c < 4; c++) {
+      const joint = skinIndex.getComponent(k, c);
+      if (joint === NECK || joint === HEAD) share += skinWeight.getComponent(k, c);
+    }
+    if (share <= BESIDE_EYES) continue;
+    position.setXYZ(k, rest[3 * NECK], rest[3 * NECK + 1], rest[3 * NECK + 2] - 0.02);
+    normal.setXYZ(k, 0, 0, 1);
+    skinIndex.setXYZW(k, UPPER_CHEST, 0, 0, 0);
+    skinWeight.setXYZW(k, 1, 0, 0, 0);
+  }
+  return out;
 }
 
 function footShadow(parent) {
@@ -137,7 +156,7 @@ function frozen(group) {
 }
 
 function readSkin(buffer) {
-  const [v, f, firstPerson, j] = new Uint32Array(buffer, 0, 4);
+  const [v, f, j] = new Uint32Array(buffer, 0, 3);
   let at = 16;
   const take = (Type, count) => {
     const out = new Type(buffer, at, count);
@@ -145,7 +164,6 @@ function readSkin(buffer) {
     return out;
   };
   return {
-    firstPerson,
     rest: take(Float32Array, 3 * j),
     vertices: take(Float32Array, 3 * v),
     normals: take(Float32Array, 3 * v),

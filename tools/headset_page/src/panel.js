@@ -39,7 +39,7 @@ export class VrPanel {
   /** Beside the mirror, turned towards the user. */
   place(feet, yaw) {
     const right = new Vector3(Math.cos(yaw), 0, -Math.sin(yaw)), ahead = new Vector3(-Math.sin(yaw), 0, -Math.cos(yaw));
-    this.group.position.copy(feet).addScaledVector(ahead, 1.18).addScaledVector(right, -0.98).setY(1.32);
+    this.group.position.copy(feet).addScaledVector(ahead, 0.95).addScaledVector(right, -1.2).setY(1.3);
     this.group.lookAt(feet.x, 1.45, feet.z);
   }
 

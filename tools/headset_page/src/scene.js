@@ -14,7 +14,6 @@ export class Room {
   constructor(canvas) {
     this.renderer = new WebGLRenderer({
       canvas, antialias: true, alpha: true, stencil: true, powerPreference: "high-performance",
-      preserveDrawingBuffer: new URLSearchParams(location.search).has("keep"), // for screenshots of tests
     });
     const r = this.renderer;
     r.toneMapping = NeutralToneMapping;
@@ -62,7 +61,7 @@ export class Room {
     const hole = new Shape();
     hole.moveTo(-half, LOW).lineTo(half, LOW).lineTo(half, HIGH).lineTo(-half, HIGH).lineTo(-half, LOW);
     wall.holes.push(hole);
-    this.wall = new Mesh(new ShapeGeometry(wall), new MeshStandardMaterial({ color: 0xd9d4ca, roughness: 0.95 }));
+    this.wall = new Mesh(new ShapeGeometry(wall), new MeshStandardMaterial({ color: 0xe9e4da, roughness: 0.95, emissive: 0xb3aca0, emissiveIntensity: 0.55 }));
     this.wall.receiveShadow = true;
     // Everything behind the opening is drawn only where this pane is seen.
     this.pane = new Mesh(
@@ -145,7 +144,7 @@ function sky() {
     vertexShader: "varying vec3 at; void main() { at = position; gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0); }",
     fragmentShader: `varying vec3 at; uniform vec3 horizon, zenith, nadir;
       void main() { float h = normalize(at).y;
-        vec3 c = h > 0.0 ? mix(horizon, zenith, pow(h, 0.6)) : mix(horizon, nadir, min(1.0, -6.0 * h));
+        vec3 c = h > 0.0 ? mix(horizon, zenith, pow(h, 0.6)) : mix(horizon, nadir, clamp(-6.0 * h - 1.2, 0.0, 1.0));
         gl_FragColor = vec4(c, 1.0);
         #include <tonemapping_fragment>
         #include <colorspace_fragment>
