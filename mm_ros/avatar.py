@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
-from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+from mm_ros.body.types import (
+    AvatarPose,
+    BodyOrientation,
+    Calibration,
+    FeetEstimate,
+    Match,
+    TrackerFrame,
+    Trajectory,
+)
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
@@ -16,6 +24,7 @@ from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import avatar_scale
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 
@@ -26,6 +35,7 @@ class AvatarSettings:
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
+    mounting: MountingSettings = field(default_factory=MountingSettings)
 
 
 @dataclass
@@ -33,10 +43,11 @@ class Steps:
     """The output of each stage in the last step."""
 
     facing: BodyOrientation
-    wish: Trajectory
+    desired: Trajectory
     matched: AvatarPose
     match: Match
     pose: AvatarPose
+    feet: FeetEstimate | None = None  # the user's feet as a step estimator finds them
 
 
 class Avatar:
@@ -52,6 +63,7 @@ class Avatar:
         learned: LearnedNetworks | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
+        self.calibration, self._database_skeleton = calibration, database.skeleton
         self.scale = avatar_scale(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
@@ -59,11 +71,28 @@ class Avatar:
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
 
     def reset(self) -> None:
         for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
             stage.reset()
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Use other measures of the user from the next step on, as the nodes do when the calibration changes.
+
+        Mountings that the avatar has measured itself are kept.
+        """
+        calibration = self.mounting.set_calibration(calibration)
+        self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
+        self.trajectory.set_calibration(calibration)
+        self.scale = avatar_scale(calibration, self._database_skeleton)
+        self.matcher.set_scale(self.scale)
+        skeleton = self._database_skeleton.scaled(self.scale)
+        if skeleton.hash == self.skeleton.hash:
+            self.post.set_calibration(calibration)
+        else:
+            self.skeleton, self.post = skeleton, PostStage(self.post.settings, skeleton, calibration)
 
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. They take effect from the next step on."""
@@ -73,15 +102,18 @@ class Avatar:
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
         predicted facing."""
+        trackers, calibration = self.mounting.step(trackers)
+        if calibration is not None:
+            self.set_calibration(calibration)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
-        wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))
-        result = wish and self.matcher.step(rounded_trajectory(wish))
-        if not (facing and wish and result):
+        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))
+        result = desired and self.matcher.step(rounded_trajectory(desired))
+        if not (facing and desired and result):
             return None
         matched = rounded_pose(result[0])
         pose = self.post.step(matched, trackers)
-        self.last = Steps(facing, wish, matched, result[1], pose)
+        self.last = Steps(facing, desired, matched, result[1], pose)
         return pose
 
     def warm_up(self) -> None:

@@ -22,7 +22,7 @@ class World:
     """`frames`: what the bridge has published. The executor runs in a thread, because playwright needs this one."""
 
     def __init__(self, port: int, **parameters) -> None:
-        given = {"source": "webxr", "headset_port": port, "auto_calibrate": False, **parameters}
+        given = {"source": "webxr", "headset_port": port, "auto_calibrate": False, "hand_pose": "wrist", **parameters}
         self.context = rclpy.Context()
         rclpy.init(context=self.context, domain_id=1 + os.getpid() % 100)
         self.port = port

@@ -14,6 +14,7 @@ from mm_ros.body.types import (
     F64,
     HEAD_ROLE,
     LOST,
+    ROLES,
     WAIST_ROLE,
     BodyOrientation,
     Calibration,
@@ -22,6 +23,8 @@ from mm_ros.body.types import (
     identity_pose,
 )
 from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp, spring, spring_angle
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
@@ -51,10 +54,10 @@ class TrajectorySettings(Settings):
     trend_halflife: float = setting(
         0.2, "Half-life of the averaged part of the predicted velocity. Larger values are smoother.", "s", 0.01, 5.0
     )
-    aside: float = setting(
-        0.9, "Share of the lateral average with aside_halflife. Larger values predict less head sway.", "", 0.0, 1.0
+    lateral: float = setting(
+        0.9, "Share of the lateral average with lateral_halflife. Larger values predict less head sway.", "", 0.0, 1.0
     )
-    aside_halflife: float = setting(
+    lateral_halflife: float = setting(
         0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
     )
     turn_persistence: float = setting(
@@ -155,9 +158,19 @@ class TrajectoryStage:
         tracked = trackers.state[WAIST_ROLE] != LOST
         self.worn = damp(self.worn, float(tracked), WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
         if tracked:
-            self.waist = trackers.positions[WAIST_ROLE, :2].copy()
-            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - velocity)
+            arm = self._waist_arm(trackers)
+            swing = np.cross(trackers.angular_velocities[WAIST_ROLE], arm)
+            self.waist = trackers.positions[WAIST_ROLE, :2] - arm[:2]
+            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - swing[:2] - velocity)
         return velocity
+
+    def _waist_arm(self, trackers: TrackerFrame) -> F64:
+        """Vector (3,) from the hips to the waist tracker in the room; zero while the mounting is not measured."""
+        mounting = self.calibration.mountings.get(ROLES[WAIST_ROLE])
+        if mounting is None:
+            return np.zeros(3)
+        hips = rot.multiply(trackers.rotations[WAIST_ROLE], rot.inverse(mounting[3:]))
+        return np.asarray(rot.rotate(hips, mounting[:3]))
 
     def _locomotion_velocity(self, new_from_old: F64, dt: float) -> F64:
         """Velocity of stick locomotion, which moves the play space rather than the trackers in it."""
@@ -171,7 +184,7 @@ class TrajectoryStage:
         self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
         self.slow = turned @ self.slow
         self.head, self.stood = turned @ self.head + new_from_old[:2], turned @ self.stood + new_from_old[:2]
-        self.yaw = math.remainder(self.yaw + math.atan2(s, c), 2 * math.pi)
+        self.yaw = wrap(self.yaw + math.atan2(s, c))
 
     def _start(self, velocity: F64, yaw: float) -> None:
         self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
@@ -189,7 +202,7 @@ class TrajectoryStage:
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
-        self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
+        self.across = damp(self.across, float(self._left() @ velocity), s.lateral_halflife, dt)
         self.lean.step(dt, self.height_ratio, float(self._forward() @ own), float(self._left() @ own), self.yaw_rate)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
@@ -224,7 +237,7 @@ class TrajectoryStage:
         yaw = self._yaw_now()
         yaws = yaw + self._predicted_turns()
         return Trajectory(
-            stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
+            stamp_ns, self.epoch, "vr", position, moving * velocity, wrap(yaw), self.sigma,
             self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
         )  # fmt: skip
@@ -237,7 +250,7 @@ class TrajectoryStage:
         """
         s, left = self.settings, self._left()
         steady = s.trend * velocity + (1 - s.trend) * self.slow
-        return np.asarray(steady + s.aside * (self.across - float(left @ self.slow)) * left)
+        return np.asarray(steady + s.lateral * (self.across - float(left @ self.slow)) * left)
 
     def _forward(self) -> F64:
         return np.array([math.cos(self.yaw), math.sin(self.yaw)])

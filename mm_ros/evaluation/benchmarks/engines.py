@@ -59,9 +59,9 @@ class _Timed:
     def __init__(self, stage: Any) -> None:
         self.stage, self.took_s = stage, list[float]()
 
-    def step(self, wish: Any) -> Any:
+    def step(self, desired: Any) -> Any:
         began = time.perf_counter()
-        out = self.stage.step(wish)
+        out = self.stage.step(desired)
         self.took_s.append(time.perf_counter() - began)
         return out
 
@@ -87,7 +87,7 @@ def compare(
     frame_ms: dict[str, list[float]] = {c.name: [] for c in chosen}
     for name, given in inputs:
         task = run.task_of(name, given, path, simulation, limit)
-        track, calibration, truth, _ = run.input_of(task)
+        track, calibration, truth, _, known, changes = run.input_of(task)
         own_limit = run.pop_limit(limit, truth)
         for c in chosen:
             tell("running", done, len(inputs) * len(chosen))
@@ -96,9 +96,9 @@ def compare(
             avatar.warm_up()
             timed = _Timed(avatar.matcher)
             avatar.matcher = timed  # type: ignore[assignment]
-            result = run_chain(track, avatar, warm=False)
+            result = run_chain(track, avatar, warm=False, calibrations=changes)
             taken = run.taken_of(track, result)
-            parts[c.name].append(measure.of_chain(result, taken, calibration, avatar.skeleton, truth, own_limit))
+            parts[c.name].append(measure.of_chain(result, taken, truth, own_limit, known))
             frame_ms[c.name] += [1e3 * s for s in timed.took_s]
         if truth is not None:
             truths.append(measure.of_truth(truth, own_limit))
@@ -150,7 +150,7 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 def _grown(asked: tuple[str, Path, str]) -> float:
     """Growth of the resident memory in MB by one engine, with all pages touched and libraries loaded before."""
-    from mm_ros.body.types import still_wish
+    from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
@@ -166,7 +166,7 @@ def _grown(asked: tuple[str, Path, str]) -> float:
         for name in PARTS:
             np.asarray(getattr(database, name)).sum()
     for _ in range(100):
-        stage.step(still_wish(database.layout.trajectory_times))
+        stage.step(still_trajectory(database.layout.trajectory_times))
     return _resident_mb() - before
 
 

@@ -17,7 +17,6 @@ from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.web.headset.server import HeadsetServer, Page
 from mm_ros.web.headset.wire import LEFT_IS_HAND, RIGHT_IS_HAND, PageFrame
 
-HAND_CONVENTION = "webxr_grip"  # of the poses of controllers: the grip space of WebXR, which is that of OpenXR
 SILENT_NS = 1_000_000_000
 KEPT_FRAMES = 64
 SILENT = {  # reasons of a session without frames
@@ -28,7 +27,7 @@ SILENT = {  # reasons of a session without frames
 
 class WebXrSource(Source):
     own_clock = True
-    hand_convention = HAND_CONVENTION
+    hand_pose = "webxr_grip"
 
     def __init__(self, server: HeadsetServer) -> None:
         super().__init__()
