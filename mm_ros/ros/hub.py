@@ -51,6 +51,14 @@ class Hub:
         if not (own and _is_own(own, message)):
             self._deliver(name, message)
 
+    def remove(self, inlet: Inlet) -> None:
+        left = [other for other in self.inlets[inlet.name] if other is not inlet]
+        if left:
+            self.inlets[inlet.name] = left
+        else:
+            del self.inlets[inlet.name]
+        self._queue = deque((to, value) for to, value in self._queue if to is not inlet)
+
     def wire(self, topic: str, name: str, world: str) -> Wire | None:
         """Conversions of a stream, shared by all nodes of the process; None for a topic of messages."""
         if topic in KINDS and name not in self._wires:
@@ -58,7 +66,7 @@ class Hub:
         return self._wires.get(name)
 
     def _deliver(self, name: str, value: Any) -> None:
-        self._queue.extend((inlet, value) for inlet in self.inlets[name])
+        self._queue.extend((inlet, value) for inlet in self.inlets.get(name, ()))
         if self._draining:
             return
         self._draining = True

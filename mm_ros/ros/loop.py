@@ -141,9 +141,22 @@ class Loop:
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0
+        self.wake()
         for outlet in self.hub.outlets.get(inlet.name, ()):
             if outlet.latched is not None:
                 self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
+
+    def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
+        """Read this inlet no more, and destroy its subscription as soon as the loop does not wait for it."""
+
+        def destroyed() -> None:
+            self._waiting, self._attended = None, []
+            destroy()
+
+        with self.hub.lock:
+            self.hub.remove(inlet)
+        self._look_ns = 0
+        self.post(destroyed)
 
     def schedule(self, ticker: Ticker) -> None:
         self._count += 1
@@ -192,7 +205,7 @@ class Loop:
     def _wait(self, context: Any) -> list[Inlet]:
         """Wait until a message, a call or a ticker is due; return the inlets that have a message."""
         now_ns = time.monotonic_ns()
-        if now_ns >= self._look_ns:
+        if now_ns >= self._look_ns or self._waiting is None:
             self._look_outside(context, now_ns)
         until_ns = min(self._look_ns, now_ns + LONGEST_NS)
         if self._tickers:
@@ -208,13 +221,15 @@ class Loop:
         if not self._attended:
             return []
         ready = waiting.get_ready_entities("subscription")
-        return [self._by_pointer[p] for p in ready]
+        return [self._by_pointer[p] for p in ready if p in self._by_pointer]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
         """Attend each topic that another process publishes, and each that no node of this process publishes."""
         self._look_ns = now_ns + OUTSIDE_NS
         wanted = []
-        for name, inlets in self.hub.inlets.items():
+        with self.hub.lock:
+            topics = [(name, list(inlets)) for name, inlets in self.hub.inlets.items()]
+        for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
                 wanted.append(inlets[0])  # it reads for all of them
@@ -229,7 +244,8 @@ class Loop:
 
     def _run(self, ready: list[Inlet]) -> None:
         for inlet in ready:
-            inlet.take()
+            if inlet in self._attended:
+                inlet.take()
         while self._posted:
             self._posted.popleft()()
         now_ns = time.monotonic_ns()

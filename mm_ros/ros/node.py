@@ -88,7 +88,7 @@ class AvatarNode(Node):
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
         return Outlet(self.loop.hub, made, wire, self.world_frame if t.in_world else "")
 
-    def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
+    def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> Inlet:
         """Subscribe to a topic of the graph: to values where `wire.KINDS` has the topic, else to messages.
 
         A value that the callback refuses (MmRosError) is counted and logged. `name` overrides the topic's name.
@@ -98,8 +98,15 @@ class AvatarNode(Node):
         ours = t.type.startswith("mm_ros/")
         made = self.create_subscription(kind, name or t.name, _taken_by_loop, subscription_qos(t.qos), raw=ours)
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
-        self.inlets.append(Inlet(self.loop.hub, made, wire, lambda call: self.guarded(topic, call), callback))
-        self.loop.attend(self.inlets[-1])
+        inlet = Inlet(self.loop.hub, made, wire, lambda call: self.guarded(topic, call), callback)
+        self.inlets.append(inlet)
+        self.loop.attend(inlet)
+        return inlet
+
+    def unlisten(self, inlet: Inlet) -> None:
+        """Undo `listen`."""
+        self.inlets.remove(inlet)
+        self.loop.leave(inlet, lambda: self.destroy_subscription(inlet.subscription))
 
     def every(self, period_s: float, callback: Callable[[], None]) -> Ticker:
         return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))

@@ -191,6 +191,22 @@ def test_a_latched_value_reaches_a_node_that_is_made_later(process):
     assert [value.user for _, _, value in process.came] == ["anna"]
 
 
+def test_a_node_can_stop_listening_while_the_loop_runs(process):
+    out = process.part().publisher("body_orientation")
+    part = process.part(("body_orientation",))
+    process.run()
+    stranger = process.publisher("body_orientation")
+    wait_until(lambda: process.loop._attended, PATIENCE_S)
+    out.publish(facing(1))
+    part.unlisten(part.inlets[0])
+    out.publish(facing(2))
+    process.until(lambda: process.client.count_subscribers("/hub/body_orientation") == 0)
+    stranger.publish(orientation_to_ros(facing(3)))
+    again = part.listen("body_orientation", lambda value: part.take("body_orientation", value))
+    process.until(lambda: stranger.publish(orientation_to_ros(facing(4, 0.7))) or len(process.came) > 1)
+    assert yaws(process.came)[:2] == [0.5, 0.7] and part.inlets == [again]
+
+
 def test_the_graph_shows_the_inner_subscriptions(process):
     process.part().publisher("body_orientation")
     process.part(("body_orientation",))
