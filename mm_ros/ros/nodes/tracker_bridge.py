@@ -34,7 +34,13 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.foreign import pose_stamped_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
-from mm_ros.tracking.calibration import CalibrationSettings, Calibrator, head_joint_height
+from mm_ros.tracking.calibration import (
+    ANOTHER,
+    CalibrationSettings,
+    Calibrator,
+    head_joint_height,
+    in_words,
+)
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
 from mm_ros.tracking.hands import HandSettings, HandStage
@@ -138,7 +144,7 @@ class TrackerBridge(AvatarNode):
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
-                f"Stand upright and still for {s.still_s:g} s, or call the service "
+                f"It is measured while you stand and walk; or stand still for {s.still_s:g} s and call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
         self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
@@ -201,12 +207,11 @@ class TrackerBridge(AvatarNode):
             self._ticks.timer_period_ns = round(period_ns - STEP_GAIN * late_ns)
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
+        before = self._calibrator.current
         new = None if self._given else self._calibrator.step(frame)
         if new is not None:
-            self.get_logger().info(
-                f"measured: headset at {new.head_height:.2f} m, floor at {new.floor_height:.2f} m, "
-                f"arm span {new.arm_span:.2f} m"
-            )
+            another = before.calibrated and abs(new.head_height - before.head_height) > ANOTHER
+            self.get_logger().info(f"measured{' (another person)' if another else ''}: {in_words(new)}")
             self._publish_calibration(new)
 
     def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
@@ -270,10 +275,7 @@ class TrackerBridge(AvatarNode):
         if trouble:
             self.health.warnings["source"] = trouble
             self.get_logger().warning(trouble, throttle_duration_sec=10.0)
-        if not self._calibrator.current.calibrated:
-            self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
-        else:
-            self.health.warnings.pop("calibration", None)
+        self._watch_calibration(self._calibrator.current)
         self._report_mounting()
         self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
@@ -282,6 +284,13 @@ class TrackerBridge(AvatarNode):
             if state_name != STATES[TRACKED]:
                 self.health.passing[role] = f"{role} is {state_name}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
+
+    def _watch_calibration(self, now: Calibration) -> None:
+        self.health.warnings.pop("calibration", None)
+        if not now.calibrated or now.note:
+            doubt = now.note or "not calibrated: stand upright for a moment, or call `calibrate`"
+            self.health.warnings["calibration"] = doubt
+        self.health.values["measures"] = in_words(now)
 
     def _report_hands(self) -> None:
         """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
