@@ -80,6 +80,13 @@ class BridgeSettings(Settings):
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
     )
+    headset_port: int = setting(
+        8090, "Port of the headset page on this machine (source webxr). Wi-Fi uses the next port.", "", 1, 65534,
+        live=False,
+    )  # fmt: skip
+    headset_wifi: bool = setting(
+        False, "Serve the headset page also to other devices, encrypted, on all networks (source webxr).", live=False
+    )
     noise_m: float = setting(
         0.0,
         "Standard deviation of simulated position noise (source mocap). Rotation noise [rad] is 3 times this value.",
@@ -114,8 +121,9 @@ class TrackerBridge(AvatarNode):
         self._ticks: Timer | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
-            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes
-        )
+            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
+            s.headset_port, s.headset_wifi,
+        )  # fmt: skip
         warm_up()
         self._source.open()
         self._gate = TrackerGate(self._gate_settings())
@@ -164,10 +172,31 @@ class TrackerBridge(AvatarNode):
             for role_name, topic in pairs(s.tracker_topics).items():
                 self.listen("head_pose", self._feeder(self._source, role_index(role_name)), topic)
         elif self._source.own_clock:
+            self._serve_page()
             self._awake = self.create_guard_condition(self.guarded("source", self._poll))
             self._source.wake = self._awake.trigger
         else:
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
+
+    def _serve_page(self) -> None:
+        """Show the avatar on the headset page of the source webxr, and take the user's wishes."""
+        server = getattr(self._source, "server", None)
+        if server is None:
+            return
+        from mm_ros.ros.headset_page import HeadsetPage
+
+        source: Any = self._source
+        self._page = HeadsetPage(
+            self, server, calibrate=self._measure, map_from_source=lambda: self._room.map_from_source,
+            sequence=source.sequence, calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+        )  # fmt: skip
+        # Not logged: the log is also published as a topic, and the address contains the token.
+        print("\n".join(headset_addresses(server)), flush=True)
+
+    def _tracking_facts(self) -> dict[str, Any]:
+        states = {role: STATES[int(state)] for role, state in list(zip(ROLES, self._states, strict=False))[:3]}
+        hands: Any = getattr(self._source, "hands", (False, False))
+        return {"tracking": states, "hands": list(hands), "trouble": self._source.status(), "paused": self._paused}
 
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:
@@ -249,14 +278,17 @@ class TrackerBridge(AvatarNode):
             self._publish_calibration(given)
 
     def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._given:
-            response.success, response.message = False, "this source provides the calibration; nothing to calibrate"
-            return response
-        response.success, response.message = self._calibrator.measure()
-        if response.success:
-            self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._mounting.calibration) + self._mounting_report()
+        response.success, response.message = self._measure()
         return response
+
+    def _measure(self) -> tuple[bool, str]:
+        if self._given:
+            return False, "this source provides the calibration; nothing to calibrate"
+        success, message = self._calibrator.measure()
+        if success:
+            self._publish_calibration(self._calibrator.current)
+            message += self._kept(self._mounting.calibration) + self._mounting_report()
+        return success, message
 
     def _mounting_report(self) -> str:
         """One line per measured body tracker and per doubt."""
@@ -327,6 +359,17 @@ class TrackerBridge(AvatarNode):
 
     def close(self) -> None:
         self._source.close()
+
+
+def headset_addresses(server: Any) -> list[str]:
+    """Return sentences with the addresses of the headset page."""
+    out = [f"the headset page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
+    urls = server.wifi_urls()
+    if urls:
+        out.append(f"over Wi-Fi: {' or '.join(urls)}, code {server.code.digits}")
+    elif server.wifi:
+        out.append("no address in a local network was found: is the Wi-Fi of this machine connected?")
+    return out
 
 
 def simulation(s: BridgeSettings) -> Simulation:
