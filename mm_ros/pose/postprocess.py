@@ -140,6 +140,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
+        self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers starts anew
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
@@ -180,7 +181,7 @@ class PostStage:
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
         """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
-        allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not seen[WAIST_ROLE]
+        allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not seen[[WAIST_ROLE, CHEST_ROLE]].any()
         frame = trackers or TrackerFrame(0)
         head, _ = wear(p[HEAD_ROLE], q[HEAD_ROLE], self._devices[HEAD_ROLE])
         return self._low.step(dt, frame, head, float(self._new.root[0, 3]), float(self._ground or 0.0), allowed)
