@@ -22,7 +22,7 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
-from mm_ros.pose.low import bend_trunk, low_foot, low_reach
+from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import place_hand, place_head, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
@@ -185,7 +185,7 @@ def post_step(
         bend_trunk(body, low.lean[0], low.lean[1])
     upright = torso_axis(body)
     calm(hold, trackers, tracker_rotations, seen, dt)
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, low_reach(low), dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, low, dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
     shift = quat.add(shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
@@ -281,16 +281,17 @@ def _trunk(
 
 @njit
 def _head(
-    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, reach: float, dt: float
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, low: Any, dt: float
 ) -> Vec:
-    """Put the head on the headset. Returns the shift of the hips. `reach`: added to the limit of that shift [m]."""
+    """Put the head on the headset. Returns the shift of the hips."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     hold.head[3] = w
     if w <= 0.0:
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
-    return place_head(body, hold.hips, p, q, w, t.lean_limit, t.hips_reach + reach, dt)
+    lean = t.lean_limit * own_lean(low)
+    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach + low_reach(low), dt)
 
 
 @njit

@@ -139,6 +139,12 @@ def low_reach(low: Any) -> float:
 
 
 @njit
+def own_lean(low: Any) -> float:
+    """Share of the lean toward the headset that remains: a trunk far from upright would change the head's height."""
+    return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
+
+
+@njit
 def low_foot(
     body: Any, feet: Any, lengths: Any, low: Any, side: int, ground: float, dt: float
 ) -> tuple[Vec, Quat, float]:
