@@ -290,8 +290,8 @@ def _head(
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
-    lean = t.lean_limit * own_lean(low)
-    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach + low_reach(low), dt)
+    reach = t.hips_reach + low_reach(low)
+    return place_head(body, hold.hips, p, q, w, t.lean_limit, reach, own_lean(low), dt)
 
 
 @njit

@@ -53,7 +53,7 @@ WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn
 
 @njit
 def place_head(
-    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
+    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float, leaning: float,
     dt: float,
 ) -> Vec:  # fmt: skip
     """Move hips, spine, neck and head. Returns the shift of the hips.
@@ -68,7 +68,7 @@ def place_head(
     _twist_spine(body, turn)
     neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
     missing = _turn_head(body, neck, goal, target)
-    asked = quat.sub(missing, _leaned(body, missing, lean_limit))
+    asked = quat.sub(missing, _leaned(body, missing, leaning * lean_limit))
     flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
     shift = follow_calmly(track, (flat[0], flat[1], asked[2]), dt)
     move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
@@ -77,6 +77,11 @@ def place_head(
         missing = _turn_head(body, neck, goal, target)
         _lean(body, missing, upright, lean_limit)
     _turn_head(body, neck, goal, target)
+    if leaning < 1.0:  # a trunk far from upright also changes the head's height when it leans
+        missing = _turn_head(body, neck, goal, target)
+        hips = quat.get3(body.room_positions, HIPS)
+        move_hips(body, (hips[0], hips[1], hips[2] + missing[2]))
+        _turn_head(body, neck, goal, target)
     return shift
 
 
