@@ -38,6 +38,7 @@ BACKWARD = 0.9  # rad from straight back, over which the spine's twist fades out
 COMFORTABLE_SHIFT = 0.08  # m; beyond this, people lean rather than shift the hips
 LEAN_SHARE = 0.5  # share of the rest that becomes lean
 
+HEIGHT_CORRECTION = 0.03  # m: largest change of the hips' height for the lean of a low trunk
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filter on the hips' shift
 
 REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
@@ -53,10 +54,10 @@ WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn
 
 @njit
 def place_head(
-    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float, leaning: float,
-    dt: float,
+    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
+    leaning: float, dt: float,
 ) -> Vec:  # fmt: skip
-    """Move hips, spine, neck and head. Returns the shift of the hips.
+    """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean that is asked for.
 
     The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree.
     """
@@ -80,7 +81,8 @@ def place_head(
     if leaning < 1.0:  # a trunk far from upright also changes the head's height when it leans
         missing = _turn_head(body, neck, goal, target)
         hips = quat.get3(body.room_positions, HIPS)
-        move_hips(body, (hips[0], hips[1], hips[2] + missing[2]))
+        rise = min(max(missing[2], -HEIGHT_CORRECTION), HEIGHT_CORRECTION)
+        move_hips(body, (hips[0], hips[1], hips[2] + rise))
         _turn_head(body, neck, goal, target)
     return shift
 

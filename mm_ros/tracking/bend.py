@@ -29,7 +29,7 @@ ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55  # a low head that looks up i
 ON_THE_BACK_HALFLIFE_S = 0.1
 
 # Sitting: a head at the height of a chair, which stays there; a squat is shorter. Ratios are of the head's height.
-LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.84, 0.89
+LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.3, 1.2, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # rad; a person who looks farther down bends over something
 LEFT_SEAT_M = 0.45  # from the place where the user sat down
