@@ -33,7 +33,7 @@ class Steps:
     """The output of each stage in the last step."""
 
     facing: BodyOrientation
-    wish: Trajectory
+    desired: Trajectory
     matched: AvatarPose
     match: Match
     pose: AvatarPose
@@ -75,13 +75,13 @@ class Avatar:
         predicted facing."""
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
-        wish = facing and self.trajectory.step(trackers, rounded_orientation(facing))
-        result = wish and self.matcher.step(rounded_trajectory(wish))
-        if not (facing and wish and result):
+        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))
+        result = desired and self.matcher.step(rounded_trajectory(desired))
+        if not (facing and desired and result):
             return None
         matched = rounded_pose(result[0])
         pose = self.post.step(matched, trackers)
-        self.last = Steps(facing, wish, matched, result[1], pose)
+        self.last = Steps(facing, desired, matched, result[1], pose)
         return pose
 
     def warm_up(self) -> None:

@@ -9,7 +9,7 @@ from mm_ros.tracking import simulation as sim
 
 
 def walker(seconds=4.0, rate=60.0, seed=0, subject="toy") -> Motion:
-    """Head and swinging hands on a wandering path; the head looks where the body goes, and a little aside."""
+    """Head and swinging hands on a wandering path; the head looks where the body goes, and a little lateral."""
     rng = np.random.default_rng(seed)
     t = np.arange(int(seconds * rate)) / rate
     yaw = rng.uniform(-3, 3) + 0.8 * np.sin(rng.uniform(0.3, 1.0) * t + rng.uniform(0, 6))

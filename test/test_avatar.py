@@ -70,7 +70,7 @@ def test_the_desired_position_is_never_farther_than_the_accuracy(database):
         avatar = make(database, position_accuracy=accuracy)
         for i in range(5 * RATE):
             pose = avatar.step(frame(avatar, i / RATE))
-            away = np.linalg.norm(pose.root[:2] - avatar.last.wish.position)
+            away = np.linalg.norm(pose.root[:2] - avatar.last.desired.position)
             assert away <= accuracy + 1e-3
 
 
@@ -107,7 +107,7 @@ def test_a_new_epoch_resets(avatar):
     run(avatar, 2)
     pose = avatar.step(frame(avatar, 0.0, epoch=1))
     assert avatar.last.match.reason == "start"
-    assert pose.root[0] == pytest.approx(avatar.last.wish.position[0], abs=1e-6)
+    assert pose.root[0] == pytest.approx(avatar.last.desired.position[0], abs=1e-6)
 
 
 def test_what_crosses_a_topic_is_rounded_already(avatar):
@@ -117,8 +117,10 @@ def test_what_crosses_a_topic_is_rounded_already(avatar):
     for name in ("root", "positions", "rotations", "velocities", "angular_velocities"):
         assert getattr(again, name).dtype == getattr(steps.pose, name).dtype
         assert (getattr(again, name) == getattr(steps.pose, name)).all()
-    wish = rounded_trajectory(steps.wish)
-    assert (wish.positions == steps.wish.positions).all() and (wish.directions == steps.wish.directions).all()
+    desired = rounded_trajectory(steps.desired)
+    assert (desired.positions == steps.desired.positions).all() and (
+        desired.directions == steps.desired.directions
+    ).all()
 
 
 def test_no_memory_is_gathered(avatar):

@@ -1,4 +1,4 @@
-"""The smallest worlds that show a fact: a database of straight and turning walks, wishes, tracker frames."""
+"""The smallest worlds that show a fact: a database of straight and turning walks, targets, tracker frames."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _features(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.concatenate([*columns, *feet, *speeds], axis=1)
 
 
-def wish(
+def desired(
     t: float,
     position=(0.0, 0.0),
     velocity=(0.0, 0.0),

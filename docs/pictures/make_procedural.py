@@ -15,11 +15,11 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.shape import bones, capsules
 from mm_ros.body.skeleton import HIPS
 from mm_ros.motion.procedural import make_clips
+from mm_ros.motion.procedural.desired_motion import make_desired_motion
 from mm_ros.motion.procedural.footsteps import plan_footsteps
 from mm_ros.motion.procedural.gait import gait_figures, knee_angles, on_floor
 from mm_ros.motion.procedural.recipes import recipes
 from mm_ros.motion.procedural.user import SyntheticUser
-from mm_ros.motion.procedural.wish import make_wish
 from mm_ros.show.render import BODY, contact_sheet, follow, render
 
 HERE = Path(__file__).parent
@@ -56,8 +56,8 @@ def walk_cycle(clip: Clip) -> None:
     axes[0].set(xlabel="% of the stride from heel strike", ylabel="knee flexion, °")
     axes[0].legend(fontsize=8)
     axes[1].plot(share, 100 * (p[a:b, HIPS, 2] - p[a:b, HIPS, 2].mean()), label="up")
-    aside = p[a:b, HIPS, 1] - np.linspace(p[a, HIPS, 1], p[b, HIPS, 1], b - a)
-    axes[1].plot(share, 100 * (aside - aside.mean()), label="aside")
+    lateral = p[a:b, HIPS, 1] - np.linspace(p[a, HIPS, 1], p[b, HIPS, 1], b - a)
+    axes[1].plot(share, 100 * (lateral - lateral.mean()), label="lateral")
     axes[1].set(xlabel="% of the stride from heel strike", ylabel="pelvis, cm")
     axes[1].legend(fontsize=8)
     figure.tight_layout()
@@ -67,7 +67,7 @@ def walk_cycle(clip: Clip) -> None:
 def from_above(name: str) -> None:
     recipe = next(r for r in recipes() if r.name == name)
     clip = {c.name: c for c in make_clips(0)}[name]
-    steps = plan_footsteps(make_wish(list(recipe.legs), 0.18), np.random.default_rng(0))
+    steps = plan_footsteps(make_desired_motion(list(recipe.legs), 0.18), np.random.default_rng(0))
     p = clip.globals()[0]
     figure, ax = plt.subplots(figsize=(6, 4.4))
     for step in steps:

@@ -87,7 +87,7 @@ class Trajectory:
     new_from_old: F64 = field(default_factory=identity_pose)
 
 
-def still_wish(times: tuple[float, ...]) -> Trajectory:
+def still_trajectory(times: tuple[float, ...]) -> Trajectory:
     """Desired trajectory that stands at the origin and faces +x, for warm-up and tests."""
     n = len(times)
     facing = np.tile(np.array([1.0, 0.0], np.float32), (n, 1))

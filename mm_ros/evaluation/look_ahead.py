@@ -26,18 +26,18 @@ def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: fl
         seen = times + seconds <= own[-1]
         then = _at(own, hips, times[seen] + seconds)
         headset = trackers.positions[seen, HEAD_ROLE, :2] + seconds * trackers.velocities[seen, HEAD_ROLE, :2]
-        out[error] = np.linalg.norm(foretold(r, seconds)[seen] - then, axis=1)
+        out[error] = np.linalg.norm(predicted_position(r, seconds)[seen] - then, axis=1)
         out[raw] = np.linalg.norm(headset - then, axis=1)
     still = standing(hips, dt)[np.clip(np.round(times / dt).astype(int), 0, len(hips) - 1)]
-    way = np.linalg.norm(foretold(r, HORIZON_S[-1]) - r.wish_position, axis=1)
+    way = np.linalg.norm(predicted_position(r, HORIZON_S[-1]) - r.desired_position, axis=1)
     out[STANDING] = way[still]
     return out
 
 
-def foretold(r: ChainResult, seconds: float) -> F64:
+def predicted_position(r: ChainResult, seconds: float) -> F64:
     """Predicted positions (F, 2) in the room after `seconds`, interpolated linearly between the layout's times."""
-    known = np.concatenate([[0.0], r.wish_times.astype(np.float64)])
-    places = np.concatenate([r.wish_position[:, None], r.wish_ahead], axis=1)
+    known = np.concatenate([[0.0], r.desired_times.astype(np.float64)])
+    places = np.concatenate([r.desired_position[:, None], r.desired_ahead], axis=1)
     k = int(np.clip(np.searchsorted(known, seconds - 1e-6), 1, len(known) - 1))
     share = (seconds - known[k - 1]) / (known[k] - known[k - 1])
     return np.asarray(places[:, k - 1] + share * (places[:, k] - places[:, k - 1]))

@@ -43,11 +43,11 @@ class ChainResult:
     stamps_ns: NDArray[np.int64]  # (F,)
     facing_yaw: F64  # (F,) predicted, rad
     facing_sigma: F64  # (F,)
-    wish_position: F64  # (F, 2) desired position
-    wish_velocity: F64  # (F, 2)
-    wish_yaw: F64  # (F,)
-    wish_ahead: F64  # (F, T, 2) desired positions at `wish_times`
-    wish_times: F32  # (T,)
+    desired_position: F64  # (F, 2) desired position
+    desired_velocity: F64  # (F, 2)
+    desired_yaw: F64  # (F,)
+    desired_ahead: F64  # (F, T, 2) desired positions at `desired_times`
+    desired_times: F32  # (T,)
     height_ratio: F64  # (F,)
     matched: PoseTrack
     pose: PoseTrack
@@ -65,7 +65,7 @@ class ChainResult:
     @property
     def target_error_m(self) -> F64:
         """Distance of the root from the desired position (F,)."""
-        return np.asarray(np.linalg.norm(self.pose.root[:, :2] - self.wish_position, axis=1))
+        return np.asarray(np.linalg.norm(self.pose.root[:, :2] - self.desired_position, axis=1))
 
 
 def run_chain(
@@ -93,20 +93,20 @@ def run_chain(
         if pose is not None and avatar.last is not None:
             s = avatar.last
             lean = avatar.post.added_lean_deg
-            rows.append((trackers.stamp_ns, s.facing, s.wish, s.match, s.matched, pose, lean, took))
+            rows.append((trackers.stamp_ns, s.facing, s.desired, s.match, s.matched, pose, lean, took))
     if not rows:
         raise MmRosError("the headset is not tracked in any sample, so there is no pose")
-    stamps, facings, wishes, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
+    stamps, facings, targets, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
     return ChainResult(
         stamps_ns=np.array(stamps),
         facing_yaw=np.array([f.yaw for f in facings]),
         facing_sigma=np.array([f.sigma for f in facings]),
-        wish_position=np.array([w.position for w in wishes]),
-        wish_velocity=np.array([w.velocity for w in wishes]),
-        wish_yaw=np.array([w.yaw for w in wishes]),
-        wish_ahead=np.array([w.positions for w in wishes], np.float64),
-        wish_times=wishes[0].times,
-        height_ratio=np.array([w.height_ratio for w in wishes]),
+        desired_position=np.array([w.position for w in targets]),
+        desired_velocity=np.array([w.velocity for w in targets]),
+        desired_yaw=np.array([w.yaw for w in targets]),
+        desired_ahead=np.array([w.positions for w in targets], np.float64),
+        desired_times=targets[0].times,
+        height_ratio=np.array([w.height_ratio for w in targets]),
         matched=stack_poses(matched),
         pose=stack_poses(poses),
         frame=np.array([m.frame for m in matches]),

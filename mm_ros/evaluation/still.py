@@ -24,23 +24,23 @@ class StillStage:
         self.timeline = Timeline()
         self._last: tuple[AvatarPose, Match] | None = None
 
-    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match]:
-        verdict, _ = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+    def step(self, desired: Trajectory) -> tuple[AvatarPose, Match]:
+        verdict, _ = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP and self._last is not None:
             return self._last
         d, row = self.database, self._row
         positions = (np.asarray(d.positions[row]) * np.float32(self.scale)).astype(np.float32)
         rotations = np.array(d.rotations[row], np.float32)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        half = wish.yaw / 2
-        root = np.array([*wish.position, 0.0, math.cos(half), 0.0, 0.0, math.sin(half)])
+        half = desired.yaw / 2
+        root = np.array([*desired.position, 0.0, math.cos(half), 0.0, 0.0, math.sin(half)])
         still, feet = np.zeros_like(positions), np.zeros(2, np.bool_)
         pose = AvatarPose(
-            wish.stamp_ns, wish.epoch, self.skeleton_hash, root, positions, rotations, still, still.copy(),
-            feet, feet.copy(), stale=wish.stale,
+            desired.stamp_ns, desired.epoch, self.skeleton_hash, root, positions, rotations, still, still.copy(),
+            feet, feet.copy(), stale=desired.stale,
         )  # fmt: skip
         clip = d.clip_names[d.clip_of(row)]
-        match = Match(wish.stamp_ns, wish.epoch, "still", clip, frame=row)
+        match = Match(desired.stamp_ns, desired.epoch, "still", clip, frame=row)
         self._last = pose, match
         return self._last
 

@@ -13,7 +13,7 @@ LEARNED_FOR_S = 60.0  # longest memory of the mounting's running mean
 UNTURNED = (1.0, 0.0, 0.0, 0.0)
 
 
-class Worn:
+class MountedTracker:
     """One body tracker. Its facing is its turn since the first sample, plus the body's mean facing at zero turn."""
 
     def __init__(self, role: int) -> None:

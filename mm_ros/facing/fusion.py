@@ -27,7 +27,7 @@ from mm_ros.body.types import (
     TrackerFrame,
 )
 from mm_ros.body.warm_up import sample_trackers
-from mm_ros.facing.body_trackers import Worn
+from mm_ros.facing.body_trackers import MountedTracker
 from mm_ros.facing.camera import alignment as la
 from mm_ros.facing.camera.camera import Camera, Expected, Measurement
 from mm_ros.facing.camera.offsets import Offsets
@@ -39,7 +39,7 @@ from mm_ros.maths.jit import njit
 
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m, from the head joint
 WAITING = 8  # most pictures that are kept between two tracker samples
-WORN = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
+BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
 STRAIN_HALFLIFE_S, WORST_STRAIN = 8.0, 12.0
 BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias
 SILENT_S = 0.5  # after this time without pictures, `source` no longer lists the landmarks
@@ -48,8 +48,8 @@ SILENT_S = 0.5  # after this time without pictures, `source` no longer lists the
 @dataclass(frozen=True)
 class FusionSettings(Settings):
     use_landmarks: bool = setting(True, "Correct the facing by camera landmarks.")
-    use_worn: bool = setting(True, "Correct the facing by body trackers on waist and feet.")
-    learn_worn: bool = setting(True, "Learn how body trackers are mounted. If false, their x axis points forward.")
+    use_body_trackers: bool = setting(True, "Correct the facing by body trackers on waist and feet.")
+    learn_mounting: bool = setting(True, "Learn how body trackers are mounted. If false, their x axis points forward.")
     find_pitch: bool = setting(True, "Estimate the camera's pitch. If false, camera_pitch is used.")
     camera_pitch: float = setting(0.0, "Downward pitch of the camera when find_pitch is false.", "rad", -1.5, 1.5)
     field_of_view: float = setting(1.05, "Horizontal field of view of the camera; 0 if unknown.", "rad", 0.0, 2.8)
@@ -65,15 +65,21 @@ class FusionSettings(Settings):
     )
     min_confidence: float = setting(0.5, "Pictures with a lower confidence are ignored.", "", 0.0, 1.0)
     error_lasts: float = setting(
-        2.0, "Correlation time of the network's error. Larger keeps a correction longer without measurements.",
-        "s", 0.05, 60.0,
+        2.0,
+        "Correlation time of the network's error. Larger keeps a correction longer without measurements.",
+        "s",
+        0.05,
+        60.0,
     )
-    network_doubt: float = setting(
+    network_sigma_factor: float = setting(
         0.8, "Factor on the network's sigma. Larger gives measurements more weight.", "", 0.1, 10.0
     )
     camera_bias: float = setting(
-        0.08, "Facing error of the pose estimator that averaging does not remove. Larger gives landmarks less weight.",
-        "rad", 0.0, 1.0,
+        0.08,
+        "Facing error of the pose estimator that averaging does not remove. Larger gives landmarks less weight.",
+        "rad",
+        0.0,
+        1.0,
     )
     correction_rate: float = setting(3.0, "Maximum rate of change of the correction.", "rad/s", 0.1, 20.0)
 
@@ -98,7 +104,7 @@ class FusionStage:
         self._timeline = Timeline()
         self._history = TrackerHistory()
         self._waiting: deque[Landmarks] = deque(maxlen=WAITING)
-        self._body_trackers = [Worn(role) for role in WORN]
+        self._body_trackers = [MountedTracker(role) for role in BODY_TRACKER_ROLES]
         self._filter = FacingFilter()
         self._offset = 0.0
         self._received_s = self._judged_s = -math.inf
@@ -169,13 +175,13 @@ class FusionStage:
             carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
             tracked = (frame.state[:3] == TRACKED).astype(np.float64)
             self._history.push(t, self._points, tracked, predicted.yaw, frame.rotations[:3])
-        sigma = max(s.network_doubt * predicted.sigma, SMALLEST_SIGMA)
+        sigma = max(s.network_sigma_factor * predicted.sigma, SMALLEST_SIGMA)
         self._filter.predict(dt, sigma, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
         while self._waiting:
             self._use_picture(self._waiting.popleft(), t)
-        if s.use_worn:
+        if s.use_body_trackers:
             self._correct_by_body_trackers(frame, predicted.yaw, dt)
-        names = [ROLES[b.role] for b in self._body_trackers if s.use_worn and frame.state[b.role] == TRACKED]
+        names = [ROLES[b.role] for b in self._body_trackers if s.use_body_trackers and frame.state[b.role] == TRACKED]
         self._sources = ["landmarks"] * (t - self._received_s < SILENT_S) + names
         limit = min(s.correction_rate * dt, MAX_STEP)
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
@@ -235,7 +241,7 @@ class FusionStage:
     def _correct_by_body_trackers(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
         for tracker in self._body_trackers:
             if frame.state[tracker.role] == TRACKED:
-                facing = tracker.facing(frame.rotations[tracker.role], predicted, dt, self.settings.learn_worn)
+                facing = tracker.facing(frame.rotations[tracker.role], predicted, dt, self.settings.learn_mounting)
                 sigma = tracker.sigma * math.sqrt(max(tracker.lasts_s / max(dt, 1e-3), 1.0))
                 self._filter.correct(facing, predicted, sigma, biased=False)
 

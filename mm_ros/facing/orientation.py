@@ -51,7 +51,9 @@ class FacingModel(Protocol):
 @dataclass(frozen=True)
 class OrientationSettings(Settings):
     predictor: str = setting(
-        "network", "mm_ros's network, the paper's network (Ponton 2022), or headset forward.", choices=PREDICTORS,
+        "network",
+        "mm_ros's network, the paper's network (Ponton 2022), or headset forward.",
+        choices=PREDICTORS,
         live=False,
     )
     model: str = setting("", "ONNX file of the network. Empty: the network of the package.", live=False)
@@ -59,18 +61,28 @@ class OrientationSettings(Settings):
         50, "Steps unrolled in the training of the paper's network: 1 or 50.", low=1, high=50, live=False
     )
     halflife: float = setting(
-        0.2, "Half-life of the output smoothing; the predicted rate is fed forward. Larger is smoother, but corrects "
-        "errors later.", "s", 0.0, 1.0,
+        0.2,
+        "Half-life of the output smoothing; the predicted rate is fed forward. Larger is smoother, but corrects "
+        "errors later.",
+        "s",
+        0.0,
+        1.0,
     )
     max_rate: float = setting(11.0, "Maximum yaw rate of the facing.", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "Maximum change of the facing from one frame to the next.", "rad", 0.01, 3.2)
     one_hand_limit: float = setting(
-        0.12, "Maximum angle between facing and headset after one controller has been lost for seconds.",
-        "rad", 0.0, 3.2,
+        0.12,
+        "Maximum angle between facing and headset after one controller has been lost for seconds.",
+        "rad",
+        0.0,
+        3.2,
     )
     no_hand_limit: float = setting(
-        0.04, "Maximum angle between facing and headset after both controllers have been lost for seconds.",
-        "rad", 0.0, 3.2,
+        0.04,
+        "Maximum angle between facing and headset after both controllers have been lost for seconds.",
+        "rad",
+        0.0,
+        3.2,
     )
     hmd_sigma: float = setting(
         0.35, "Standard deviation that is reported by predictors without an estimate of their own.", "rad", 0.01, 3.2
@@ -79,7 +91,7 @@ class OrientationSettings(Settings):
 
 QUICK_ERROR = 0.1  # rad; at this error the half-life is divided by 2, at twice this error by 5
 UNKNOWN_SIGMA = 1.8  # rad; standard deviation of a uniformly distributed direction
-DOUBT_RATE = 0.5  # rad/s; growth of sigma while the headset is lost
+SIGMA_GROWTH_RATE = 0.5  # rad/s; growth of sigma while the headset is lost
 
 
 class OrientationStage:
@@ -170,7 +182,7 @@ class OrientationStage:
         # A Laplace distribution of scale b has the standard deviation √2 b.
         sigma = min(math.sqrt(2) * math.exp(log_scale), UNKNOWN_SIGMA)
         limits = self.settings.one_hand_limit, self.settings.no_hand_limit
-        relative = float(believed(math.atan2(sine, cosine), self._lost, *limits))
+        relative = float(limited_belief(math.atan2(sine, cosine), self._lost, *limits))
         return heading + relative, rate, sigma
 
     def _paper(self, frame: TrackerFrame, heading: float) -> float:
@@ -202,14 +214,12 @@ class OrientationStage:
     def _hold(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
         """Hold the yaw while the headset is lost, and increase sigma."""
         self._rate = 0.0
-        self._sigma = min(self._sigma + DOUBT_RATE * dt, UNKNOWN_SIGMA)
+        self._sigma = min(self._sigma + SIGMA_GROWTH_RATE * dt, UNKNOWN_SIGMA)
         return self._result(frame)
 
     def _result(self, frame: TrackerFrame) -> BodyOrientation:
         yaw = self.calibration.forward_yaw if self._yaw is None else self._yaw
-        return BodyOrientation(
-            frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor
-        )
+        return BodyOrientation(frame.stamp_ns, frame.epoch, yaw, self._rate, self._sigma, self.settings.predictor)
 
 
 @njit
@@ -219,7 +229,7 @@ def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
 
 
 @njit
-def believed(relative: float, lost: F64, one: float, none: float) -> float:
+def limited_belief(relative: float, lost: F64, one: float, none: float) -> float:
     """Limit the angle `relative` (rad) between facing and headset by how long the hands have been lost.
 
     Without hands a network guesses, for some people worse than headset forward. During a short loss the network's
@@ -237,7 +247,7 @@ def believed_sequence(relative: F64, state: NDArray[np.uint8], dt: F64, one: flo
     out, lost = np.empty(len(relative)), np.full(2, np.inf)
     for f in range(len(relative)):
         lost_step(lost, state[f], dt[f])
-        out[f] = believed(relative[f], lost, one, none)
+        out[f] = limited_belief(relative[f], lost, one, none)
     return out
 
 
@@ -259,9 +269,7 @@ def follow_step(
 
 
 @njit
-def follow_sequence(
-    targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float
-) -> F64:
+def follow_sequence(targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float) -> F64:
     """Output of the stage for a whole clip (F,): the first target, then `follow_step`."""
     out = np.empty(len(targets))
     yaw = targets[0]
@@ -299,4 +307,4 @@ def warm_up() -> None:
     follow_step(0.0, 0.1, 0.0, 0.01, 0.04, 11.0, 0.16)
     lost = np.zeros(2)
     lost_step(lost, np.ones(6, np.uint8), 0.01)
-    believed(0.1, lost, 0.25, 0.17)
+    limited_belief(0.1, lost, 0.25, 0.17)

@@ -1,7 +1,4 @@
-"""The matcher stage: find the frame that continues the current pose and follows the desired trajectory.
-
-In this module, `wish` is the desired trajectory.
-"""
+"""The matcher stage: find the frame that continues the current pose and follows the desired trajectory."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
-from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, Ask, PoseSource, SearchSource
+from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.leading_foot import LeadingFoot
 from mm_ros.matching.root_control import RootControl, RootControlSettings, wrap
-from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, wished_tempo
+from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.tags import mask_of
@@ -120,14 +117,15 @@ def _source_of(settings: MatcherSettings) -> tuple[str, str]:
     return settings.engine, settings.search_structure
 
 
-def _check(wish: Trajectory) -> None:
-    sums = float(wish.positions.sum() + wish.directions.sum()) + wish.position[0] + wish.position[1]
-    if not math.isfinite(sums + wish.yaw + wish.height_ratio):
-        raise MmRosError(f"the desired trajectory from '{wish.source}' has numbers that are not finite")
-    if not len(wish.times) == len(wish.positions) == len(wish.directions) > 0:
+def _check(desired: Trajectory) -> None:
+    sums = float(desired.positions.sum() + desired.directions.sum()) + desired.position[0] + desired.position[1]
+    if not math.isfinite(sums + desired.yaw + desired.height_ratio):
+        raise MmRosError(f"the desired trajectory from '{desired.source}' has numbers that are not finite")
+    if not len(desired.times) == len(desired.positions) == len(desired.directions) > 0:
         raise MmRosError(
-            f"the desired trajectory from '{wish.source}' has {len(wish.times)} times, {len(wish.positions)} positions "
-            f"and {len(wish.directions)} directions; expected the same number of each, and at least one"
+            f"the desired trajectory from '{desired.source}' has {len(desired.times)} times, "
+            f"{len(desired.positions)} positions and {len(desired.directions)} directions; "
+            "expected the same number of each, and at least one"
         )
 
 
@@ -253,45 +251,45 @@ class MatcherStage:
         if len(self.source.queries.hint_columns):
             self.feet.watch(landmarks)
 
-    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
+    def step(self, desired: Trajectory) -> tuple[AvatarPose, Match] | None:
         """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
-        _check(wish)
-        verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        _check(desired)
+        verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
         if verdict == RESET or self._due == "start":
-            self.control.reset(np.array([*wish.position, wish.yaw]))
+            self.control.reset(np.array([*desired.position, desired.yaw]))
             self.source.restart()  # results after a reset must not depend on the frame before it
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
             if verdict == CARRY:
-                self.control.carry(wish.new_from_old)
-            if verdict == HOLD or (self._was_stale and not wish.stale):
+                self.control.carry(desired.new_from_old)
+            if verdict == HOLD or (self._was_stale and not desired.stale):
                 self._due = self._due or "abrupt"
-                self.control.found(np.asarray(wish.position), wish.yaw)
-        self._was_stale = wish.stale
-        match = self._decide(dt, wish)
-        goal = wished_tempo(self.source.root_velocity(), self.control.root, wish, self.settings.tempo)
+                self.control.found(np.asarray(desired.position), desired.yaw)
+        self._was_stale = desired.stale
+        match = self._decide(dt, desired)
+        goal = desired_tempo(self.source.root_velocity(), self.control.root, desired, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
-        self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(wish.position), wish.yaw)
-        return self._make_pose(wish), match
+        self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
+        return self._make_pose(desired), match
 
-    def _decide(self, dt: float, wish: Trajectory) -> Match:
+    def _decide(self, dt: float, desired: Trajectory) -> Match:
         """Advance the search timer and search if `_reason` names a reason."""
         self.since_search += dt
-        reason = self._reason(dt, wish)
+        reason = self._reason(dt, desired)
         match = Match(
-            wish.stamp_ns, wish.epoch, self.source.name, band=self.band, searched=bool(reason), reason=reason
+            desired.stamp_ns, desired.epoch, self.source.name, band=self.band, searched=bool(reason), reason=reason
         )
         if reason:
             began = self.clock()
-            self._search(wish, reason, match)
+            self._search(desired, reason, match)
             match.search_time = self.clock() - began
         self.source.tell(match)
         return match
 
-    def _reason(self, dt: float, wish: Trajectory) -> str:
-        band = self.bands.choose(wish.height_ratio, self.band, self.settings.band_hysteresis)
+    def _reason(self, dt: float, desired: Trajectory) -> str:
+        band = self.bands.choose(desired.height_ratio, self.band, self.settings.band_hysteresis)
         band_changed, self.band = band != self.band, band
         reason, self._due = self._due, ""
         if reason:
@@ -300,36 +298,36 @@ class MatcherStage:
             return "band"
         if self.source.remaining <= dt:
             return "clip end"
-        if self._abrupt(wish):
+        if self._abrupt(desired):
             return "abrupt"
         return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
 
-    def _abrupt(self, wish: Trajectory) -> bool:
+    def _abrupt(self, desired: Trajectory) -> bool:
         ahead, yaw = self._searched_trajectory
-        shift = self._relative_end(wish) - ahead
+        shift = self._relative_end(desired) - ahead
         moved = math.hypot(shift[0], shift[1]) > self.settings.abrupt_distance
-        return moved or abs(wrap(wish.yaw - yaw)) > self.settings.abrupt_turn
+        return moved or abs(wrap(desired.yaw - yaw)) > self.settings.abrupt_turn
 
     @staticmethod
-    def _relative_end(wish: Trajectory) -> F64:
+    def _relative_end(desired: Trajectory) -> F64:
         """End of the desired trajectory relative to its current position [m]: constant during a steady walk."""
-        return np.asarray(wish.positions[-1] - wish.position, np.float64)
+        return np.asarray(desired.positions[-1] - desired.position, np.float64)
 
     def _features(self) -> F32:
         return self.source.features() if self._carried is None else self._carried
 
-    def _search(self, wish: Trajectory, reason: str, match: Match) -> None:
+    def _search(self, desired: Trajectory, reason: str, match: Match) -> None:
         s, source = self.settings, self.source
-        match.query = source.queries.query(wish, self.control.root, self._features())
+        match.query = source.queries.query(desired, self.control.root, self._features())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
-        weights = match.weights = self._weights_now(wish, match.query)
+        weights = match.weights = self._weights_now(desired, match.query)
         mask = self._mask()
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
-            Ask(
+            SearchRequest(
                 match.query, weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
-                self.explain, 0.0 if reason == "band" else BAND_GRACE_S, wish.height_ratio,
+                self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
         )  # fmt: skip
@@ -343,14 +341,14 @@ class MatcherStage:
             self.segment += 1
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
-        self._searched_trajectory = (self._relative_end(wish), wish.yaw)
+        self._searched_trajectory = (self._relative_end(desired), desired.yaw)
 
-    def _weights_now(self, wish: Trajectory, query: F32) -> F32:
+    def _weights_now(self, desired: Trajectory, query: F32) -> F32:
         """Write a recent leading-foot hint into the query; without one, set the weight of that feature to zero."""
         queries = self.source.queries
         if not len(queries.hint_columns):
             return self.weights
-        hint = self.feet.at(wish.stamp_ns, queries.hint_times)
+        hint = self.feet.at(desired.stamp_ns, queries.hint_times)
         if hint is not None:
             queries.hint(query, hint)
             return self.weights
@@ -375,16 +373,16 @@ class MatcherStage:
         times = np.array(self.database.layout.trajectory_times, np.float32)
         ahead = np.zeros((len(times), 2), np.float32)
         for i in range(3):
-            wish = Trajectory(
+            desired = Trajectory(
                 i * 11_000_000, 0, "warm up", np.zeros(2), np.zeros(2), 0.0, 0.0, 1.0,
                 times, ahead, ahead + np.array([1, 0], np.float32),
             )  # fmt: skip
-            self.step(wish)
+            self.step(desired)
             self._due = "interval"
         self.segment = 0
         self.reset()
 
-    def _make_pose(self, wish: Trajectory) -> AvatarPose:
+    def _make_pose(self, desired: Trajectory) -> AvatarPose:
         positions, rotations, velocities, angular = self.source.pose()
         x, y, yaw = self.control.root
         moved = self.control.velocity
@@ -393,9 +391,9 @@ class MatcherStage:
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
-            wish.stamp_ns, wish.epoch, self.skeleton_hash,
+            desired.stamp_ns, desired.epoch, self.skeleton_hash,
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             self.source.contacts(), np.zeros(2, np.bool_),
-            self.run, self.segment, wish.stale, self.source.name,
+            self.run, self.segment, desired.stale, self.source.name,
         )  # fmt: skip

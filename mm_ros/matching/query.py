@@ -78,14 +78,14 @@ class QueryBuilder:
             or [np.zeros(0, np.int64)]
         )
 
-    def query(self, wish: Trajectory, root: Any, pose_features: F32) -> F32:
+    def query(self, desired: Trajectory, root: Any, pose_features: F32) -> F32:
         """Normalized query (D,). `root`: x, y, yaw of the avatar in the room. `pose_features` (D,): a normalized row
         of which only the pose columns are used."""
         out = np.array(pose_features, np.float32)
-        direction = np.array([math.cos(wish.yaw), math.sin(wish.yaw)])
+        direction = np.array([math.cos(desired.yaw), math.sin(desired.yaw)])
         fill_trajectory(
             self.columns, self.times, self.is_direction,
-            wish.times, wish.positions, wish.directions, wish.position, direction,
+            desired.times, desired.positions, desired.directions, desired.position, direction,
             root, self.scale, self.mean, self.std, out,
         )  # fmt: skip
         return out

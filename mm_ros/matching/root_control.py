@@ -76,7 +76,7 @@ class RootControl:
         self.root = np.array(root, np.float64)
         self.velocity = np.zeros(3)  # of the last step, with the pull, in the root's axes
         self.residual = np.zeros(3)  # remaining velocity difference of the last jumps, in the root's axes
-        self.astray = [0.0, 0.0]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
+        self.extension = [0.0, 0.0]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
         self.returning = [0.0, 0.0]  # m/s, rad/s: speeds with which the extensions shrink
 
     def found(self, position: F64, yaw: float) -> None:
@@ -84,8 +84,8 @@ class RootControl:
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
         for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
-            self.astray[i] = max(0.0, away[i] - allowed)
-            self.returning[i] = max(RETURN_SPEEDS[i], self.astray[i] / RETURN_S)
+            self.extension[i] = max(0.0, away[i] - allowed)
+            self.returning[i] = max(RETURN_SPEEDS[i], self.extension[i] / RETURN_S)
 
     def carry(self, new_from_old: F64) -> None:
         """Apply the rigid transform of a re-centred room to the root."""
@@ -104,7 +104,7 @@ class RootControl:
         if dt <= 0:
             return
         start = self.root.copy()
-        self.astray = [max(0.0, a - r * dt) for a, r in zip(self.astray, self.returning, strict=True)]
+        self.extension = [max(0.0, a - r * dt) for a, r in zip(self.extension, self.returning, strict=True)]
         dx, dy, turn = delta
         dx, dy, turn = self._with_residual(dt, dx, dy, turn)
         c, s = math.cos(start[2]), math.sin(start[2])
@@ -142,7 +142,9 @@ class RootControl:
         distance = float(math.hypot(error[0], error[1]))
         if distance < 1e-12:
             return
-        left = _after_pull(dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.astray[0])
+        left = _after_pull(
+            dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.extension[0]
+        )
         self.root[:2] = position - error * (left / distance)
 
     def _pull_facing(self, dt: float, own_turn: float, own_move: float, yaw: float) -> None:
@@ -150,14 +152,16 @@ class RootControl:
         error = wrap(yaw - self.root[2])
         # A foot that walks may also be turned: by up to pull_share times 1 rad for each metre walked.
         allowed = s.pull_share * (own_turn + own_move)
-        left = _after_pull(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.astray[1])
+        left = _after_pull(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.extension[1])
         self.root[2] = yaw - math.copysign(left, error)
 
 
-def _after_pull(dt: float, distance: float, halflife: float, allowed: float, accuracy: float, astray: float) -> float:
+def _after_pull(
+    dt: float, distance: float, halflife: float, allowed: float, accuracy: float, extension: float
+) -> float:
     """The remaining distance after the pull of one step."""
     pull = min(distance * (1 - 2 ** (-dt / halflife)), allowed)
-    inside, wall = SOFT_WALL * accuracy + astray, accuracy + astray
+    inside, wall = SOFT_WALL * accuracy + extension, accuracy + extension
     if distance > inside and accuracy > 0:
         near = min(1.0, (distance - inside) / (wall - inside))
         pull = max(pull, (distance - inside) * (1 - math.exp(-WALL_RATE * near * dt)))

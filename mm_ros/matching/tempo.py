@@ -15,10 +15,10 @@ CATCH_UP_S = 0.4
 TEMPO_HALFLIFE_S = 0.1
 
 
-def wished_tempo(own: F64, root: F64, wish: Trajectory, limit: float) -> float:
+def desired_tempo(own: F64, root: F64, desired: Trajectory, limit: float) -> float:
     """Tempo, between 1 - `limit` and 1 + `limit`.
 
-    `own`: velocity of the clip's root at tempo 1 (forward, left, turn); `root`: x, y, yaw in the room; `wish`: the
+    `own`: velocity of the clip's root at tempo 1 (forward, left, turn); `root`: x, y, yaw in the room; `desired`: the
     desired trajectory.
     """
     x, y, yaw = (float(v) for v in root)
@@ -26,10 +26,10 @@ def wished_tempo(own: F64, root: F64, wish: Trajectory, limit: float) -> float:
     speed = math.hypot(forward, left)
     if speed > SLOWEST_TEMPO:
         c, s = math.cos(yaw), math.sin(yaw)
-        to_x, to_y = float(wish.position[0]) - x, float(wish.position[1]) - y
+        to_x, to_y = float(desired.position[0]) - x, float(desired.position[1]) - y
         behind = (forward * (c * to_x + s * to_y) + left * (c * to_y - s * to_x)) / speed
         return 1.0 + max(-limit, min(limit, behind / (speed * CATCH_UP_S)))
     if abs(turn) > SLOWEST_TURN:
-        behind = wrap(wish.yaw - yaw) * math.copysign(1.0, turn)
+        behind = wrap(desired.yaw - yaw) * math.copysign(1.0, turn)
         return 1.0 + max(-limit, min(limit, behind / (abs(turn) * CATCH_UP_S)))
     return 1.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.body.skeleton import HIPS, NECK
 from mm_ros.body.types import F64
-from mm_ros.motion.cleaning import odd_frames, savitzky_golay
+from mm_ros.motion.cleaning import odd_window, savitzky_golay
 
 Array = Any
 # The head height ratio is 1.0 in upright standing and 0.97 to 0.98 in walking; both must be in the band "upright".
@@ -23,7 +23,7 @@ FINE = (
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
 BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
-BENDS_WITHIN_S = 0.5  # frames shortly before bending count as bent, because playback would continue into the bend
+BEND_LEAD_S = 0.5  # frames shortly before bending count as bent, because playback would continue into the bend
 
 
 class Band(NamedTuple):
@@ -89,7 +89,7 @@ def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[B
     highest = sum(b.name not in STRAIGHT for b in bands) - 1
     bent = smooth_ratios(torsos, rate) > BENT_TORSO
     for frame in np.flatnonzero(bent[1:] & ~bent[:-1]) + 1:
-        bent[max(frame - round(BENDS_WITHIN_S * rate), 0) : frame] = True
+        bent[max(frame - round(BEND_LEAD_S * rate), 0) : frame] = True
     return np.where(bent & (highest >= 0), np.minimum(index, highest), index)
 
 
@@ -101,7 +101,7 @@ def torso_angles(positions: Array) -> F64:
 
 def smooth_ratios(ratios: Array, rate: float) -> F64:
     """Smooth the ratios of one clip over 0.6 s, so that the bobbing of a walk does not change the band."""
-    return savitzky_golay(ratios, odd_frames(0.6, rate), 1)
+    return savitzky_golay(ratios, odd_window(0.6, rate), 1)
 
 
 def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:

@@ -31,7 +31,7 @@ class RootSettings(Settings):
     order: int = setting(3, "Order of the filter's polynomials. Larger: less smooth.", "", 0, 9)
 
 
-def odd_frames(seconds: float, rate: float) -> int:
+def odd_window(seconds: float, rate: float) -> int:
     """Return the odd number of frames nearest to `seconds` (31 frames at 60 Hz are 31/60 s)."""
     return 2 * round((seconds * rate - 1) / 2) + 1
 
@@ -166,8 +166,8 @@ def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSet
     positions = np.asarray(hips, np.float64)[:, :2]
     yaws = np.unwrap(facing_yaw(np.asarray(hips_rotations, np.float64)))
     if settings.smooth:
-        positions = savitzky_golay(positions, odd_frames(settings.position_window_s, rate), settings.order)
-        yaws = savitzky_golay(yaws, odd_frames(settings.direction_window_s, rate), settings.order)
+        positions = savitzky_golay(positions, odd_window(settings.position_window_s, rate), settings.order)
+        yaws = savitzky_golay(yaws, odd_window(settings.direction_window_s, rate), settings.order)
     return positions, yaws
 
 

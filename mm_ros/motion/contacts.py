@@ -12,7 +12,7 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import LEFT_TOES, RIGHT_TOES
 from mm_ros.body.types import F64
-from mm_ros.motion.cleaning import odd_frames
+from mm_ros.motion.cleaning import odd_window
 
 Array = Any
 TOES = (LEFT_TOES, RIGHT_TOES)
@@ -49,7 +49,7 @@ def contacts(
     settings = settings or ContactSettings()
     speed = np.linalg.norm(central_difference(toes, rate), axis=-1)
     low = np.asarray(toes)[..., 2] < np.asarray(rest_heights) + settings.height
-    return median_filter((speed < settings.speed) & low, odd_frames(2 * settings.median_radius_s, rate) // 2)
+    return median_filter((speed < settings.speed) & low, odd_window(2 * settings.median_radius_s, rate) // 2)
 
 
 def contacts_of(clip: Clip, settings: ContactSettings | None = None) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HEAD
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.cleaning import odd_frames, savitzky_golay
+from mm_ros.motion.cleaning import odd_window, savitzky_golay
 from mm_ros.motion.contacts import central_difference
 
 KINDS = ("idle", "turn", "walk", "run", "back", "side", "crouch", "other")
@@ -25,7 +25,7 @@ _AHEAD, _BEHIND = np.radians(50), np.radians(130)
 
 def root_motion(clip: Clip) -> tuple[F64, F64]:
     """Return the smoothed velocity (F, 2) in root space, m/s, and yaw rate (F,), rad/s."""
-    window = odd_frames(0.5, clip.rate)
+    window = odd_window(0.5, clip.rate)
     velocity = savitzky_golay(central_difference(clip.positions[:, 0], clip.rate), window, 1)
     yaws = np.unwrap(rot.yaw_of(clip.rotations[:, 0].astype(np.float64)))
     local = rot.rotate(rot.from_yaw(-yaws), velocity)
@@ -36,7 +36,7 @@ def kinds_of(clip: Clip) -> tuple[NDArray[np.int8], tuple[str, ...]]:
     """Return the kind of each frame (F,) as an index into the names, and the names."""
     velocity, yaw_rate = root_motion(clip)
     positions, _ = clip.globals()
-    ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_frames(0.5, clip.rate), 1)
+    ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_window(0.5, clip.rate), 1)
     speed = np.linalg.norm(velocity, axis=1)
     angle = np.abs(np.arctan2(velocity[:, 1], velocity[:, 0]))
     out = np.full(len(clip), WALK, np.int8)

@@ -63,7 +63,7 @@ def mended(clip: Clip) -> Clip:
 
     Jumps are detected and bridged in root axes, where an error of a parent does not move its children.
     """
-    clip = mended_legs(clip)
+    clip = with_repaired_legs(clip)
     local = clip.rotations.astype(np.float64)
     local[:, ROOT] = (1, 0, 0, 0)
     _, q = rot.forward_kinematics(PARENTS, np.zeros((*local.shape[:2], 3)), local)
@@ -108,7 +108,7 @@ def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
     return out
 
 
-def mended_legs(clip: Clip) -> Clip:
+def with_repaired_legs(clip: Clip) -> Clip:
     """Bridge feet that point backward for a few frames (CMU's subject 104, each jog), and their shins.
 
     The solver used a wrong ankle marker, so the shin is wrong too.

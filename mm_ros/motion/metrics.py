@@ -51,7 +51,7 @@ Array = Any
 
 STANDING_SPEED = 0.1  # m/s; slower is standing
 MOVING_SPEED = 0.4  # m/s; minimum peak speed after a start or before a stop
-STANDS_FOR_S = 0.3  # minimum standing time before a start or after a stop
+MIN_STAND_S = 0.3  # minimum standing time before a start or after a stop
 EVENT_S = 1.5  # maximum duration of a start or stop
 
 
@@ -140,7 +140,7 @@ def stop_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
 def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
     """`way` −1 reverses time, so that stops become starts and the lag changes its sign."""
     u, r = (_speed(np.asarray(p, np.float64)[::way], dt) for p in (user, root))
-    window, quiet = round(EVENT_S / dt), round(STANDS_FOR_S / dt)
+    window, quiet = round(EVENT_S / dt), round(MIN_STAND_S / dt)
     out, i = [], quiet
     while i < len(u) - 1:
         stood = u[i - quiet : i].max() < STANDING_SPEED

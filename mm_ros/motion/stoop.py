@@ -30,7 +30,7 @@ from mm_ros.body.skeleton import (
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bands import FINE, torso_angles
-from mm_ros.motion.cleaning import odd_frames
+from mm_ros.motion.cleaning import odd_window
 from mm_ros.motion.contacts import TOES, stances
 from mm_ros.motion.kinds import BACK, IDLE, SIDE, TURN, WALK, kinds_of, root_motion
 from mm_ros.motion.retarget_legs import skating, with_toes_at
@@ -154,7 +154,7 @@ def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array
         flat = np.linalg.norm(old[:, foot, :2] - top[:, :2], axis=-1)
         highest = old[:, foot, 2] + np.sqrt(np.maximum((_STRAIGHTEST * bones) ** 2 - flat**2, 0.0))
         lacking = np.maximum(lacking, top[:, 2] - highest)
-    half = odd_frames(_ENVELOPE_S, clip.rate) // 2
+    half = odd_window(_ENVELOPE_S, clip.rate) // 2
     padded = np.pad(lacking, 2 * half, mode="edge")
     widest = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1).max(-1)
     window = np.hanning(2 * half + 3)[1:-1]

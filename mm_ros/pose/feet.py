@@ -26,13 +26,13 @@ STRETCH_ZONE = 0.06  # m before full leg length in which stretching slows down, 
 SHORTEST_ZONE = 0.027  # m, the least such zone, where the motion itself stretches the leg
 SHARPEST_KNEE = 2.7  # rad
 LOCK_HEIGHT = 0.06  # m above rest height: a higher toe is not locked, even in reported contact
-SOONEST_AGAIN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
+RELOCK_COOLDOWN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
 TOE_TIP = 0.07  # m ahead of the toe joint
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch
 HEEL_RAISE_ZONE = 0.3  # rad before the limit in which raising slows down: an abrupt stop would jerk the ankle
 UNREACHABLE = 0.005  # m between a locked toe and its place, above which the foot is released
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: limits for a foot without contact
-ALONE_LATER = 2.2  # factor on LIFT_HEIGHT and LIFT_SPEED in single support: one foot must stand
+SINGLE_SUPPORT_RELEASE_FACTOR = 2.2  # factor on LIFT_HEIGHT and LIFT_SPEED in single support: one foot must stand
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: a toe below both may support the body without contact
 AT_REST = 0.12  # m/s: a locked foot whose toe is slower counts as standing
 LANDING_ZONE = 0.01  # m above rest height in which the descent of a free toe slows down
@@ -57,8 +57,8 @@ class Feet(NamedTuple):
     toe: F64  # (2, 3) as published last
     toe_rate: F64  # (2, 3)
     heading: F64  # (2, 2) yaw as published last and its rate
-    wish: F64  # (2, 3) target of the toe in the last step
-    wish_yaw: F64  # (2,)
+    desired: F64  # (2, 3) target of the toe in the last step
+    desired_yaw: F64  # (2,)
     over: F64  # (2,) s for which a locked foot has had no reason to stay
     stepping: F64  # (2,) s left of a corrective step
     leaving: F64  # (2,) s left of the blend after a release
@@ -100,8 +100,8 @@ def place_foot(
     first = feet.ready[0] == 0
     pace, turn = (0.0, 0.0, 0.0), 0.0  # velocity and yaw rate of the target
     if not first and dt > 0.0:
-        pace = quat.scale(quat.sub(target, quat.get3(feet.wish, side)), 1.0 / dt)
-        turn = quat.wrap(target_yaw - feet.wish_yaw[side]) / dt
+        pace = quat.scale(quat.sub(target, quat.get3(feet.desired, side)), 1.0 / dt)
+        turn = quat.wrap(target_yaw - feet.desired_yaw[side]) / dt
     decide(feet, t, side, target, target_yaw, pace, turn, contact, ground, guessed, dt)
     toe, yaw = _advance(feet, t, side, target, target_yaw, ground, guessed, dt)
     foot = quat.mul(quat.from_yaw(quat.wrap(yaw - target_yaw)), foot)
@@ -145,7 +145,9 @@ def decide(
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)  # above 1: the toe has left
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # Loss of contact alone does not release: a foot released before its toe leaves the ground would slide.
-        left = not contact and (gone > (ALONE_LATER if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S)
+        left = not contact and (
+            gone > (SINGLE_SUPPORT_RELEASE_FACTOR if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S
+        )
         if not may_hold or left or _too_far(feet, t, side, target, target_yaw):
             release(feet, t, side, target, target_yaw, pace, turn, contact, dt)
         return
@@ -169,7 +171,7 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
     """Whether this toe supports the body without reported contact, as in the short stances of a run."""
     return (
         feet.locked[1 - side] == 0
-        and feet.leaving[side] <= max(t.release_s - SOONEST_AGAIN_S, 0.0)
+        and feet.leaving[side] <= max(t.release_s - RELOCK_COOLDOWN_S, 0.0)
         and feet.ready[0] != 0
         and height < SUPPORT_HEIGHT
         and height + feet.offset[side, 2] < LIFT_HEIGHT
@@ -299,15 +301,13 @@ def _remember(
         quat.put3(feet.toe_rate, side, quat.scale(quat.sub(toe, quat.get3(feet.toe, side)), 1.0 / dt))
         feet.heading[side, 1] = quat.wrap(yaw - feet.heading[side, 0]) / dt
     quat.put3(feet.toe, side, toe)
-    quat.put3(feet.wish, side, target)
+    quat.put3(feet.desired, side, target)
     feet.heading[side, 0] = yaw
-    feet.wish_yaw[side] = target_yaw
+    feet.desired_yaw[side] = target_yaw
 
 
 @njit
-def pose_leg(
-    body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float
-) -> None:
+def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float) -> None:
     """Bend the leg so that the toe joint reaches `toe`, or comes as near as the leg is long."""
     leg = LEFT_UPPER_LEG + side * LEG_STRIDE
     bone = quat.get3(feet.ankle_to_toe, side)

@@ -24,7 +24,7 @@ from mm_ros.pose.inertialize import (
 from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
-WORN_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
+TRACKED_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
 
@@ -220,7 +220,7 @@ def _head(
     if w <= 0.0:
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
-    lean = t.lean_limit + waist * max(WORN_LEAN_LIMIT - t.lean_limit, 0.0)
+    lean = t.lean_limit + waist * max(TRACKED_LEAN_LIMIT - t.lean_limit, 0.0)
     return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - waist, dt)
 
 

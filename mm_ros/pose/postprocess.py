@@ -97,14 +97,14 @@ class PostStage:
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
-        for points in (self._feet.place, self._feet.toe, self._feet.wish):
+        for points in (self._feet.place, self._feet.toe, self._feet.desired):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
         feet = self._feet
         for vectors in (feet.offset, feet.rate, feet.toe_rate, feet.from_offset, feet.from_rate):
             vectors[:] = rot.rotate(q, vectors)
         self._feet.yaw[:] += yaw
         self._feet.heading[:, 0] += yaw
-        self._feet.wish_yaw[:] += yaw
+        self._feet.desired_yaw[:] += yaw
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw

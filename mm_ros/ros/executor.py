@@ -13,7 +13,7 @@ from mm_ros.base import ending
 
 Stream = tuple[Subscription, Callable[[Any], None]]
 
-AT_ONCE = 64  # messages, after which timers and services run even if more messages are waiting
+MAX_MESSAGES_IN_A_ROW = 64  # messages, after which timers and services run even if more messages are waiting
 
 
 class _NoGuard:
@@ -53,7 +53,7 @@ class ChainExecutor(SingleThreadedExecutor):
     def spin(self) -> None:
         while self._context.ok() and not self._is_shutdown and not ending.asked():
             self.spin_once()
-            taken = AT_ONCE
+            taken = MAX_MESSAGES_IN_A_ROW
             while taken and (now := self._take_each()):
                 taken = max(taken - now, 0)
 

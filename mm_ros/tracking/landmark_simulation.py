@@ -51,7 +51,8 @@ HIDDEN_NOISE = 3.0  # factor on the noise of hidden landmarks
 RANGES = {  # of the options; 0 to 1000 for all others
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
-    "untold_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0), "flip_lasts_s": (0.01, 100.0),
+    "unreported_latency_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0),
+    "flip_lasts_s": (0.01, 100.0),
     "lost": (0.0, 1.0), "turn_noise": (0.0, 3.2), "flips": (0.0, 1.0), "seed": (0, 2**53),
 }  # fmt: skip
 
@@ -68,7 +69,7 @@ class LandmarkSimulation:
     side: float = 0.6  # rad; direction from the person's area to the camera, in the room
     nearest: float = 2.2  # m; smallest distance from the person's area; larger if the motion needs it
     latency_s: float = 0.10  # from the picture to its arrival
-    untold_s: float = 0.05  # part of the latency by which stamps are late
+    unreported_latency_s: float = 0.05  # part of the latency by which stamps are late
     noise_m: float = 0.015  # of each landmark, perpendicular to the line of sight
     depth_noise_m: float = 0.035  # of each landmark, along the line of sight
     hand_noise: float = 2.5  # factor on the noise of wrists, hands, knees and feet
@@ -92,8 +93,8 @@ class LandmarkSimulation:
 
 COMMON = LandmarkSimulation()
 PERFECT = LandmarkSimulation(
-    latency_s=0.0, untold_s=0.0, noise_m=0.0, depth_noise_m=0.0, turn_noise=0.0, lost=0.0, flips=0.0, flattened=1.0,
-    size=1.0,
+    latency_s=0.0, unreported_latency_s=0.0, noise_m=0.0, depth_noise_m=0.0, turn_noise=0.0, lost=0.0, flips=0.0,
+    flattened=1.0, size=1.0,
 )  # fmt: skip
 
 
@@ -129,9 +130,9 @@ def simulate_landmarks(
         vis = visibility[i][SWAPPED] if turn[i] else visibility[i]
         confidence = float(np.mean(visibility[i, [LEFT_HIP, RIGHT_HIP, 11, 12]]))
         landmarks = Landmarks(
-            taken + round(options.untold_s * 1e9), estimated[i], vis, image[i], confidence, 0, "simulated"
+            taken + round(options.unreported_latency_s * 1e9), estimated[i], vis, image[i], confidence, 0, "simulated"
         )
-        out.append(Sighting(taken + round(max(options.latency_s, options.untold_s) * 1e9), landmarks))
+        out.append(Sighting(taken + round(max(options.latency_s, options.unreported_latency_s) * 1e9), landmarks))
     return out
 
 

@@ -55,9 +55,7 @@ class Simulation:
     controller_along_hand: float = CONTROLLER_ALONG_HAND
     noise_m: float = 0.0  # standard deviation of each coordinate
     noise_rad: float = 0.0
-    grip_sd_rad: float = (
-        0.0  # standard deviation per axis of a constant random rotation of each controller
-    )
+    grip_sd_rad: float = 0.0  # standard deviation per axis of a constant random rotation of each controller
     grip_sd_m: float = 0.0
     dropouts_per_minute: float = 0.0  # of each controller
     dropout_s: float = 0.5  # mean length
@@ -132,9 +130,7 @@ def simulate(
     p = np.asarray(positions, np.float64)[:, joints]
     q = np.asarray(rotations, np.float64)[:, joints]
     if head_axes_local is None:
-        head_axes_local = head_axes(
-            q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias
-        )
+        head_axes_local = head_axes(q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias)
     hands_local = np.stack([hand_axis(q[:, 1], p[:, 1] - p[:, 6]), hand_axis(q[:, 2], p[:, 2] - p[:, 7])])
     times = sample_times(len(p), rate, options.rate) if times is None else times
     p, q = resample(p[:, :R], q[:, :R], rate, times)
@@ -167,7 +163,7 @@ def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(_one_cover(q))  # one more frame at each end: index i becomes i + 1
+    p, q = _continued(p), _continued(_continuous_signs(q))  # one more frame at each end: index i becomes i + 1
     out_p = _cubic(p[i], p[i + 1], p[i + 2], p[i + 3], u)
     return out_p, rot.normalize(_cubic(q[i], q[i + 1], q[i + 2], q[i + 3], u))
 
@@ -176,7 +172,7 @@ def _continued(a: F64) -> F64:
     return np.concatenate([2 * a[:1] - a[1:2], a, 2 * a[-1:] - a[-2:-1]])
 
 
-def _one_cover(q: F64) -> F64:
+def _continuous_signs(q: F64) -> F64:
     """Choose signs of quaternions so that neighbours in time are close to each other."""
     flips = np.where((q[1:] * q[:-1]).sum(-1, keepdims=True) < 0, -1.0, 1.0)
     return np.asarray(q * np.concatenate([np.ones_like(flips[:1]), np.cumprod(flips, axis=0)]))
@@ -205,9 +201,7 @@ def facing(left_hip: F64, right_hip: F64) -> F64:
     return np.asarray(np.where(length > 1e-6, forward / np.maximum(length, 1e-9), mean))
 
 
-def head_axes(
-    head_rotations: F64, facing_room: F64, level_pitch: bool = True, remove_yaw_bias: bool = False
-) -> F64:
+def head_axes(head_rotations: F64, facing_room: F64, level_pitch: bool = True, remove_yaw_bias: bool = False) -> F64:
     """Head axes (x forward, y left, z up) in the head joint's axes, as a quaternion.
 
     Joint frames differ between skeletons, so the axes are the signed local axes nearest to the mean up and forward
@@ -264,9 +258,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
     return np.asarray(previous + (yaws[i] - previous) * (u * u * u * (10 + u * (6 * u - 15))), np.float64)
 
 
-def _noisy(
-    p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator
-) -> tuple[F64, F64, F64, F64]:
+def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
     """Add noise. Velocities come from inertial sensors and have less noise than differences of positions."""
     p = p + options.noise_m * rng.normal(size=p.shape)
     q = rot.multiply(rot.exp(options.noise_rad * rng.normal(size=v.shape)), q)
@@ -296,9 +288,7 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
     return state
 
 
-def _track(
-    p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]
-) -> TrackerTrack:
+def _track(p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]) -> TrackerTrack:
     """Tracks in which a lost tracker keeps its last pose with zero velocity, as runtimes report it."""
     for role in range(R):
         lost = state[:, role] == LOST

@@ -51,10 +51,10 @@ class TrajectorySettings(Settings):
     trend_halflife: float = setting(
         0.2, "Half-life of the averaged part of the predicted velocity. Larger values are smoother.", "s", 0.01, 5.0
     )
-    aside: float = setting(
-        0.9, "Share of the lateral average with aside_halflife. Larger values predict less head sway.", "", 0.0, 1.0
+    lateral: float = setting(
+        0.9, "Share of the lateral average with lateral_halflife. Larger values predict less head sway.", "", 0.0, 1.0
     )
-    aside_halflife: float = setting(
+    lateral_halflife: float = setting(
         0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
     )
     turn_persistence: float = setting(
@@ -189,7 +189,7 @@ class TrajectoryStage:
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
-        self.across = damp(self.across, float(self._left() @ velocity), s.aside_halflife, dt)
+        self.across = damp(self.across, float(self._left() @ velocity), s.lateral_halflife, dt)
         self.lean.step(dt, self.height_ratio, float(self._forward() @ own), float(self._left() @ own), self.yaw_rate)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
@@ -237,7 +237,7 @@ class TrajectoryStage:
         """
         s, left = self.settings, self._left()
         steady = s.trend * velocity + (1 - s.trend) * self.slow
-        return np.asarray(steady + s.aside * (self.across - float(left @ self.slow)) * left)
+        return np.asarray(steady + s.lateral * (self.across - float(left @ self.slow)) * left)
 
     def _forward(self) -> F64:
         return np.array([math.cos(self.yaw), math.sin(self.yaw)])

@@ -18,7 +18,7 @@ HALFLIFE_S = 0.15  # a walking head bobs, which is not leaning
 # lateral velocity w d.
 LEARNING_HALFLIFE_S = 0.2  # of turn rate and velocities, applied twice, to remove the sway of the steps
 LEARNS_BENT = 0.05  # shares of the standing height: the estimate is updated above this prior bend
-FORGETS_BENT = 0.03  # and is forgotten below this one, because the user may bend differently next time
+UPRIGHT_AGAIN_BELOW = 0.03  # and is forgotten below this one, because the user may bend differently next time
 LEARNS_SPEED, LEARNS_TURN, LARGEST_TURN = 0.3, 0.3, 3.0  # m/s forward, rad/s, rad/s
 DOUBT = 0.06  # m² rad²/s: evidence that weighs as much as the prior
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S, FOLLOW_HALFLIFE_S = 60.0, 10.0, 1.0
@@ -62,7 +62,7 @@ class Lean:
         self._once = tuple(damp(a, b, LEARNING_HALFLIFE_S, dt) for a, b in zip(self._once, motion, strict=True))
         self._twice = tuple(damp(a, b, LEARNING_HALFLIFE_S, dt) for a, b in zip(self._twice, self._once, strict=True))
         ahead, left, turn = self._twice
-        if bent < FORGETS_BENT * self.standing:
+        if bent < UPRIGHT_AGAIN_BELOW * self.standing:
             self._fade(dt, UPRIGHT_HALFLIFE_S)
         residual = left - turn * (UPRIGHT * self.standing + bent)
         walks = ahead > LEARNS_SPEED and abs(residual) < ahead

@@ -10,7 +10,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.skeleton import Skeleton, default_skeleton
-from mm_ros.body.types import TRACKED, Calibration, TrackerFrame, rest_pose, still_wish
+from mm_ros.body.types import TRACKED, Calibration, TrackerFrame, rest_pose, still_trajectory
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.sessions import messages as bag_messages
 from mm_ros.tracking.files import read_calibration, write_calibration
@@ -48,7 +48,7 @@ def test_a_stamp_that_cannot_be_is_refused(sec, nanosec):
 
 
 def test_a_leap_is_not_published_unless_the_input_speaks_of_it():
-    outputs, here = plausible.Outputs(), still_wish(HORIZON_S)
+    outputs, here = plausible.Outputs(), still_trajectory(HORIZON_S)
     far = replace(here, position=np.array([60.0, 0.0]))
     outputs.trajectory(here)
     with pytest.raises(plausible.ImplausibleOutput, match="a leap of 60 m"):

@@ -77,8 +77,8 @@ def test_a_named_folder_that_is_not_there_is_refused_with_what_it_should_hold(no
 
 
 def test_the_search_bench_takes_procedural_motion_and_says_so(no_data, monkeypatch, capsys):
-    stick_wishes = search_data.stick_wishes
-    monkeypatch.setattr(search_data, "stick_wishes", lambda frames, seed: stick_wishes(frames // 10, seed))
+    stick_trajectories = search_data.stick_trajectories
+    monkeypatch.setattr(search_data, "stick_trajectories", lambda frames, seed: stick_trajectories(frames // 10, seed))
     monkeypatch.setattr(search_data, "make_clips", lambda seed: list(walks().values()))
     case = search_data.make_case(1500, search_data.motion_features(lambda *_: None))
     assert len(case.features) == 1500 and case.made_of.startswith("1500 frames of procedural motion")

@@ -20,7 +20,7 @@ from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.landmark_simulation import COMMON, PERFECT, Sighting, simulate_landmarks
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 
-HARD = replace(COMMON, pitch=float(np.radians(10)), latency_s=0.15, untold_s=0.15, lost=0.3, flips=0.05)
+HARD = replace(COMMON, pitch=float(np.radians(10)), latency_s=0.15, unreported_latency_s=0.15, lost=0.3, flips=0.05)
 LOOK = Simulation(look_around_rad=float(np.radians(60)), grip_sd_rad=0.3, noise_m=0.002, noise_rad=0.01, seed=5)
 
 
@@ -161,7 +161,7 @@ def test_without_landmarks_the_networks_answer_passes_untouched(world):
 
 
 def test_clean_landmarks_find_camera_latency_and_facing(world):
-    clean = replace(PERFECT, pitch=0.15, latency_s=0.12, untold_s=0.09)
+    clean = replace(PERFECT, pitch=0.15, latency_s=0.12, unreported_latency_s=0.09)
     yaw, stage = world.fused(world.seen(clean))
     assert np.degrees(stage.camera.pitch - 0.15) == pytest.approx(0, abs=1.5)
     assert stage.timing.latency_s == pytest.approx(0.09, abs=0.03)
@@ -256,7 +256,7 @@ def test_a_waist_tracker_wins(world):
     for f in frames:
         f.rotations[3] = rot.multiply(f.rotations[3], strapped)
     yaw, _ = world.fused(world.seen(HARD), frames=frames)
-    known, _ = world.fused([], FusionSettings(learn_worn=False), [worn.frame(i) for i in range(len(worn))])
+    known, _ = world.fused([], FusionSettings(learn_mounting=False), [worn.frame(i) for i in range(len(worn))])
     late = slice(20 * 90, None)
     assert world.error(yaw, world.pelvis)[late].mean() < 0.6 * world.error(world.network_yaw, world.pelvis)[late].mean()
     assert world.error(known, world.pelvis)[90:].mean() < 3.0

@@ -10,7 +10,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body import skeleton as sk
 from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import LEFT_ANKLE, LEFT_HIP, LEFT_SHOULDER, Landmarks
-from mm_ros.body.types import still_wish
+from mm_ros.body.types import still_trajectory
 from mm_ros.evaluation.replay_chain import run_chain
 from mm_ros.facing.model_file import load_facing_model
 from mm_ros.matching.leading_foot import LeadingFoot, left_foot_ahead
@@ -114,14 +114,14 @@ def test_old_missing_or_unclear_images_give_no_hint():
 
 def test_it_has_no_weight_without_a_recent_hint(database):
     stage = MatcherStage(MatcherSettings(), database)
-    wish, query = still_wish(database.layout.trajectory_times), np.zeros(HINTED.size, np.float32)
+    desired, query = still_trajectory(database.layout.trajectory_times), np.zeros(HINTED.size, np.float32)
     columns = HINTED.offsets["leading_foot"]
-    assert not stage._weights_now(wish, query)[columns].any()
+    assert not stage._weights_now(desired, query)[columns].any()
     for i in range(31):
         stage.watch(standing(i * 33 * MS))
-    assert stage._weights_now(replace(wish, stamp_ns=1000 * MS), query)[columns].all()
+    assert stage._weights_now(replace(desired, stamp_ns=1000 * MS), query)[columns].all()
     assert query[columns].any()
-    assert not stage._weights_now(replace(wish, stamp_ns=3000 * MS), query)[columns].any()
+    assert not stage._weights_now(replace(desired, stamp_ns=3000 * MS), query)[columns].any()
 
 
 def test_its_weight_is_live(database):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from toys import toy_database, wish
+from toys import desired, toy_database
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import J, default_skeleton
@@ -20,7 +20,7 @@ from mm_ros.matching.engines.learned import (
     share_of,
     weighted_distance,
 )
-from mm_ros.matching.engines.source import Ask
+from mm_ros.matching.engines.source import SearchRequest
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.maths import rotations as rot
 from mm_ros.search import Mask, make_engine
@@ -74,7 +74,7 @@ def walk(stage, seconds=3.0, speed=1.2, height=1.0, rate=60.0, **more):
     out = []
     for i in range(round(seconds * rate)):
         t = i / rate
-        out.append(stage.step(wish(t, (speed * t, 0.0), (speed, 0.0), height=height, **more)))
+        out.append(stage.step(desired(t, (speed * t, 0.0), (speed, 0.0), height=height, **more)))
     return out
 
 
@@ -167,7 +167,7 @@ class TestMatcher:
         walk(stage, 0.5)
         before = stage.segment
         stage.settings = stage.settings.with_values(tags="fast")
-        _, match = stage.step(wish(0.5, (0.6, 0.0), (1.2, 0.0)))
+        _, match = stage.step(desired(0.5, (0.6, 0.0), (1.2, 0.0)))
         assert match.reason == "tags"
         assert stage.segment == before + 1
 
@@ -206,7 +206,7 @@ class TestWeights:
         out = []
         for q in queries:
             single = networks.project(np.append(q, np.zeros(9)).astype(np.float32))
-            answer = source.find(Ask(q, weights, Mask(), Mask(), False, 0.0, 0.0, 0.0))
+            answer = source.find(SearchRequest(q, weights, Mask(), Mask(), False, 0.0, 0.0, 0.0))
             _, exact = engine.search(q, weights)
             off = ((source.features() - q)[ahead] ** 2).sum(), ((single[: len(q)] - q)[ahead] ** 2).sum()
             out.append((answer.cost, weighted_distance(weights, q, single), exact, *off))
@@ -227,7 +227,7 @@ class TestWeights:
         networks = Perfect()
         source = LearnedSource(networks, 1.0)
         networks.asked.clear()
-        source.find(Ask(DATABASE.features[40], 3 * networks.weights, Mask(), Mask(), False, 0.0, 0.0, 0.0))
+        source.find(SearchRequest(DATABASE.features[40], 3 * networks.weights, Mask(), Mask(), False, 0.0, 0.0, 0.0))
         assert len(networks.asked) == 1
 
     def test_weights_of_zero_are_weights_too(self):
@@ -247,7 +247,9 @@ class TestBand:
             source.mask = asked
             query = source.features()
             weights = np.full(len(query), 1e-3, np.float32)  # so small that costs alone cause no jump
-            answer = source.find(Ask(query, weights, asked, Mask(), True, 0.0, 1.0, 0.0, heights=(0.9, math.inf)))
+            answer = source.find(
+                SearchRequest(query, weights, asked, Mask(), True, 0.0, 1.0, 0.0, heights=(0.9, math.inf))
+            )
             assert answer.jumped is jumps
         assert head_height(source._joints[0][0], source._joints[1][0]) > 0.9 * DATABASE.skeleton.head_height
 
@@ -267,7 +269,7 @@ class TestSwitching:
             before = stage.segment
             stage.settings = stage.settings.with_values(engine=engine)
             t = 0.5 + 0.01 * stage.segment
-            pose, match = stage.step(wish(t, (1.2 * t, 0.0), (1.2, 0.0)))
+            pose, match = stage.step(desired(t, (1.2 * t, 0.0), (1.2, 0.0)))
             assert (match.engine, match.reason) == (engine, "engine")
             assert pose.segment == before + 1  # the postprocessor blends
 
@@ -275,7 +277,7 @@ class TestSwitching:
         stage = make()
         walk(stage, 0.5)
         stage.change(stage.settings, DATABASE, Perfect())
-        assert stage.step(wish(0.6, (0.72, 0.0), (1.2, 0.0)))[1].reason == "model"
+        assert stage.step(desired(0.6, (0.72, 0.0), (1.2, 0.0)))[1].reason == "model"
 
     def test_without_a_model_it_is_refused_and_nothing_changes(self):
         stage = MatcherStage(MatcherSettings(), DATABASE)
@@ -283,7 +285,7 @@ class TestSwitching:
         with pytest.raises(MmRosError, match="needs a model"):
             stage.settings = stage.settings.with_values(engine="learned")
         assert stage.settings.engine == "search"
-        assert stage.step(wish(0.3, (0.36, 0.0), (1.2, 0.0)))[1].engine == "search"
+        assert stage.step(desired(0.3, (0.36, 0.0), (1.2, 0.0)))[1].engine == "search"
 
 
 class TestRefusals:

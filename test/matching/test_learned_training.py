@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toys import toy_database, wish
+from toys import desired, toy_database
 
 torch = pytest.importorskip("torch", reason="training needs torch: mm_ros setup train")
 onnx = pytest.importorskip("onnx", reason="training needs onnx: mm_ros setup train")
@@ -18,7 +18,7 @@ from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.model_file import LearnedModel
 from mm_ros.matching.training import growth
 from mm_ros.matching.training import train as training
-from mm_ros.matching.training.data import Asking, motion_data
+from mm_ros.matching.training.data import QuerySampler, motion_data
 from mm_ros.matching.training.networks import Body, Sizes, angles
 from mm_ros.matching.training.train import Options, Training, expected_s, finish
 from mm_ros.maths import rotations as rot
@@ -170,7 +170,7 @@ class TestData:
 
     def test_answers_are_frames_that_the_condition_allows(self):
         data = motion_data(DATABASE)
-        asking = Asking(data, DATABASE.layout.column_weights(), 3)
+        asking = QuerySampler(data, DATABASE.layout.column_weights(), 3)
         questions = asking.pool(0, 400)
         tags = np.asarray(DATABASE.tags)[questions.answers]
         width, count = DATABASE.layout.size, len(DATABASE.tag_names)
@@ -182,7 +182,7 @@ class TestData:
         some = conditions[:, 1].any(1)
         assert (have & conditions[:, 1]).any(1)[some].all()
         assert conditions[:, 0].any()
-        again = Asking(data, DATABASE.layout.column_weights(), 3).pool(0, 400)
+        again = QuerySampler(data, DATABASE.layout.column_weights(), 3).pool(0, 400)
         np.testing.assert_array_equal(again.inputs, questions.inputs)
 
 
@@ -210,7 +210,7 @@ class TestFile:
         model = LearnedModel(written)
         stage = MatcherStage(MatcherSettings(engine="learned"), model.digest, learned=model)
         for i in range(120):
-            pose, _ = stage.step(wish(i / 60, (0.02 * i, 0.0), (1.2, 0.0)))
+            pose, _ = stage.step(desired(i / 60, (0.02 * i, 0.0), (1.2, 0.0)))
         assert np.isfinite(pose.rotations).all()
         assert abs(pose.root[0] - 0.02 * 119) <= 0.1 + 1e-6
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toys import toy_database, wish
+from toys import desired, toy_database
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.matching.engines.source import Ask
+from mm_ros.matching.engines.source import SearchRequest
 from mm_ros.matching.matcher import BAND_GRACE_S, MatcherSettings, MatcherStage, parse_weights, tag_mask
 from mm_ros.matching.query import QueryBuilder
-from mm_ros.matching.tempo import wished_tempo
+from mm_ros.matching.tempo import desired_tempo
 from mm_ros.motion.features import Feature, FeatureLayout, default_layout
 from mm_ros.search import Mask
 
@@ -26,9 +26,9 @@ def stage(database, scale: float = 1.0, **settings) -> MatcherStage:
     return MatcherStage(MatcherSettings(**settings), database, scale)
 
 
-def play(matcher: MatcherStage, seconds: float, wished, start: float = 0.0, rate: float = RATE):
-    """`wished(t)` → keyword arguments of `wish`."""
-    return [matcher.step(wish(start + i / rate, **wished(i / rate))) for i in range(round(seconds * rate))]
+def play(matcher: MatcherStage, seconds: float, desired_at, start: float = 0.0, rate: float = RATE):
+    """`desired_at(t)` → keyword arguments of `desired`."""
+    return [matcher.step(desired(start + i / rate, **desired_at(i / rate))) for i in range(round(seconds * rate))]
 
 
 def standing(_t: float) -> dict:
@@ -49,20 +49,20 @@ def test_a_walker_gets_the_walk_and_a_stander_stands(database):
 
 
 def test_starts_at_the_desired_position(database):
-    pose, match = stage(database).step(wish(5.0, position=(3.0, -2.0), yaw=1.0))
+    pose, match = stage(database).step(desired(5.0, position=(3.0, -2.0), yaw=1.0))
     assert pose.root[:3] == pytest.approx([3, -2, 0])
     assert 2 * math.atan2(pose.root[6], pose.root[3]) == pytest.approx(1.0)
     assert match.reason == "start" and match.continue_cost == math.inf
 
 
 def test_follows_a_start_and_a_stop_within_the_accuracy(database):
-    def wished(t):
+    def desired_at(t):
         way = 1.2 * min(max(t - 1, 0), 2)
         return {"position": (way, 0.0), "velocity": (1.2 * (1 < t < 3), 0.0)}
 
     matcher = stage(database, position_accuracy=0.3)
-    results = play(matcher, 5, wished)
-    errors = [np.hypot(p.root[0] - wished(i / RATE)["position"][0], p.root[1]) for i, (p, _) in enumerate(results)]
+    results = play(matcher, 5, desired_at)
+    errors = [np.hypot(p.root[0] - desired_at(i / RATE)["position"][0], p.root[1]) for i, (p, _) in enumerate(results)]
     assert max(errors) <= 0.3 + 1e-9
     assert np.mean(errors) < 0.12
     speed = np.diff([p.root[0] for p, _ in results]) * RATE
@@ -75,7 +75,7 @@ def test_searches_every_interval_and_at_once_on_an_abrupt_change(database):
     assert reasons[0] == "start"
     assert set(reasons[1:]) == {"", "interval"}
     assert sum(r == "interval" for r in reasons) in (9, 10, 11)
-    _, match = matcher.step(wish(1.0, velocity=(1.2, 0)))
+    _, match = matcher.step(desired(1.0, velocity=(1.2, 0)))
     assert match.searched and match.reason == "abrupt"
 
 
@@ -98,11 +98,11 @@ def test_the_head_height_chooses_the_band_with_hysteresis(database):
     matcher = stage(database)
     play(matcher, 0.5, standing)
     border = matcher.bands.borders[0]
-    _, a = matcher.step(wish(0.5, height=border - 0.01))
+    _, a = matcher.step(desired(0.5, height=border - 0.01))
     assert a.band == "upright" and a.reason != "band"
-    _, b = matcher.step(wish(0.52, height=border - 0.03))
+    _, b = matcher.step(desired(0.52, height=border - 0.03))
     assert b.band == "crouch" and b.reason == "band" and b.clip.startswith("crouch")
-    _, c = matcher.step(wish(0.54, height=border + 0.01))
+    _, c = matcher.step(desired(0.54, height=border + 0.01))
     assert c.band == "crouch"
 
 
@@ -110,7 +110,7 @@ def test_a_tag_query_acts_at_once_and_is_kept(database):
     matcher = stage(database)
     play(matcher, 0.5, standing)
     matcher.settings = MatcherSettings(tags="fast")
-    _, match = matcher.step(wish(0.5))
+    _, match = matcher.step(desired(0.5))
     assert match.reason == "tags" and "2.4" in match.clip
     after = clips(play(matcher, 2, standing, 0.52))
     assert all("2.4" in c for c in after)
@@ -126,7 +126,7 @@ def test_the_end_of_a_clip_leads_somewhere(database):
 def test_late_trajectories_give_nothing(database):
     matcher = stage(database)
     play(matcher, 0.5, standing)
-    assert matcher.step(wish(0.45)) is None
+    assert matcher.step(desired(0.45)) is None
 
 
 def test_a_new_epoch_resets_and_a_recentre_moves_the_root(database):
@@ -134,9 +134,9 @@ def test_a_new_epoch_resets_and_a_recentre_moves_the_root(database):
     play(matcher, 0.5, standing)
     h = math.pi / 4
     moved = np.array([2.0, 0, 0, math.cos(h), 0, 0, math.sin(h)])
-    carried, match = matcher.step(wish(0.51, position=(2, 0), yaw=math.pi / 2, epoch=1, new_from_old=moved))
+    carried, match = matcher.step(desired(0.51, position=(2, 0), yaw=math.pi / 2, epoch=1, new_from_old=moved))
     assert carried.root[:2] == pytest.approx([2, 0], abs=1e-6) and match.reason != "start"
-    _, match = matcher.step(wish(0.52, position=(9, 9), epoch=2))
+    _, match = matcher.step(desired(0.52, position=(9, 9), epoch=2))
     assert match.reason == "start"
 
 
@@ -155,7 +155,7 @@ def test_after_a_gap_with_a_recentre_the_root_does_not_jump_either(database):
     play(matcher, 1, walking)
     play(matcher, 2, lambda t: {"position": (1.2, 0.0), "stale": True}, 1.0)
     moved = np.array([10.0, 0, 0, 1, 0, 0, 0])
-    pose, _ = matcher.step(wish(3.0, position=(13.6, 0.0), epoch=1, new_from_old=moved))
+    pose, _ = matcher.step(desired(3.0, position=(13.6, 0.0), epoch=1, new_from_old=moved))
     assert abs(pose.root[0] - 11.2) < 0.2
 
 
@@ -178,7 +178,7 @@ def test_the_database_can_be_swapped_while_playing(database):
         clip_names=tuple(f"other_{n}" for n in database.clip_names),
     )  # fmt: skip
     matcher.set_database(other)
-    pose, match = matcher.step(wish(1.0, **walking(1.0)))
+    pose, match = matcher.step(desired(1.0, **walking(1.0)))
     assert (match.clip, match.reason, match.database) == ("other_upright_1.2_0", "database", other.hash)
     assert other.hash != database.hash
     assert pose.segment == before.segment + 1
@@ -239,7 +239,7 @@ def test_query_of_a_frames_own_future_is_that_frame(database):
     builder = QueryBuilder(database, 1.0)
     frame = int(database.range_starts[database.clip_names.index("upright_1.2_1")]) + 30
     raw = database.features[frame] * database.feature_std + database.feature_mean
-    w = wish(0.0)
+    w = desired(0.0)
     w.positions = raw[:6].reshape(3, 2).astype(np.float32)
     w.directions = raw[6:12].reshape(3, 2).astype(np.float32)
     query = builder.query(w, np.zeros(3), database.features[frame])
@@ -256,7 +256,7 @@ def test_query_of_a_frames_own_future_is_that_frame(database):
 def test_runners_up_are_there_when_asked(database):
     matcher = stage(database)
     matcher.explain = True
-    _, match = matcher.step(wish(0.0))
+    _, match = matcher.step(desired(0.0))
     assert len(match.runner_up_frames) > 1
     assert (np.diff(match.runner_up_costs) >= 0).all()
 
@@ -280,8 +280,8 @@ def test_a_trajectory_that_is_not_finite_is_refused_and_leaves_no_trace(database
     matcher = stage(database)
     play(matcher, 0.5, standing)
     with pytest.raises(MmRosError, match="finite"):
-        matcher.step(wish(0.5, position=(math.nan, 0.0)))
-    pose, _ = matcher.step(wish(0.51))
+        matcher.step(desired(0.5, position=(math.nan, 0.0)))
+    pose, _ = matcher.step(desired(0.51))
     assert np.isfinite(pose.root).all()
 
 
@@ -303,8 +303,10 @@ def test_memory_does_not_grow(database):
 def test_motion_that_leaves_its_band_by_itself_plays_on_for_a_step(database):
     """Bands with little motion consist of short fragments; an immediate jump back to one would freeze the body."""
     stage = MatcherStage(MatcherSettings(), database)
-    stage.step(wish(0.0, velocity=(1.2, 0.0)))
-    ask = Ask(stage.source.features(), stage.weights, Mask(), Mask(), True, 0.02, 1.0, 0.3, False, BAND_GRACE_S)
+    stage.step(desired(0.0, velocity=(1.2, 0.0)))
+    ask = SearchRequest(
+        stage.source.features(), stage.weights, Mask(), Mask(), True, 0.02, 1.0, 0.3, False, BAND_GRACE_S
+    )
     crouch = replace(ask, mask=Mask(all_of=1 << database.tag_names.index("band_crouch")))
     assert not stage.source.find(crouch).jumped
     stage.source.advance(BAND_GRACE_S + 0.01)
@@ -316,10 +318,10 @@ def test_motion_that_leaves_its_band_by_itself_plays_on_for_a_step(database):
 def test_motion_as_high_as_its_band_that_is_none_of_it_does_not_play_on(database):
     """The head of a user who bends over on tiptoe is as high as that of an upright user."""
     stage = MatcherStage(MatcherSettings(), database)
-    stage.step(wish(0.0, velocity=(1.2, 0.0)))
+    stage.step(desired(0.0, velocity=(1.2, 0.0)))
     ratio = float(database.head_height_ratio[stage.source.player.nearest])
     crouch = Mask(all_of=1 << database.tag_names.index("band_crouch"))
-    ask = Ask(
+    ask = SearchRequest(
         stage.source.features(), stage.weights, crouch, Mask(), True, 0.02, 1.0, 0.3, False, BAND_GRACE_S, ratio,
         (ratio - 0.005, ratio + 0.1),
     )  # fmt: skip
@@ -329,13 +331,13 @@ def test_motion_as_high_as_its_band_that_is_none_of_it_does_not_play_on(database
 
 def test_a_turn_is_played_faster_when_the_user_is_ahead_and_slower_when_behind():
     own, root = np.array([0.0, 0.0, -1.0]), np.zeros(3)
-    assert wished_tempo(own, root, wish(0.0, yaw=-0.3), 0.15) == 1.15
-    assert wished_tempo(own, root, wish(0.0, yaw=0.3), 0.15) == 0.85
-    assert wished_tempo(own, root, wish(0.0), 0.15) == 1.0
+    assert desired_tempo(own, root, desired(0.0, yaw=-0.3), 0.15) == 1.15
+    assert desired_tempo(own, root, desired(0.0, yaw=0.3), 0.15) == 0.85
+    assert desired_tempo(own, root, desired(0.0), 0.15) == 1.0
 
 
 def test_a_walk_is_played_faster_when_the_user_is_ahead_wherever_it_leads():
     own = np.array([0.0, 1.0, 0.0])  # to the left; in the room this is backwards
     for x, tempo in ((-0.04, 1.1), (0.04, 0.9), (-1.0, 1.15)):
-        found = wished_tempo(own, np.array([0.0, 0.0, math.pi / 2]), wish(0.0, (x, 0.0)), 0.15)
+        found = desired_tempo(own, np.array([0.0, 0.0, math.pi / 2]), desired(0.0, (x, 0.0)), 0.15)
         assert abs(found - tempo) < 1e-9

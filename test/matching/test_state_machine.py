@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toys import toy_database, wish
+from toys import desired, toy_database
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.matching.engines.state_machine import (
@@ -12,7 +12,7 @@ from mm_ros.matching.engines.state_machine import (
     HYSTERESIS,
     STATES,
     StateMachineStage,
-    _oddness,
+    _dissimilarities,
     find_loop,
     matcher_stage,
 )
@@ -24,7 +24,7 @@ DATABASE = toy_database(6.0)
 def drive(stage, speeds, rate=60.0):
     at, out = 0.0, []
     for i, speed in enumerate(speeds):
-        out.append(stage.step(wish(i / rate, (at, 0.0), (speed, 0.0))))
+        out.append(stage.step(desired(i / rate, (at, 0.0), (speed, 0.0))))
         at += speed / rate
     return out
 
@@ -40,9 +40,9 @@ def test_loops_go_ahead_at_their_speed():
 
 def test_of_pieces_with_the_same_speed_the_unusual_posture_is_known():
     upright, crouched = (np.flatnonzero(DATABASE.tags & np.uint64(bit))[::97] for bit in (1, 2))
-    oddness = _oddness(DATABASE, np.array([*upright[:9], crouched[4]]), 60)
-    assert oddness.argmax() == 9
-    assert oddness[9] > 0.1
+    dissimilarity = _dissimilarities(DATABASE, np.array([*upright[:9], crouched[4]]), 60)
+    assert dissimilarity.argmax() == 9
+    assert dissimilarity[9] > 0.1
 
 
 def test_plays_faster_for_a_user_who_walks_faster_than_its_loop():
@@ -58,7 +58,7 @@ def test_states_follow_the_speed_with_hysteresis():
     speeds = [0.0, near, 1.2, near, 2.8, 0.0]
     stage, states = StateMachineStage(DATABASE), []
     for i, speed in enumerate(np.repeat(speeds, 10).tolist()):
-        stage.step(wish(i / 60, (0.0, 0.0), (speed, 0.0)))
+        stage.step(desired(i / 60, (0.0, 0.0), (speed, 0.0)))
         states.append(STATES[stage.state])
     assert [states[i] for i in (5, 15, 25, 35, 45, 55)] == [STATES[k] for k in (0, 0, 1, 1, 2, 0)]
 
@@ -83,18 +83,18 @@ def test_clips_that_are_too_short_are_refused():
 
 def test_it_is_the_stage_of_its_engine_and_reports_the_current_frame():
     stage = matcher_stage(MatcherSettings(engine="state_machine"), DATABASE, 1.1, run=7)
-    pose, match = stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0)))
+    pose, match = stage.step(desired(1.0, (0.0, 0.0), (1.2, 0.0)))
     assert (pose.engine, match.engine, pose.run) == ("state_machine", "state_machine", 7)
     assert pose.skeleton == DATABASE.skeleton.scaled(1.1).hash
     assert match.clip == DATABASE.clip_names[match.clip_index] and match.database == DATABASE.hash
     assert not match.searched and match.frame >= 0 and match.tags
-    assert stage.step(wish(1.0, (0.0, 0.0), (1.2, 0.0))) is None  # a duplicate
+    assert stage.step(desired(1.0, (0.0, 0.0), (1.2, 0.0))) is None  # a duplicate
 
 
 def test_another_user_size_is_live():
     stage = StateMachineStage(DATABASE)
-    small = stage.step(wish(0.0, (0.0, 0.0), (0.0, 0.0)))[0]
+    small = stage.step(desired(0.0, (0.0, 0.0), (0.0, 0.0)))[0]
     stage.set_scale(2.0)
-    large = stage.step(wish(0.01, (0.0, 0.0), (0.0, 0.0)))[0]
+    large = stage.step(desired(0.01, (0.0, 0.0), (0.0, 0.0)))[0]
     assert large.skeleton == DATABASE.skeleton.scaled(2.0).hash
     np.testing.assert_allclose(large.positions[1], 2 * small.positions[1], rtol=0.05)

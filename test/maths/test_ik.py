@@ -59,15 +59,15 @@ THIGHS = [
 
 
 @pytest.mark.parametrize("thigh", THIGHS)
-@pytest.mark.parametrize("aside", [0.0, 0.02, -0.02])
-def test_a_straight_leg_bends_about_its_hinge_and_its_plane_never_flips(thigh: quat.Quat, aside: float) -> None:
+@pytest.mark.parametrize("lateral", [0.0, 0.02, -0.02])
+def test_a_straight_leg_bends_about_its_hinge_and_its_plane_never_flips(thigh: quat.Quat, lateral: float) -> None:
     """The leg of the pose is straight to the last digit, so the triangle has no plane; the target comes nearer from
     the leg's whole length on, also a little to either side of the line."""
     root, hinge = (0.0, 0.0, 0.0), quat.rotate(thigh, KNEE)
     end = quat.rotate(thigh, (0.0, 0.0, -0.85))
     normals, bends = [], []
     for length in np.concatenate([[0.85], np.geomspace(0.8499999, 0.5, 60)]):
-        line = quat.unit(quat.rotate(thigh, (0.3 * aside, aside, -0.85)), root)
+        line = quat.unit(quat.rotate(thigh, (0.3 * lateral, lateral, -0.85)), root)
         target = quat.scale(line, float(length))
         n = ik.swung_normal(root, end, hinge, target)
         a, b, middle = ik.bend_two(root, target, n, *STRAIGHT, KNEE)

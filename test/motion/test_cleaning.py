@@ -31,7 +31,7 @@ from mm_ros.motion.cleaning import (  # fmt: skip
     cubic,
     facing_yaw,
     mirror,
-    odd_frames,
+    odd_window,
     resample,
     sample_times,
     savitzky_golay,
@@ -61,8 +61,8 @@ def test_savitzky_golay_leaves_a_cubic_alone_and_short_clips_too():
 
 def test_windows_of_karst_at_60_hz():
     s = RootSettings()
-    assert (odd_frames(s.position_window_s, 60), odd_frames(s.direction_window_s, 60), s.order) == (31, 61, 3)
-    assert odd_frames(s.position_window_s, 120) in (61, 63)
+    assert (odd_window(s.position_window_s, 60), odd_window(s.direction_window_s, 60), s.order) == (31, 61, 3)
+    assert odd_window(s.position_window_s, 120) in (61, 63)
 
 
 def smooth_motion(rate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -264,9 +264,9 @@ def test_feet_without_length_are_planted_too():
     positions = clip.positions.copy()
     positions[:, toes] = 0.0
     clip = mended(replace(clip, skeleton=Skeleton(offsets, clip.skeleton.names), positions=positions))
-    wish = clip.globals()[0][:, toes] + (0.0, 0.0, 0.02)
-    out, _ = with_toes_at(clip, wish).globals()
-    assert np.abs(out[:, toes] - wish).max() < 1e-3
+    desired = clip.globals()[0][:, toes] + (0.0, 0.0, 0.02)
+    out, _ = with_toes_at(clip, desired).globals()
+    assert np.abs(out[:, toes] - desired).max() < 1e-3
 
 
 def test_poor_bands_join_their_neighbours():

@@ -7,7 +7,7 @@ from bvh_dialects import walk
 
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_UPPER_LEG, RIGHT_UPPER_LEG, SPINE
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.mending import mended, mended_legs
+from mm_ros.motion.mending import mended, with_repaired_legs
 
 
 def test_feet_that_point_backward_for_a_moment_are_mended():
@@ -15,15 +15,15 @@ def test_feet_that_point_backward_for_a_moment_are_mended():
     wrong = clip.rotations.copy()
     half_turn = np.array([0.0, 0.0, 0.0, 1.0])
     wrong[40:48, LEFT_FOOT] = rot.multiply(wrong[40:48, LEFT_FOOT].astype(float), half_turn)
-    mended = mended_legs(replace(clip, rotations=wrong))
+    mended = with_repaired_legs(replace(clip, rotations=wrong))
     away = rot.log(rot.multiply(rot.inverse(clip.rotations.astype(float)), mended.rotations.astype(float)))
     assert np.abs(away).max() < 0.35  # near what it was
     touched = np.flatnonzero((mended.rotations != wrong).any((1, 2)))
     assert (touched[0], touched[-1]) == (38, 49)  # what leads there and back, and one more, too
     assert (mended.rotations[:30] == clip.rotations[:30]).all() and (mended.rotations[60:] == clip.rotations[60:]).all()
-    assert (mended_legs(clip).rotations == clip.rotations).all()
+    assert (with_repaired_legs(clip).rotations == clip.rotations).all()
     wrong[20:, LEFT_FOOT] = rot.multiply(clip.rotations[20:, LEFT_FOOT].astype(float), half_turn)
-    assert (mended_legs(replace(clip, rotations=wrong)).rotations == wrong).all()  # no moment: left alone
+    assert (with_repaired_legs(replace(clip, rotations=wrong)).rotations == wrong).all()  # no moment: left alone
 
 
 def test_a_rotation_that_jumps_and_comes_back_is_mended_and_nothing_else():

@@ -14,11 +14,11 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.cleaning import mirror
 from mm_ros.motion.procedural import make_clips
 from mm_ros.motion.procedural.body import make_motion
+from mm_ros.motion.procedural.desired_motion import RATE, Leg, make_desired_motion
 from mm_ros.motion.procedural.footsteps import plan_footsteps
 from mm_ros.motion.procedural.gait import GaitFigures, gait_figures, jitter, knee_angles, on_floor
 from mm_ros.motion.procedural.geometry import from_axes, two_bones
 from mm_ros.motion.procedural.smooth import bounded_pendulum, lower_envelope, quintic, savitzky_golay
-from mm_ros.motion.procedural.wish import RATE, Leg, make_wish
 
 MOCAP_LOW_PASS_S = 0.02  # standard deviation, about 8 Hz: what marker data is filtered with in gait laboratories
 
@@ -84,8 +84,8 @@ def test_same_seed_same_bytes_and_progress_ends_at_one(clips):
 
 
 def test_another_seed_is_another_walk(clips):
-    wish = make_wish([Leg(1.0), Leg(2.0, forward=1.0), Leg(1.0)])
-    assert not np.array_equal(make_motion("a", wish, 1)[0].rotations, make_motion("a", wish, 2)[0].rotations)
+    desired = make_desired_motion([Leg(1.0), Leg(2.0, forward=1.0), Leg(1.0)])
+    assert not np.array_equal(make_motion("a", desired, 1)[0].rotations, make_motion("a", desired, 2)[0].rotations)
 
 
 @pytest.mark.parametrize("speed", [1.0, 1.3, 1.55])
@@ -284,15 +284,15 @@ def test_two_bones_reach_the_goal_and_stop_at_full_length():
 
 
 def test_standing_needs_no_steps_and_feet_take_turns_in_a_walk():
-    assert len(plan_footsteps(make_wish([Leg(5.0)]))) == 2
-    steps = plan_footsteps(make_wish([Leg(1.0), Leg(4.0, forward=1.0), Leg(1.0)]))[2:]
+    assert len(plan_footsteps(make_desired_motion([Leg(5.0)]))) == 2
+    steps = plan_footsteps(make_desired_motion([Leg(1.0), Leg(4.0, forward=1.0), Leg(1.0)]))[2:]
     feet = [s.foot for s in steps]
     assert all(a != b for a, b in pairwise(feet))
     assert all(s.lift < s.contact for s in steps)
 
 
-def test_a_wish_is_followed_to_its_end():
-    wish = make_wish([Leg(1.0), Leg(3.0, left=0.4), Leg(3.0)])
-    clip, _ = make_motion("aside", wish, seed=1)
+def test_a_desired_trajectory_is_followed_to_its_end():
+    desired = make_desired_motion([Leg(1.0), Leg(3.0, left=0.4), Leg(3.0)])
+    clip, _ = make_motion("lateral", desired, seed=1)
     end = clip.globals()[0][-1, HIPS, :2]
-    assert np.linalg.norm(end - wish.position[-1]) < 0.06
+    assert np.linalg.norm(end - desired.position[-1]) < 0.06

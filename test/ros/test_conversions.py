@@ -90,8 +90,8 @@ def test_orientation_survives():
 
 
 def test_trajectory_survives():
-    wish = trajectory()
-    assert_same(wish, c.trajectory_from_ros(c.trajectory_to_ros(wish)))
+    desired = trajectory()
+    assert_same(desired, c.trajectory_from_ros(c.trajectory_to_ros(desired)))
 
 
 def test_avatar_pose_survives_bit_for_bit():
@@ -151,10 +151,10 @@ def test_a_pose_of_another_length_is_refused():
 
 
 def test_nan_in_a_trajectory_is_refused():
-    wish = trajectory()
-    wish.positions[1, 0] = np.nan
+    desired = trajectory()
+    desired.positions[1, 0] = np.nan
     with pytest.raises(MmRosError, match="NaN"):
-        c.trajectory_from_ros(c.trajectory_to_ros(wish))
+        c.trajectory_from_ros(c.trajectory_to_ros(desired))
 
 
 def test_another_skeleton_is_refused_with_the_joints():

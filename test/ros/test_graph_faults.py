@@ -20,7 +20,7 @@ from rcl_interfaces.srv import SetParameters
 from std_srvs.srv import Trigger
 
 from mm_ros.body.skeleton import default_skeleton
-from mm_ros.body.types import rest_pose, still_wish
+from mm_ros.body.types import rest_pose, still_trajectory
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.ros.conversions import (
@@ -196,11 +196,11 @@ def test_a_tracker_that_is_not_a_number_is_refused_and_said(world):
 
 def test_what_is_not_a_number_between_the_nodes_is_refused(world):
     now = stamp_to_ros(world.client.now_ns())
-    wish = trajectory_to_ros(still_wish(HORIZON_S))
-    wish.source, wish.header.stamp, wish.yaw = "vr", now, math.nan
+    desired = trajectory_to_ros(still_trajectory(HORIZON_S))
+    desired.source, desired.header.stamp, desired.yaw = "vr", now, math.nan
     pose = avatar_pose_to_ros(rest_pose(default_skeleton()))
     pose.header.stamp, pose.root[0] = now, math.inf
-    publishers = {"trajectory": (wish, "motion_matcher"), "matched_pose": (pose, "pose_postprocessor")}
+    publishers = {"trajectory": (desired, "motion_matcher"), "matched_pose": (pose, "pose_postprocessor")}
     for topic, (msg, node) in publishers.items():
         publisher = world.client.publisher(topic)
         assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, PATIENCE_S)
@@ -215,7 +215,7 @@ def test_one_absurd_size_between_the_nodes_is_refused_and_good_poses_go_on(world
     now = stamp_to_ros(world.client.now_ns())
     trackers = trackers_to_ros(world.frames(0.0, 0.1)[0])
     trackers.header.stamp, trackers.trackers[0].pose.position.z = now, 1e308
-    desired = trajectory_to_ros(still_wish(HORIZON_S))
+    desired = trajectory_to_ros(still_trajectory(HORIZON_S))
     desired.source, desired.header.stamp, desired.velocity[0] = "vr", now, 1e30
     pose = avatar_pose_to_ros(rest_pose(default_skeleton()))
     pose.header.stamp, pose.positions[0] = now, -1e9

@@ -135,7 +135,7 @@ def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
     before = matched[0][0].segment - matched[0][1].segment  # jumps before this walk
     body = {**POSE, "run": lambda _: ONLY_FILLED, "segment": lambda p: p.segment + before}
     check_fields(pairs("body_orientation", lambda s: s.facing))
-    check_fields(pairs("trajectory", lambda s: s.wish))
+    check_fields(pairs("trajectory", lambda s: s.desired))
     check_fields(matched, body, always_empty={"locked"})  # the postprocessor locks feet
     check_fields(poses, body)
     check_fields(pairs("match", lambda s: s), match_values(avatar) | {"segment": lambda s: s.matched.segment + before})

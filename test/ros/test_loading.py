@@ -17,7 +17,7 @@ from rclpy.parameter import Parameter
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import open_regular
-from mm_ros.body.types import Calibration, still_wish
+from mm_ros.body.types import Calibration, still_trajectory
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.motion.files import read_database
@@ -60,7 +60,7 @@ class Matching:
     def goes_on(self, source="vr"):
         """Return whether ten more poses arrive."""
         wanted, until = len(self.client.received["matched_pose"]) + 10, time.monotonic() + WAIT_S
-        desired = trajectory_to_ros(still_wish(HORIZON_S))
+        desired = trajectory_to_ros(still_trajectory(HORIZON_S))
         desired.source = source
         while len(self.client.received["matched_pose"]) < wanted and time.monotonic() < until:
             desired.header.stamp = self.client.node.get_clock().now().to_msg()

@@ -248,11 +248,11 @@ class TestEveryEngine:
         mean, std = np.linspace(-1, 1, 27, dtype=np.float32), np.linspace(0.5, 2, 27, dtype=np.float32)
         columns = np.array([4, 0, 9])
         engine.set_feature_space(mean, std, columns)
-        wish, query = np.array([1, -2, 0.5], np.float32), np.empty(27, np.float32)
+        desired, query = np.array([1, -2, 0.5], np.float32), np.empty(27, np.float32)
         weights = np.ones(27, np.float32)
-        found = engine.tick(features[7], wish, weights, query, current=7, exclude_radius=5)
+        found = engine.tick(features[7], desired, weights, query, current=7, exclude_radius=5)
         expected = features[7].copy()
-        expected[columns] = (wish - mean[columns]) / std[columns]
+        expected[columns] = (desired - mean[columns]) / std[columns]
         np.testing.assert_array_equal(query, expected)
         bound = engine.cost(expected, weights, 7)
         frame, cost = engine.search(expected, weights, bound=bound, current=7, exclude_radius=5)

@@ -19,7 +19,7 @@ from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.mesh import flesh_bones
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import HEAD, NAMES, PARENTS, default_skeleton
-from mm_ros.body.types import TRACKED, TrackerFrame, rest_pose, still_wish
+from mm_ros.body.types import TRACKED, TrackerFrame, rest_pose, still_trajectory
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.features import default_layout
 from mm_ros.ros.remote_settings import live_settings
@@ -122,13 +122,13 @@ def test_only_bones_that_moved_are_sent(server):
     assert (len(sent), j, p, q) == (first + 1, HEAD - 1, None, [0.0, 0.0, 0.0, 1.0])
 
 
-def test_trackers_and_wish_are_drawn(server):
+def test_trackers_and_desired_trajectory_are_drawn(server):
     scene = AvatarScene(server, "a")
     frame = TrackerFrame(0)
     frame.state[0] = TRACKED
     frame.positions[0] = (0, 0, 1.7)
     scene.trackers(frame)
-    scene.wish(still_wish((0.3, 0.6, 1.0)))
+    scene.desired(still_trajectory((0.3, 0.6, 1.0)))
     assert [t.visible for t in scene._trackers] == [True] + [False] * 5
 
 

@@ -18,23 +18,23 @@ def hold(stick: JoystickStage, seconds: float, move, start: float = 0.0, **more)
 
 @pytest.mark.parametrize(("gait", "speed"), [("walk", 1.3), ("jog", 2.5), ("sprint", 4.0)])
 def test_a_full_stick_reaches_the_speed_of_the_gait(gait, speed):
-    wish = hold(stage(), 3, (1, 0), gait=gait)[-1]
-    assert wish.velocity == pytest.approx([speed, 0], abs=1e-2)
-    assert wish.source == "joystick"
+    desired = hold(stage(), 3, (1, 0), gait=gait)[-1]
+    assert desired.velocity == pytest.approx([speed, 0], abs=1e-2)
+    assert desired.source == "joystick"
 
 
 def test_the_predicted_position_is_reached():
-    wishes = hold(stage(), 2, (0.5, 0.5))
-    assert wishes[0].positions[2] == pytest.approx(wishes[90].position, abs=1e-5)
-    assert wishes[0].directions[1] == pytest.approx([math.cos(wishes[60].yaw), math.sin(wishes[60].yaw)], abs=1e-4)
+    targets = hold(stage(), 2, (0.5, 0.5))
+    assert targets[0].positions[2] == pytest.approx(targets[90].position, abs=1e-5)
+    assert targets[0].directions[1] == pytest.approx([math.cos(targets[60].yaw), math.sin(targets[60].yaw)], abs=1e-4)
 
 
 def test_letting_go_stops_and_the_dead_zone_is_rest():
     stick = stage()
     hold(stick, 2, (1, 0))
-    wish = hold(stick, 3, (0.1, 0.05), 2.0)[-1]
-    assert np.linalg.norm(wish.velocity) < 1e-3
-    assert wish.positions[2] == pytest.approx(wish.position, abs=1e-3)
+    desired = hold(stick, 3, (0.1, 0.05), 2.0)[-1]
+    assert np.linalg.norm(desired.velocity) < 1e-3
+    assert desired.positions[2] == pytest.approx(desired.position, abs=1e-3)
 
 
 def test_faces_where_it_goes_unless_it_strafes():
@@ -47,10 +47,10 @@ def test_faces_where_it_goes_unless_it_strafes():
 
 def test_a_twist_drives_in_the_bodys_axes():
     stick = stage()
-    wishes = [stick.step_twist(round(i / 90 * 1e9), (1.0, 0.0), math.pi / 2) for i in range(181)]
-    assert abs(math.remainder(wishes[-1].yaw - math.pi, 2 * math.pi)) < 0.6
-    assert np.linalg.norm(wishes[-1].velocity) == pytest.approx(1.0, abs=0.1)
-    path = np.array([w.position for w in wishes])
+    targets = [stick.step_twist(round(i / 90 * 1e9), (1.0, 0.0), math.pi / 2) for i in range(181)]
+    assert abs(math.remainder(targets[-1].yaw - math.pi, 2 * math.pi)) < 0.6
+    assert np.linalg.norm(targets[-1].velocity) == pytest.approx(1.0, abs=0.1)
+    path = np.array([w.position for w in targets])
     assert path[:, 1].max() > 0.8
 
 

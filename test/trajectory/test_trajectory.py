@@ -32,17 +32,17 @@ def follow(predictor, head, seconds: float, yaw=lambda t: 0.0, rate: float = RAT
 
 
 def test_a_steady_walk_is_predicted():
-    wish = follow(stage(), lambda t: (1.2 * t, 0.0), 2)[-1]
-    assert wish.velocity == pytest.approx([1.2, 0], abs=1e-3)
-    assert wish.positions[:, 0] - wish.position[0] == pytest.approx([0.4, 0.8, 1.2], abs=0.01)
-    assert wish.directions == pytest.approx(np.tile([1, 0], (3, 1)), abs=1e-6)
+    desired = follow(stage(), lambda t: (1.2 * t, 0.0), 2)[-1]
+    assert desired.velocity == pytest.approx([1.2, 0], abs=1e-3)
+    assert desired.positions[:, 0] - desired.position[0] == pytest.approx([0.4, 0.8, 1.2], abs=0.01)
+    assert desired.directions == pytest.approx(np.tile([1, 0], (3, 1)), abs=1e-6)
 
 
 def test_the_hips_are_a_little_behind_the_head():
-    wish = follow(stage(), lambda t: (0.0, 0.0), 1, yaw=lambda t: math.pi / 2)[-1]
+    desired = follow(stage(), lambda t: (0.0, 0.0), 1, yaw=lambda t: math.pi / 2)[-1]
     head_joint = -CALIBRATION.headset_in_head[0]
-    assert wish.position[0] == pytest.approx(head_joint, abs=1e-9)
-    assert -0.06 < wish.position[1] < -0.005
+    assert desired.position[0] == pytest.approx(head_joint, abs=1e-9)
+    assert -0.06 < desired.position[1] < -0.005
 
 
 def test_bending_over_is_not_walking():
@@ -71,15 +71,15 @@ def test_turning_the_head_moves_nothing():
         arm = rot.rotate(q, offset)
         frame = trackers(t, np.add(arm, (0, 0, 1.6)), yaw, np.cross([0, 0, rate], arm))
         frame.angular_velocities[HEAD_ROLE] = (0, 0, rate)
-        wish = predictor.step(frame, facing(frame))
-        moved.append(np.linalg.norm(wish.positions[2] - wish.position))
+        desired = predictor.step(frame, facing(frame))
+        moved.append(np.linalg.norm(desired.positions[2] - desired.position))
     assert max(moved) < 1e-6
 
 
 @pytest.mark.parametrize(("size", "hertz"), [(0.03, 0.3), (0.02, 0.5), (0.01, 1.0), (0.04, 0.2)])
 def test_head_sway_is_no_walk(size, hertz):
-    wishes = follow(stage(), lambda t: (0.0, size * math.sin(2 * math.pi * hertz * t)), 6)
-    ahead = [np.linalg.norm(w.positions[2] - w.position) for w in wishes]
+    targets = follow(stage(), lambda t: (0.0, size * math.sin(2 * math.pi * hertz * t)), 6)
+    ahead = [np.linalg.norm(w.positions[2] - w.position) for w in targets]
     assert max(ahead) < 0.05
 
 
@@ -87,8 +87,8 @@ def test_reacts_to_a_start_and_a_stop():
     def head(t):
         return (1.2 * min(max(t - 1, 0), 2), 0.0)
 
-    wishes = follow(stage(), head, 4)
-    speed = np.array([w.velocity[0] for w in wishes])
+    targets = follow(stage(), head, 4)
+    speed = np.array([w.velocity[0] for w in targets])
     assert np.argmax(speed > 0.6) / RATE - 1 < 0.1
     stopped = np.flatnonzero(speed[3 * RATE :] < 0.3)[0] / RATE
     assert stopped < 0.15
@@ -96,21 +96,21 @@ def test_reacts_to_a_start_and_a_stop():
 
 
 def test_the_directions_turn_with_the_body():
-    wish = follow(stage(), lambda t: (math.sin(t), 1 - math.cos(t)), 2, yaw=lambda t: t)[-1]
-    later = math.atan2(wish.directions[2, 1], wish.directions[2, 0])
-    assert later - wish.yaw > 0.2
+    desired = follow(stage(), lambda t: (math.sin(t), 1 - math.cos(t)), 2, yaw=lambda t: t)[-1]
+    later = math.atan2(desired.directions[2, 1], desired.directions[2, 0])
+    assert later - desired.yaw > 0.2
 
 
 def test_a_head_that_sways_with_each_step_walks_straight_on():
     """3 cm to either side, once a second: the velocity of the headset alone would predict 19 cm after a second."""
     sway = follow(stage(), lambda t: (1.2 * t, 0.03 * math.sin(2 * math.pi * t)), 6)[4 * RATE :]
-    aside = max(abs(w.positions[2, 1]) for w in sway)
-    assert aside < 0.15
+    lateral = max(abs(w.positions[2, 1]) for w in sway)
+    assert lateral < 0.15
 
 
 def test_a_lasting_sidestep_is_predicted():
-    wish = follow(stage(), lambda t: (0.0, 0.7 * t), 6)[-1]
-    assert wish.positions[2] - wish.position == pytest.approx([0, 0.7], abs=0.02)
+    desired = follow(stage(), lambda t: (0.0, 0.7 * t), 6)[-1]
+    assert desired.positions[2] - desired.position == pytest.approx([0, 0.7], abs=0.02)
 
 
 def test_after_a_turn_the_way_comes_round_to_the_facing():
@@ -144,11 +144,11 @@ def test_the_rate_of_the_display_does_not_matter():
 def test_without_trackers_the_trajectory_stands_at_the_last_position():
     predictor = stage()
     last = follow(predictor, lambda t: (1.2 * t, 0.0), 1)[-1]
-    wish = predictor.stale(round(1.3e9))
-    assert wish.stale and wish.stamp_ns == round(1.3e9)
-    assert wish.position == pytest.approx(last.position)
-    assert wish.positions == pytest.approx(np.tile(wish.position, (3, 1)), abs=1e-6)
-    assert not wish.velocity.any()
+    desired = predictor.stale(round(1.3e9))
+    assert desired.stale and desired.stamp_ns == round(1.3e9)
+    assert desired.position == pytest.approx(last.position)
+    assert desired.positions == pytest.approx(np.tile(desired.position, (3, 1)), abs=1e-6)
+    assert not desired.velocity.any()
 
 
 def test_a_lost_head_and_a_late_sample_give_nothing():
@@ -167,8 +167,8 @@ def test_stick_locomotion_is_a_velocity():
     for i in range(90):
         frame = trackers(i / RATE, (i / RATE, 0.0, 1.68))
         frame.new_from_old = np.array([1 / RATE, 0, 0, 1, 0, 0, 0])
-        wish = predictor.step(frame, facing(frame))
-    assert wish.velocity[0] == pytest.approx(1.0, abs=0.02)
+        desired = predictor.step(frame, facing(frame))
+    assert desired.velocity[0] == pytest.approx(1.0, abs=0.02)
 
 
 def test_a_recentre_carries_the_motion_along():
@@ -177,19 +177,19 @@ def test_a_recentre_carries_the_motion_along():
     h = math.pi / 4
     frame = trackers(1.0, (0.0, 1.2, 1.68), math.pi / 2, (0.0, 1.2, 0.0), epoch=1)
     frame.new_from_old = np.array([0, 0, 0, math.cos(h), 0, 0, math.sin(h)])
-    wish = predictor.step(frame, facing(frame, math.pi / 2))
-    assert wish.velocity == pytest.approx([0, before.velocity[0]], abs=0.02)
-    assert wish.yaw == pytest.approx(math.pi / 2, abs=0.01)
-    assert wish.epoch == 1
+    desired = predictor.step(frame, facing(frame, math.pi / 2))
+    assert desired.velocity == pytest.approx([0, before.velocity[0]], abs=0.02)
+    assert desired.yaw == pytest.approx(math.pi / 2, abs=0.01)
+    assert desired.epoch == 1
 
 
 def test_half_a_second_without_samples_is_not_integrated():
     predictor = stage()
     follow(predictor, lambda t: (1.2 * t, 0.0), 1)
     frame = trackers(9.0, (5.0, 5.0, 1.68))
-    wish = predictor.step(frame, facing(frame, 2.0))
-    assert np.linalg.norm(wish.velocity) < 1e-6
-    assert wish.yaw == pytest.approx(2.0)
+    desired = predictor.step(frame, facing(frame, 2.0))
+    assert np.linalg.norm(desired.velocity) < 1e-6
+    assert desired.yaw == pytest.approx(2.0)
 
 
 def test_a_waist_tracker_wins_over_the_guess():
@@ -198,7 +198,7 @@ def test_a_waist_tracker_wins_over_the_guess():
         frame = trackers(i / RATE, (0.3, 0.0, 1.68))
         frame.positions[WAIST_ROLE] = (0.05, 0.02, 1.0)
         frame.state[WAIST_ROLE] = TRACKED if i < 60 else LOST
-        wish = predictor.step(frame, facing(frame))
+        desired = predictor.step(frame, facing(frame))
         if i == 59:
-            assert wish.position == pytest.approx([0.05, 0.02], abs=1e-6)
-    assert wish.position[0] > 0.12
+            assert desired.position == pytest.approx([0.05, 0.02], abs=1e-6)
+    assert desired.position[0] > 0.12

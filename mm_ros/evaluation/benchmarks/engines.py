@@ -59,9 +59,9 @@ class _Timed:
     def __init__(self, stage: Any) -> None:
         self.stage, self.took_s = stage, list[float]()
 
-    def step(self, wish: Any) -> Any:
+    def step(self, desired: Any) -> Any:
         began = time.perf_counter()
-        out = self.stage.step(wish)
+        out = self.stage.step(desired)
         self.took_s.append(time.perf_counter() - began)
         return out
 
@@ -150,7 +150,7 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 def _grown(asked: tuple[str, Path, str]) -> float:
     """Growth of the resident memory in MB by one engine, with all pages touched and libraries loaded before."""
-    from mm_ros.body.types import still_wish
+    from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
@@ -166,7 +166,7 @@ def _grown(asked: tuple[str, Path, str]) -> float:
         for name in PARTS:
             np.asarray(getattr(database, name)).sum()
     for _ in range(100):
-        stage.step(still_wish(database.layout.trajectory_times))
+        stage.step(still_trajectory(database.layout.trajectory_times))
     return _resident_mb() - before
 
 

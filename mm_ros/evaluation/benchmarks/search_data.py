@@ -121,7 +121,7 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
     features = np.ascontiguousarray((raw - mean) / std, np.float32)
     case = Case(features, starts, stops, _LAYOUT.column_weights(), made_of)
     engine = case.engine("tree")
-    desired_rows = (stick_wishes(20_000, seed) - mean[:TRAJECTORY]) / std[:TRAJECTORY]
+    desired_rows = (stick_trajectories(20_000, seed) - mean[:TRAJECTORY]) / std[:TRAJECTORY]
     held_out = np.concatenate([motion[n][:-ENDS_EXCLUDED] for n in held if len(motion[n]) > ENDS_EXCLUDED])
     clips = (held_out[:, :TRAJECTORY] - mean[:TRAJECTORY]) / std[:TRAJECTORY]
     case.streams["stick10"] = _closed_loop(engine, case, desired_rows, EVERY)
@@ -151,7 +151,7 @@ def _closed_loop(engine: Engine, case: Case, desired_rows: F32, every: int) -> S
     return Stream(np.array(queries, np.float32), np.array(bounds, np.float32), np.array(currents, np.int64))
 
 
-def stick_wishes(frames: int, seed: int) -> F32:
+def stick_trajectories(frames: int, seed: int) -> F32:
     """Raw trajectory columns for a random joystick; velocity and facing follow it as critically damped springs."""
     rng = np.random.default_rng(seed)
     y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # critically damped, half-life 0.27 s

@@ -19,7 +19,7 @@ TWIST = 0.05  # rad; facings of hips and shoulders differ by this in a moving pe
 NOISE_LASTS_S = 0.4  # correlation time of landmark errors
 TURN_LASTS_S = 2.0  # twice the correlation time of the yaw error of the whole body
 NOISE_HALFLIFE_S = 6.0
-NOISE_BELIEVED_S = 1.0  # weight of NOISE_START, as seconds of observation
+NOISE_PRIOR_S = 1.0  # weight of NOISE_START, as seconds of observation
 NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height
 NOISE_FLOOR = (0.015, 0.008, 0.008)
 NOISE_CEILING = (0.20, 0.12, 0.12)
@@ -259,7 +259,7 @@ class Camera:
     def _learn_noise(self, fit: Fit, dt: float) -> None:
         """Learn the noise of the points and the yaw error of the whole body."""
         self._noise_observed_s += dt
-        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._noise_observed_s + NOISE_BELIEVED_S))
+        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._noise_observed_s + NOISE_PRIOR_S))
         noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
         self.noise = np.clip(np.sqrt(noise2), NOISE_FLOOR, NOISE_CEILING)
         certain = TURN_START**2 / (TURN_START**2 + fit.variance)

@@ -35,10 +35,14 @@ class BlazePose:
     """Landmarks of one person: the most confident detection, then the same person while visible."""
 
     def __init__(
-        self, networks: Networks, least_detection: float = 0.5, least_presence: float = 0.5, smooth: bool = True
+        self,
+        networks: Networks,
+        min_detection_confidence: float = 0.5,
+        min_presence_confidence: float = 0.5,
+        smooth: bool = True,
     ) -> None:
         self._networks = networks
-        self.least_detection, self.least_presence = least_detection, least_presence
+        self.min_detection_confidence, self.min_presence_confidence = min_detection_confidence, min_presence_confidence
         self._smooth = OneEuro(SMOOTH_SLOWEST, SMOOTH_QUICKNESS) if smooth else None
         self.detections = 0  # number of searches of a whole picture
         self.reset()
@@ -67,7 +71,7 @@ class BlazePose:
             bp.cut(image, *region, bp.LANDMARK_SIZE, 0.0, 1.0, True)
         )
         presence = float(flag.ravel()[0])
-        if presence < self.least_presence:
+        if presence < self.min_presence_confidence:
             self._forget()
             return None
         points, visibility = bp.decoded(raw)
@@ -81,7 +85,7 @@ class BlazePose:
         self.detections += 1
         box = bp.whole(image)
         boxes, scores = self._networks.detector(bp.cut(image, *box, bp.DETECTOR_SIZE, -1.0, 1.0, False))
-        found = bp.detections(boxes[0], scores[0, :, 0], self.least_detection)
+        found = bp.detections(boxes[0], scores[0, :, 0], self.min_detection_confidence)
         return bp.region_of(found[0], box) if found else None
 
     def _smoothed(self, stamp_ns: int, world: F64, visibility: F64, image: F64, presence: float) -> Landmarks:

@@ -34,8 +34,8 @@ class Augmentation:
     reach: tuple[float, float] = (0.95, 1.05)  # factor on the distance between hands and head
     look_around: float = 0.65
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
-    look_aside: float = 0.05  # looks to one side for the whole clip, up to look_aside_deg
-    look_aside_deg: float = 50.0
+    look_sideways: float = 0.05  # looks to one side for the whole clip, up to look_sideways_deg
+    look_sideways_deg: float = 50.0
     other_hand: float = 0.12  # per hand: it moves like a hand in another clip, relative to the body
     other_head: float = 0.15  # the head turns like the head in another clip
     gesture: float = 0.1  # per hand: it reaches to random places and returns
@@ -58,7 +58,7 @@ class Augmentation:
 
 
 NONE = Augmentation(
-    mirror=0, reverse=0, time=(1, 1), size=(1, 1), height_error=0, reach=(1, 1), look_around=0, look_aside=0,
+    mirror=0, reverse=0, time=(1, 1), size=(1, 1), height_error=0, reach=(1, 1), look_around=0, look_sideways=0,
     other_hand=0, other_head=0, gesture=0,
     crab=0, crab_looks=0, head_pitch=0, head_yaw=0, grip=0, wild_grip=0, grip_m=0, headset_m=0, noise=0, dropouts=0,
     one_hand=0, no_hands=0, wrong_past=0,
@@ -91,9 +91,7 @@ class Variant:
         return out, headings
 
 
-def variant(
-    motion: Motion, how: Augmentation, rng: np.random.Generator, donors: list[Motion] | None = None
-) -> Variant:
+def variant(motion: Motion, how: Augmentation, rng: np.random.Generator, donors: list[Motion] | None = None) -> Variant:
     """Draw a variant of a motion. `donors`: motions from which hand or head motion is copied."""
     p, q, yaw = motion.positions.copy(), motion.rotations.copy(), motion.yaw.copy()
     seams = list(motion.seams)
@@ -117,7 +115,7 @@ def variant(
         if rng.random() < how.crab_looks:
             _look_along(rng.uniform(0.3, 1) * angle, q)
     times = np.arange(len(yaw)) * dt
-    q[:, 0] = _worn_head(q[:, 0], times, how, rng)
+    q[:, 0] = _head_with_loose_headset(q[:, 0], times, how, rng)
     p[:, 1:] = p[:, :1] + rng.uniform(*how.reach) * (p[:, 1:] - p[:, :1])
     p[:, 0] += rot.rotate(q[:, 0], HEADSET + how.headset_m * rng.normal(size=3))
     _grip(p, q, how, rng)
@@ -133,9 +131,7 @@ def variant(
     return Variant(p, q, v, w, state, height, dt, yaw)
 
 
-def _lend(
-    part: int, donor: Motion, height: float, p: F64, q: F64, yaw: F64, rng: np.random.Generator
-) -> list[int]:
+def _lend(part: int, donor: Motion, height: float, p: F64, q: F64, yaw: F64, rng: np.random.Generator) -> list[int]:
     """Copy a hand (or the head's rotation) relative to the body from the donor; return the frames at which it jumps."""
     n = len(yaw)
     at = (rng.integers(len(donor)) + np.arange(n)) % len(donor)
@@ -148,9 +144,7 @@ def _lend(
     return [int(i) for i in np.flatnonzero(starts) if 2 <= i < n - 2]
 
 
-def _gesture(
-    hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng: np.random.Generator
-) -> None:
+def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng: np.random.Generator) -> None:
     """Move the hand now and then to a random pose in front of or beside the body, and back."""
     times = np.arange(len(yaw)) * dt
     back, body = rot.from_yaw(-yaw), rot.from_yaw(yaw)
@@ -170,8 +164,9 @@ def _gesture(
             [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)]
         )
         own += share[:, None] * (point - own)
-        q[:, hand] = rot.multiply(rot.multiply(body, rot.exp(share[:, None] * rng.normal(size=3))),
-                                  rot.multiply(back, q[:, hand]))
+        q[:, hand] = rot.multiply(
+            rot.multiply(body, rot.exp(share[:, None] * rng.normal(size=3))), rot.multiply(back, q[:, hand])
+        )
         at += length + rng.uniform(0.0, 4.0)
     p[:, hand] = p[:, 0] + rot.rotate(body, own)
 
@@ -200,14 +195,14 @@ def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64
     return p[::-1], q[::-1], yaw[::-1], [len(yaw) - seam for seam in seams]
 
 
-def _worn_head(head: Any, times: Any, how: Augmentation, rng: np.random.Generator) -> F64:
+def _head_with_loose_headset(head: Any, times: Any, how: Augmentation, rng: np.random.Generator) -> F64:
     if rng.random() < how.look_around:
         amplitude = np.radians(rng.uniform(*how.look_amplitude))
         head = rot.multiply(rot.from_yaw(glances(times, amplitude, rng)), head)
         if rng.random() < 0.5:
             head = rot.multiply(head, _pitch(glances(times, np.radians(rng.uniform(5, 35)), rng)))
-    if rng.random() < how.look_aside:
-        head = rot.multiply(rot.from_yaw(np.radians(how.look_aside_deg) * rng.uniform(-1, 1)), head)
+    if rng.random() < how.look_sideways:
+        head = rot.multiply(rot.from_yaw(np.radians(how.look_sideways_deg) * rng.uniform(-1, 1)), head)
     pitch, yaw = np.radians([how.head_pitch, how.head_yaw]) * rng.normal(size=2)
     return np.asarray(rot.multiply(head, rot.multiply(rot.from_yaw(yaw), _pitch(np.array(pitch)))))
 
@@ -242,9 +237,7 @@ def _grip(p: F64, q: F64, how: Augmentation, rng: np.random.Generator) -> None:
             q[:, hand] = rot.multiply(q[:, hand], rot.exp(sd * rng.normal(size=3)))
 
 
-def _spliced(
-    p: F64, q: F64, v: F64, w: F64, yaw: F64, rng: np.random.Generator
-) -> tuple[F64, F64, F64, F64, F64]:
+def _spliced(p: F64, q: F64, v: F64, w: F64, yaw: F64, rng: np.random.Generator) -> tuple[F64, F64, F64, F64, F64]:
     """Turn the room by a random angle from a random frame on."""
     first = int(rng.integers(len(yaw)))
     angle = rng.uniform(-np.pi, np.pi)
@@ -256,9 +249,7 @@ def _spliced(
     return p, q, v, w, yaw
 
 
-def _noisy(
-    p: F64, q: F64, v: F64, w: F64, how: Augmentation, rng: np.random.Generator
-) -> tuple[F64, F64, F64, F64]:
+def _noisy(p: F64, q: F64, v: F64, w: F64, how: Augmentation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
     m, rad = how.noise_m * rng.random(), np.radians(how.noise_deg) * rng.random()
     p = p + m * rng.normal(size=p.shape)
     q = rot.multiply(rot.exp(rad * rng.normal(size=p.shape)), q)

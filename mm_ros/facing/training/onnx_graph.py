@@ -88,8 +88,7 @@ def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
     if recurrent is not None:
         more = _layers(recurrent)
         layers = [
-            (np.concatenate([w, w2]), np.concatenate([b, b2]))
-            for (w, b), (w2, b2) in zip(layers, more, strict=True)
+            (np.concatenate([w, w2]), np.concatenate([b, b2])) for (w, b), (w2, b2) in zip(layers, more, strict=True)
         ]
     for i, (w, b) in enumerate(layers):  # (M, 2, N, …)
         x = graph.node("MatMul", [x, graph.half(f"w{i}", w[:, None])], f"product{i}")
@@ -151,13 +150,13 @@ def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
     heard = node("Add", [node("MatMul", [seen, weights("into")], "heard_"), weights("into_bias")], "heard")
     own = node("MatMul", ["remembered", weights("back")], "own_")
     parts = graph.indices("gates_and_new", [2 * units, units])
-    heard_gates, heard_new = graph.nodes_of("Split", [heard, parts], ["heard_gates", "heard_new"], axis=-1)
+    input_gates, input_new = graph.nodes_of("Split", [heard, parts], ["input_gates", "input_new"], axis=-1)
     own_gates, own_new = graph.nodes_of("Split", [own, parts], ["own_gates", "own_new"], axis=-1)
-    gates = node("Sigmoid", [node("Add", [heard_gates, own_gates], "gates_")], "gates")
+    gates = node("Sigmoid", [node("Add", [input_gates, own_gates], "gates_")], "gates")
     two = graph.indices("keep_and_reset", [units, units])
     keep, reset = graph.nodes_of("Split", [gates, two], ["keep", "reset"], axis=-1)
     own_new = node("Mul", [reset, node("Add", [own_new, weights("back_bias")], "own_new_")], "own_new_reset")
-    new = node("Tanh", [node("Add", [heard_new, own_new], "new_")], "new")
+    new = node("Tanh", [node("Add", [input_new, own_new], "new_")], "new")
     # remembered + tick (1 - keep) (new - remembered)
     change = node("Sub", [new, "remembered"], "change")
     change = node("Sub", [change, node("Mul", [keep, change], "change_kept_out")], "change_let_in")

@@ -52,7 +52,7 @@ class TrainOptions:
     augmentation: Augmentation = field(default_factory=Augmentation)
     # Recurrent members learn early that heads mostly turn with bodies, so they get more clips with look-around.
     recurrent_augmentation: Augmentation = field(
-        default_factory=lambda: replace(Augmentation(), look_around=0.9, look_aside=0.1)
+        default_factory=lambda: replace(Augmentation(), look_around=0.9, look_sideways=0.1)
     )
     paper_steps: int = 2000
     folds: int = 2
@@ -81,9 +81,7 @@ def pool_of(motions: list[Motion], options: TrainOptions, tell: Tell, epoch: int
     return Pool(*(torch.from_numpy(np.concatenate(column)) for column in zip(*parts, strict=True)))
 
 
-def _pairs(
-    motion: Motion, donors: list[Motion], options: TrainOptions, rng: np.random.Generator
-) -> tuple[Any, ...]:
+def _pairs(motion: Motion, donors: list[Motion], options: TrainOptions, rng: np.random.Generator) -> tuple[Any, ...]:
     v = variant(motion, options.augmentation, rng, donors)
     inputs, headings = v.inputs()
     rates = np.gradient(np.unwrap(v.yaw), v.dt)
@@ -103,9 +101,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     pool = pool_of(motions, options, tell)
     network = FacingNetwork(INPUTS, options.plan)
     network.normalize_by(pool.inputs[::37, 0].float())
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
-    )
+    optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
     each = max(1, len(pool) // options.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, options.learning_rate, total_steps=each * options.epochs + 1, pct_start=0.1
@@ -129,9 +125,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     return network
 
 
-def _fit_batch(
-    network: FacingNetwork, optimizer: torch.optim.Optimizer, pool: Pool, i: Tensor, jitter: float
-) -> None:
+def _fit_batch(network: FacingNetwork, optimizer: torch.optim.Optimizer, pool: Pool, i: Tensor, jitter: float) -> None:
     members = len(network.weights[0])
     out = network.members(pool.inputs[i].float().flatten(0, 1)).reshape(members, len(i), 2, -1)
     wanted = pool.targets[i].expand(members, -1, -1)
@@ -185,9 +179,7 @@ def train(
     return outcome
 
 
-def cross_validated(
-    clips: Sequence[Clip], motions: list[Motion], options: TrainOptions, tell: Tell
-) -> dict[str, Any]:
+def cross_validated(clips: Sequence[Clip], motions: list[Motion], options: TrainOptions, tell: Tell) -> dict[str, Any]:
     results: dict[str, list[Any]] = {"as captured": [], "without head bias": []}
     groups = folds_of(clips, min(options.folds, len({c.subject for c in clips})))
     for k, held in enumerate(groups):
@@ -271,9 +263,7 @@ def save(outcome: Outcome, path: Path, options: TrainOptions, clips: Sequence[Cl
     for name, paper in outcome.papers.items():
         own = {k: metadata[k] for k in ("version", "mm_ros", "credit", "data", "date")}
         own |= {"kind": "facing_paper", "layout_hash": paper_layout_hash(), "r": name.split("=")[1], "rate_hz": "60"}
-        own["figures"] = json.dumps(
-            {t: rounded(f.get(name, {})) for t, f in outcome.figures.items()}
-        )
+        own["figures"] = json.dumps({t: rounded(f.get(name, {})) for t, f in outcome.figures.items()})
         paper_path = path.with_name(f"{path.stem}_{name.replace(' ', '_').replace('=', '')}.onnx")
         written.append(write(paper_path, onnx_of_paper(paper, own)))
     return written

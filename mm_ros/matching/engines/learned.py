@@ -17,7 +17,7 @@ from mm_ros.body.skeleton import HEAD, PARENTS
 from mm_ros.body.types import F32, F64, Match
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.engines.conditions import condition_of
-from mm_ros.matching.engines.source import BAND_LEEWAY, LEARNED, Answer, Ask
+from mm_ros.matching.engines.source import BAND_LEEWAY, LEARNED, Answer, SearchRequest
 from mm_ros.matching.player import sample
 from mm_ros.matching.query import QueryBuilder
 from mm_ros.maths import quat
@@ -182,7 +182,7 @@ class LearnedSource:
     def tell(self, match: Match) -> None:
         match.clip, match.time, match.layout = self.name, self.since_jump, self._layout
 
-    def find(self, ask: Ask) -> Answer:
+    def find(self, ask: SearchRequest) -> Answer:
         fits = ask.can_continue and ask.mask == self.mask
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
         found, cost = self._answer(ask)
@@ -209,7 +209,7 @@ class LearnedSource:
         ratio = head_height(positions, rotations) / self.database.skeleton.head_height
         return max(heights[0] - ratio, ratio - heights[1], 0.0)
 
-    def _answer(self, ask: Ask) -> tuple[F32, float]:
+    def _answer(self, ask: SearchRequest) -> tuple[F32, float]:
         """The projected state and its cost.
 
         The projector finds the nearest state under the weights of its training. For other weights (`quality`,

@@ -23,7 +23,7 @@ EDGE = 0.01  # distance from a band's borders, same unit; band tags follow the h
 
 
 @dataclass(frozen=True)
-class Ask:
+class SearchRequest:
     """A request to a source for the frame that continues the pose and follows the desired trajectory."""
 
     query: F32  # (D,) normalized
@@ -50,7 +50,7 @@ class Answer:
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @staticmethod
-    def bound(ask: Ask, continue_cost: float) -> float:
+    def bound(ask: SearchRequest, continue_cost: float) -> float:
         """Upper bound of the cost of a jump target."""
         return max(0.0, continue_cost * (1 - ask.margin) - ask.jump_cost)
 
@@ -83,7 +83,7 @@ class PoseSource(Protocol):
     def features(self) -> F32:
         """Normalized features (D,) of the current frame."""
 
-    def find(self, ask: Ask) -> Answer:
+    def find(self, ask: SearchRequest) -> Answer:
         """Search, and jump if a sufficiently better frame exists."""
 
     def tell(self, match: Match) -> None:
@@ -151,7 +151,7 @@ class SearchSource:
         match.search_structure = self.engine.name
         self._report.write(match, self.player)
 
-    def find(self, ask: Ask) -> Answer:
+    def find(self, ask: SearchRequest) -> Answer:
         current = self.player.nearest
         fits = ask.can_continue and self._may_continue(ask, current)
         continuing = self.engine.cost(ask.query, ask.weights, current) if fits else math.inf
@@ -176,7 +176,7 @@ class SearchSource:
             self._out_of_band_s = 0.0
         return answer
 
-    def _may_continue(self, ask: Ask, current: int) -> bool:
+    def _may_continue(self, ask: SearchRequest, current: int) -> bool:
         """Whether continuing is allowed. Some tolerance is needed: bands with little motion consist of short fragments,
         and jumping at the end of each would freeze the body."""
         if self._fits(ask.mask, current):
@@ -194,7 +194,7 @@ class SearchSource:
         some = not mask.any_of or bool(bits & mask.any_of)
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
-    def _search_fallback(self, ask: Ask) -> tuple[int, float]:
+    def _search_fallback(self, ask: SearchRequest) -> tuple[int, float]:
         """Fallback if no frame of band and tags is searchable: search by tags alone, then all frames."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)

@@ -18,7 +18,7 @@ from mm_ros.matching.engines.source import STATE_MACHINE, PlayheadReport
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.player import Player
 from mm_ros.matching.root_control import RootControl
-from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, wished_tempo
+from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.rotations import forward_kinematics, normalize
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
@@ -29,7 +29,7 @@ BORDERS = (0.3, 2.0)  # m/s between the states
 HYSTERESIS = 0.1  # m/s
 CROSS_FADE_S = 0.25
 CANDIDATES, SAMPLES = 300, 12
-SPEED_COST, ODDNESS_COST = 20.0, 50.0  # per m/s and per metre, added to squared normalized features
+SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0  # per m/s and per metre, added to squared normalized features
 SHORTEST_S, LONGEST_S = 0.7, 2.5  # duration of a loop
 MOST_TURN = 0.15  # rad/s, mean turn rate of a loop that costs nothing
 
@@ -57,16 +57,18 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
     score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - MOST_TURN, 0)
     rows = rows[np.argsort(score, kind="stable")[:CANDIDATES]]
     found = []
-    for row, oddness in zip(rows, _oddness(database, rows, longest), strict=True):
+    for row, dissimilarity in zip(rows, _dissimilarities(database, rows, longest), strict=True):
         after = np.arange(row + shortest, row + longest)
         apart = np.square(database.features[after] - database.features[row]).sum(1)
         end = int(after[np.argmin(apart)])
         loop = Loop(int(row), end, float(_means(sums, np.array([row]), end - int(row))[0, 0]))
-        found.append((float(apart.min()) + SPEED_COST * abs(loop.speed - speed) + ODDNESS_COST * oddness, loop))
+        found.append(
+            (float(apart.min()) + SPEED_COST * abs(loop.speed - speed) + DISSIMILARITY_COST * dissimilarity, loop)
+        )
     return min(found, key=lambda f: f[0])[1]
 
 
-def _oddness(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
+def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
     """Distance of the mean posture of each piece from their median posture [m]: databases contain odd walks too."""
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
@@ -137,22 +139,22 @@ class StateMachineStage:
         self._before: Player | None = None
         self._fade = 1.0
 
-    def step(self, wish: Trajectory) -> tuple[AvatarPose, Match] | None:
+    def step(self, desired: Trajectory) -> tuple[AvatarPose, Match] | None:
         """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
-        verdict, dt = self.timeline.judge(wish.stamp_ns, wish.epoch, wish.new_from_old)
+        verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
         if verdict == RESET:
-            self.control.reset(np.array([*wish.position, wish.yaw]))
+            self.control.reset(np.array([*desired.position, desired.yaw]))
         elif verdict == CARRY:
-            self.control.carry(wish.new_from_old)
-        self._choose(float(np.linalg.norm(wish.velocity)) / self.scale)
-        goal = wished_tempo(self._now.root_velocity(), self.control.root, wish, self.settings.tempo)
+            self.control.carry(desired.new_from_old)
+        self._choose(float(np.linalg.norm(desired.velocity)) / self.scale)
+        goal = desired_tempo(self._now.root_velocity(), self.control.root, desired, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
-        self.control.step(dt, self._advance(dt), np.asarray(wish.position), wish.yaw)
-        match = Match(wish.stamp_ns, wish.epoch, STATE_MACHINE)
+        self.control.step(dt, self._advance(dt), np.asarray(desired.position), desired.yaw)
+        match = Match(desired.stamp_ns, desired.epoch, STATE_MACHINE)
         self._report.write(match, self._now)
-        return self._pose(wish), match
+        return self._pose(desired), match
 
     def _playing(self, state: int) -> Player:
         player = Player(self.database, self.scale)
@@ -191,7 +193,7 @@ class StateMachineStage:
         positions, velocities, angular = (k * new[i] + (1 - k) * old[i] for i in (0, 2, 3))
         return positions, normalize(k * new[1] + (1 - k) * sign * old[1]).astype(np.float32), velocities, angular
 
-    def _pose(self, wish: Trajectory) -> AvatarPose:
+    def _pose(self, desired: Trajectory) -> AvatarPose:
         positions, rotations, velocities, angular = self._blended()
         x, y, yaw = self.control.root
         moved = self.control.velocity
@@ -199,11 +201,11 @@ class StateMachineStage:
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
-            wish.stamp_ns, wish.epoch, self.skeleton_hash,
+            desired.stamp_ns, desired.epoch, self.skeleton_hash,
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             np.asarray(self.database.contacts[self._now.nearest]) != 0, np.zeros(2, np.bool_),
-            self.run, self.segment, wish.stale, STATE_MACHINE,
+            self.run, self.segment, desired.stale, STATE_MACHINE,
         )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ class Questions:
     costs: F32  # (Q,)
 
 
-class Asking:
+class QuerySampler:
     """Draws queries like those of the matcher: the features of a pose with any desired trajectory."""
 
     def __init__(self, data: MotionData, weights: F32, seed: int) -> None:

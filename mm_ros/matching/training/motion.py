@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mm_ros.body.types import F32
-from mm_ros.matching.training.data import Asking, Drawing, MotionData, Questions
+from mm_ros.matching.training.data import Drawing, MotionData, QuerySampler, Questions
 from mm_ros.matching.training.networks import Layers, Sizes
 from mm_ros.matching.training.pose import least_squares
 
@@ -87,7 +87,7 @@ class Projector(nn.Module):
 
 class ProjectorTask:
     def __init__(
-        self, asking: Asking, states: F32, projector: Projector, batch: int, seed: int, pool: int, visits: int
+        self, asking: QuerySampler, states: F32, projector: Projector, batch: int, seed: int, pool: int, visits: int
     ) -> None:
         self.asking, self.states, self.projector = asking, states, projector
         self.batch, self.seed, self.pool_size = batch, seed, pool

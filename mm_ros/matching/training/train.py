@@ -21,7 +21,7 @@ from mm_ros import __version__
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import write_whole
 from mm_ros.matching.training import pose
-from mm_ros.matching.training.data import Asking, MotionData, motion_data
+from mm_ros.matching.training.data import MotionData, QuerySampler, motion_data
 from mm_ros.matching.training.motion import Projector, ProjectorTask, Stepper, StepperTask
 from mm_ros.matching.training.networks import Sizes
 from mm_ros.matching.training.onnx_file import metadata_of, onnx_of
@@ -118,9 +118,7 @@ class Training:
             task = self._task(stage, fresh=optimizer_state is None and step == 0)
             self._fit(stage, task, step, optimizer_state)
             step, optimizer_state = 0, None
-        return Trained(
-            self.data.database, self.options, self.networks, self.states, self.conditions, self.seconds
-        )
+        return Trained(self.data.database, self.options, self.networks, self.states, self.conditions, self.seconds)
 
     def _task(self, stage: str, fresh: bool) -> Task:
         o, data = self.options, self.data
@@ -135,11 +133,9 @@ class Training:
             if fresh:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
-        asking = Asking(data, self.weights, o.seed)
+        asking = QuerySampler(data, self.weights, o.seed)
         pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))  # no more than will be used
-        task = ProjectorTask(
-            asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits
-        )
+        task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits)
         if fresh:
             self.networks["projector"].begin(task.questions(0), self.states)
         return task
@@ -204,7 +200,7 @@ class Training:
     @property
     def _last_questions(self) -> Any:
         if not hasattr(self, "_held"):
-            self._held = Asking(self.data, self.weights, self.options.seed + 1).pool(10**6, 2000)
+            self._held = QuerySampler(self.data, self.weights, self.options.seed + 1).pool(10**6, 2000)
         return self._held
 
     def _save(self, stage: str, step: int, optimizer: torch.optim.Optimizer) -> None:

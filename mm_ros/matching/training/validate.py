@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.matching.model_file import LearnedModel
-from mm_ros.matching.training.data import Asking, motion_data
+from mm_ros.matching.training.data import QuerySampler, motion_data
 from mm_ros.matching.training.networks import Body
 from mm_ros.matching.training.pose import measured
 from mm_ros.matching.training.train import Trained
@@ -41,7 +41,7 @@ def _stepped(model: LearnedModel, state: Any, frames: int) -> Any:
 
 def _answer_costs(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
     """Costs of the projector's answers and of the exact search's answers."""
-    asking = Asking(data, model.weights, SEED)
+    asking = QuerySampler(data, model.weights, SEED)
     questions = asking.pool(0, QUESTIONS)
     width = data.features.shape[1]
     found = np.stack([model.project(q) for q in questions.inputs])

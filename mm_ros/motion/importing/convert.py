@@ -125,7 +125,7 @@ def _mend(
     cuts = []
     for g in found:
         what = f"{g.joint} moves {g.speed:.0f} m/s at frame {g.first + first}"
-        if g.mends:
+        if g.bridgeable:
             bridge(hips, g, spherical=False)
             bridge(locals_, g, spherical=True)
             notes.append(Assumption("glitch", f"{g.stop - g.first} frame(s) bridged", what))

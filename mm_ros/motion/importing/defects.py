@@ -22,7 +22,7 @@ Array = Any
 FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
 FASTEST_HIPS = 13.0  # m/s; sprinters reach 12
 SUDDEN = 3.0  # ratio to the median speed of neighbouring frames
-MENDED_S = 0.1  # shorter glitches are bridged, longer ones split the clip
+LONGEST_BRIDGED_GLITCH_S = 0.1  # shorter glitches are bridged, longer ones split the clip
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # minimum change between two rotation steps; sprinters' ankles reach 1200°/s
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
 ACROSS = 6.0  # m/s; maximum speed of a joint relative to the hips across a bridge
@@ -34,7 +34,7 @@ class Glitch(NamedTuple):
     stop: int
     joint: str
     speed: float  # m/s
-    mends: bool  # the glitch is short enough to bridge, and the poses on both sides are close enough
+    bridgeable: bool  # the glitch is short enough to bridge, and the poses on both sides are close enough
 
 
 def motion_hash(bvh: Bvh) -> str:
@@ -72,15 +72,23 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
     bad = np.flatnonzero(suspects.any(axis=1))
     speeds = np.where(suspects, speeds, 0)
     out: list[Glitch] = []
-    groups = np.split(bad, np.flatnonzero(np.diff(bad) > max(round(MENDED_S * rate), 1)) + 1) if len(bad) else []
+    groups = (
+        np.split(bad, np.flatnonzero(np.diff(bad) > max(round(LONGEST_BRIDGED_GLITCH_S * rate), 1)) + 1)
+        if len(bad)
+        else []
+    )
     for steps in groups:
         worst = np.unravel_index(int(np.argmax(speeds[steps])), (len(steps), speeds.shape[1]))
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
         around = max(round(0.03 * rate), 1) if first == stop else 0  # the frames next to a single jump are unreliable
-        mends = stop - first <= max(MENDED_S * rate, 2) and first - around > 2 and stop + around < len(positions)
-        if mends and _near(positions, first - around, stop + around, rate):
+        bridgeable = (
+            stop - first <= max(LONGEST_BRIDGED_GLITCH_S * rate, 2)
+            and first - around > 2
+            and stop + around < len(positions)
+        )
+        if bridgeable and _near(positions, first - around, stop + around, rate):
             out.append(Glitch(first - around, stop + around, names[joint], speed, True))
         else:
             out.append(Glitch(first, stop, names[joint], speed, False))

@@ -138,13 +138,13 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
 
 
 # (family, subject) → header rate / true rate, for files with a wrong header and without falls or even walks
-KNOWN_LIES = {("CMU", "143"): 2.0}
+KNOWN_FACTORS = {("CMU", "143"): 2.0}
 
 
-def _known_lie(bvh: Bvh, joints: JointMap) -> float:
+def _known_factor(bvh: Bvh, joints: JointMap) -> float:
     numbered = re.match(r"(\d+)_\d+\.bvh$", Path(bvh.path).name, re.IGNORECASE)
     subject = numbered.group(1) if numbered else ""
-    return KNOWN_LIES.get((joints.family.split(" ")[0], subject), 1.0)
+    return KNOWN_FACTORS.get((joints.family.split(" ")[0], subject), 1.0)
 
 
 def _rate(
@@ -153,7 +153,7 @@ def _rate(
     if given.rate is not None:
         notes.append(Assumption("rate", f"{given.rate:g} Hz", "given"))
         return 1.0
-    known = _known_lie(bvh, joints)
+    known = _known_factor(bvh, joints)
     rhythms = [e.rhythm for e in evidence]
     size = 1.0 if ADULT_LEG_M[0] <= leg <= ADULT_LEG_M[1] else leg / USUAL_LEG_M
     factor, why, doubtful = judge(rhythms, float(np.median([e.rate for e in evidence])), size)
@@ -199,9 +199,7 @@ def swap_sides(joints: JointMap) -> JointMap:
     return JointMap(joints.family, nodes, joints.doubts)
 
 
-def _unit(
-    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
-) -> float:
+def _unit(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> float:
     leg = float(np.median([e.leg for e in evidence]))
     if given.unit_to_m is not None:
         notes.append(
@@ -251,9 +249,7 @@ def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhy
     return cost + float((misfit(rhythms, factors, leg / USUAL_LEG_M) + np.array([2.5, 0.0, 2.5])).min())
 
 
-def _species(
-    bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]
-) -> None:
+def _species(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> None:
     """Refuse four-legged animals: their skeletons have the same joints, often with the same names."""
     share = float(np.average([e.on_fours for e in evidence], weights=[e.frames for e in evidence]))
     ratio = float(np.median([e.arm for e in evidence]) / max(np.median([e.leg for e in evidence]), 1e-12))

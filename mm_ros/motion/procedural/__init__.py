@@ -9,10 +9,10 @@ import numpy as np
 
 from mm_ros.body.clip import Clip
 from mm_ros.motion.procedural.body import Manner, make_motion, with_tags
+from mm_ros.motion.procedural.desired_motion import Leg, make_desired_motion
 from mm_ros.motion.procedural.recipes import Recipe, recipes
 from mm_ros.motion.procedural.script import Script
 from mm_ros.motion.procedural.tagging import tags_of
-from mm_ros.motion.procedural.wish import Leg, make_wish
 
 __all__ = ["make_clips"]
 
@@ -30,9 +30,9 @@ def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -
     for i, recipe in enumerate(todo):
         own_seed = crc32(f"{seed} {recipe.name}".encode())
         manner = _manner(np.random.default_rng(own_seed))
-        wish = make_wish(list(recipe.legs), recipe.blend_s or _blend(recipe.legs))
-        clip, _ = make_motion(recipe.name, wish, own_seed, manner)
-        clips.append(with_tags(clip, tags_of(wish, recipe.tags)))
+        desired = make_desired_motion(list(recipe.legs), recipe.blend_s or _blend(recipe.legs))
+        clip, _ = make_motion(recipe.name, desired, own_seed, manner)
+        clips.append(with_tags(clip, tags_of(desired, recipe.tags)))
         if progress is not None:
             progress((i + 1) / len(todo))
     return clips

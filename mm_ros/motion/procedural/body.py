@@ -39,9 +39,9 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural import feet as ft
 from mm_ros.motion.procedural import smooth as sm
+from mm_ros.motion.procedural.desired_motion import DesiredMotion
 from mm_ros.motion.procedural.footsteps import ANKLE_BEHIND, Step, plan_footsteps
 from mm_ros.motion.procedural.geometry import about, leg_rotations, mirror_quaternion
-from mm_ros.motion.procedural.wish import Wish
 
 Array = Any
 PENDULUM = 3.2  # 1/s, sqrt(g / height of the centre of mass)
@@ -82,32 +82,36 @@ class Body:
 
 
 def make_motion(
-    name: str, wish: Wish, seed: int = 0, manner: Manner | None = None, feet: tuple[Step, Step] | None = None
+    name: str,
+    desired: DesiredMotion,
+    seed: int = 0,
+    manner: Manner | None = None,
+    feet: tuple[Step, Step] | None = None,
 ) -> tuple[Clip, list[Step]]:
     """Make the clip and the footsteps of a desired motion. `feet`: left and right foot at the start."""
     rng = np.random.default_rng(seed)
-    times = np.arange(len(wish)) / wish.rate
-    steps = plan_footsteps(wish, rng, feet=feet)
-    ground = ft.ground(times, steps, wish.posture["tiptoe"], wish.posture["sink"])
-    return pose_body(name, wish, ground, manner or Manner(), rng), steps
+    times = np.arange(len(desired)) / desired.rate
+    steps = plan_footsteps(desired, rng, feet=feet)
+    ground = ft.ground(times, steps, desired.posture["tiptoe"], desired.posture["sink"])
+    return pose_body(name, desired, ground, manner or Manner(), rng), steps
 
 
-def pose_body(name: str, wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generator) -> Clip:
+def pose_body(name: str, desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.random.Generator) -> Clip:
     skeleton = default_skeleton()
     offsets = skeleton.offsets.astype(float)
-    body = _trunk(wish, ground, manner, rng, offsets)
-    n = len(wish)
+    body = _trunk(desired, ground, manner, rng, offsets)
+    n = len(desired)
     rotations = np.zeros((n, J, 4))
     rotations[..., 0] = 1.0
     positions = np.repeat(offsets[None], n, axis=0)
-    _place_root(positions, rotations, body, wish.rate)
+    _place_root(positions, rotations, body, desired.rate)
     _bend_spine(rotations, body)
-    _swing_arms(rotations, wish, ground, body, manner, rng)
+    _swing_arms(rotations, desired, ground, body, manner, rng)
     _place_legs(rotations, body, ground, offsets)
     rotations *= np.where(rotations[..., :1] < 0, -1.0, 1.0)
     rotations[:, ROOT] = _continuous(rotations[:, ROOT])
     return Clip(
-        name, wish.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural"
+        name, desired.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural"
     )
 
 
@@ -116,33 +120,37 @@ def _continuous(q: Array) -> Array:
     return q * np.concatenate([[1.0], np.cumprod(flips)])[:, None]
 
 
-def _step_speed(wish: Wish) -> Array:
-    return sm.gaussian(np.hypot(wish.velocity[:, 0], wish.velocity[:, 1]), 0.25, wish.rate)
+def _step_speed(desired: DesiredMotion) -> Array:
+    return sm.gaussian(np.hypot(desired.velocity[:, 0], desired.velocity[:, 1]), 0.25, desired.rate)
 
 
-def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generator, offsets: Array) -> Body:
-    rate, n = wish.rate, len(wish)
+def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.random.Generator, offsets: Array) -> Body:
+    rate, n = desired.rate, len(desired)
     standing = sm.gaussian(ground.standing, 0.3, rate)
-    forward = np.stack([np.cos(wish.yaw), np.sin(wish.yaw)], 1)
+    forward = np.stack([np.cos(desired.yaw), np.sin(desired.yaw)], 1)
     left = np.stack([-forward[:, 1], forward[:, 0]], 1)
-    alive = wish.liveliness[:, None]
+    alive = desired.liveliness[:, None]
     wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
-    run = wish.posture["run"]
+    run = desired.posture["run"]
     # People are no stiff pendulum: the centre is half pendulum (none when running) and half smoothed support.
     pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
     share = 0.5 * (1 - run[:, None])
     centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
-    centre += _travel_evenly(centre, wish, forward, left)
-    lean = wish.posture["lean"]
-    pelvis_xy = centre - (0.025 - 0.005 * np.minimum(_step_speed(wish), 1.5) + 0.20 * np.sin(lean))[:, None] * forward
+    centre += _travel_evenly(centre, desired, forward, left)
+    lean = desired.posture["lean"]
+    pelvis_xy = (
+        centre - (0.025 - 0.005 * np.minimum(_step_speed(desired), 1.5) + 0.20 * np.sin(lean))[:, None] * forward
+    )
 
     relative = [((f.ankle[:, :2] - pelvis_xy) * forward).sum(1) for f in ground.feet]
     stride = sm.gaussian(relative[0] - relative[1], 0.045, rate)
-    speed = _step_speed(wish)
-    breath = np.sin(2 * np.pi * np.cumsum(0.25 + 0.03 * sm.noise(rng, n, 1, 2.0, rate)[:, 0]) / rate) * wish.liveliness
+    speed = _step_speed(desired)
+    breath = (
+        np.sin(2 * np.pi * np.cumsum(0.25 + 0.03 * sm.noise(rng, n, 1, 2.0, rate)[:, 0]) / rate) * desired.liveliness
+    )
 
-    facing = sm.gaussian(_facing_of_feet(wish, ground), 0.12, rate)
+    facing = sm.gaussian(_facing_of_feet(desired, ground), 0.12, rate)
     yaw = facing - 0.115 * manner.pelvis_yaw * stride
     load = sm.gaussian(2 * ground.load_left - 1, 0.05, rate)
     moving = sm.ramp(speed, 0.1, 0.9)
@@ -153,15 +161,15 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     chest_yaw = facing + 0.10 * stride * (1 - 0.2 * run)
     small = sm.noise(rng, n, 4, 0.9, rate) * 0.012 * alive
     chest_pitch = manner.stoop + lean + 0.02 * moving + 0.13 * run + 0.006 * breath + 0.5 * small[:, 0]
-    ahead = sm.gaussian(_lead(wish.yaw, round(0.30 * rate)), 0.15, rate)
+    ahead = sm.gaussian(_lead(desired.yaw, round(0.30 * rate)), 0.15, rate)
     chest_yaw = chest_yaw + 0.45 * (ahead - facing)
     chest_rotation = _euler(chest_yaw, chest_pitch, -0.35 * roll + 0.6 * small[:, 1])
-    look_yaw = ahead + wish.posture["look_yaw"] + small[:, 2]
-    look_pitch = wish.posture["look_pitch"] + 0.04 + 0.12 * lean + small[:, 3]
+    look_yaw = ahead + desired.posture["look_yaw"] + small[:, 2]
+    look_pitch = desired.posture["look_pitch"] + 0.04 + 0.12 * lean + small[:, 3]
     head_rotation = _euler(look_yaw, look_pitch, np.zeros(n))
 
-    bob = _bob(ground.phase, speed, run, standing, manner, wish)
-    height = 0.95 - 0.008 - wish.posture["sink"] + bob + 0.0015 * breath + _raised(wish.posture["tiptoe"])
+    bob = _bob(ground.phase, speed, run, standing, manner, desired)
+    height = 0.95 - 0.008 - desired.posture["sink"] + bob + 0.0015 * breath + _raised(desired.posture["tiptoe"])
     height = height - 0.042 * run
     pelvis = np.concatenate([pelvis_xy, height[:, None]], 1)
     limit = _reach(pelvis, pelvis_rotation, ground, offsets)
@@ -171,35 +179,35 @@ def _trunk(wish: Wish, ground: ft.Ground, manner: Manner, rng: np.random.Generat
     return body
 
 
-def _travel_evenly(centre: Array, wish: Wish, forward: Array, left: Array) -> Array:
+def _travel_evenly(centre: Array, desired: DesiredMotion, forward: Array, left: Array) -> Array:
     """Return a correction along the path: the body moves more evenly than the feet, mostly in sideways walking."""
-    velocity = wish.velocity[:, :1] * forward + wish.velocity[:, 1:] * left
-    way = sm.gaussian(velocity, 0.2, wish.rate)
+    velocity = desired.velocity[:, :1] * forward + desired.velocity[:, 1:] * left
+    way = sm.gaussian(velocity, 0.2, desired.rate)
     speed = np.linalg.norm(way, axis=1, keepdims=True)
-    lateral = np.minimum(np.abs(sm.gaussian(wish.velocity[:, 1:], 0.2, wish.rate)) / 0.4, 1.0)
+    lateral = np.minimum(np.abs(sm.gaussian(desired.velocity[:, 1:], 0.2, desired.rate)) / 0.4, 1.0)
     behind = ANKLE_BEHIND - ft.MIDDLE
-    path = wish.position - behind * forward
+    path = desired.position - behind * forward
     gap = ((path - centre) * way).sum(1, keepdims=True) / np.maximum(speed, 0.05) ** 2 * way
-    return (0.3 + 0.4 * lateral) * sm.ramp(speed, 0.05, 0.4) * sm.gaussian(gap, 0.1, wish.rate)
+    return (0.3 + 0.4 * lateral) * sm.ramp(speed, 0.05, 0.4) * sm.gaussian(gap, 0.1, desired.rate)
 
 
 def _lead(x: Array, frames: int) -> Array:
     return np.concatenate([x[frames:], np.repeat(x[-1:], frames)])
 
 
-def _facing_of_feet(wish: Wish, ground: ft.Ground) -> Array:
+def _facing_of_feet(desired: DesiredMotion, ground: ft.Ground) -> Array:
     """Return the pelvis' facing: 0.7 of the mean of the feet, 0.3 of the desired facing."""
-    turned = [rot.wrap_angle(f.yaw - wish.yaw) for f in ground.feet]
-    return wish.yaw + 0.35 * (turned[0] + turned[1])
+    turned = [rot.wrap_angle(f.yaw - desired.yaw) for f in ground.feet]
+    return desired.yaw + 0.35 * (turned[0] + turned[1])
 
 
 def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
     return rot.multiply(rot.multiply(about(2, yaw), about(1, pitch)), about(0, roll))
 
 
-def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, wish: Wish) -> Array:
+def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, desired: DesiredMotion) -> Array:
     """Return the pelvis' bobbing: in walking highest over the stance foot; in running lowest, with flight at g."""
-    along = np.abs(sm.gaussian(wish.velocity[:, 0], 0.25, wish.rate))
+    along = np.abs(sm.gaussian(desired.velocity[:, 0], 0.25, desired.rate))
     walk = (0.0075 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
     drop = amplitude * 0.65 * (1 - run)
@@ -261,16 +269,16 @@ def arm_rotations(swing: Array, abduct: Array, inward: Array, elbow: Array) -> t
 
 
 def _swing_arms(
-    rotations: Array, wish: Wish, ground: ft.Ground, body: Body, manner: Manner, rng: np.random.Generator
+    rotations: Array, desired: DesiredMotion, ground: ft.Ground, body: Body, manner: Manner, rng: np.random.Generator
 ) -> None:
-    n, rate = len(wish), wish.rate
-    run = wish.posture["run"]
-    lean = wish.posture["lean"]
-    speed = _step_speed(wish)
-    low = np.minimum(wish.posture["sink"] / 0.4, 1.0)  # in a crouch, the hands are in front of and beside the knees
+    n, rate = len(desired), desired.rate
+    run = desired.posture["run"]
+    lean = desired.posture["lean"]
+    speed = _step_speed(desired)
+    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # in a crouch, the hands are in front of and beside the knees
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
-        own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * wish.liveliness[:, None]
+        own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * desired.liveliness[:, None]
         # The arm swings with the opposite leg, and hangs vertically when the trunk leans.
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)

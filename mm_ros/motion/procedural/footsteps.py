@@ -8,7 +8,7 @@ import numpy as np
 
 from mm_ros.body.types import F64
 from mm_ros.maths.rotations import wrap_angle
-from mm_ros.motion.procedural.wish import Wish
+from mm_ros.motion.procedural.desired_motion import DesiredMotion
 
 LEFT, RIGHT = 0, 1
 WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
@@ -37,17 +37,17 @@ class Gait:
     half_width: float  # m; lateral distance of each foot from the middle
 
 
-def gait_at(wish: Wish, first: float, last: float) -> Gait:
+def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
     """Return the gait for the desired motion from `first` to `last` seconds."""
-    window = slice(wish.frame(first), wish.frame(last) + 1)
+    window = slice(desired.frame(first), desired.frame(last) + 1)
     # Average magnitudes: in a reversal the mean velocity is 0, but the feet are fast.
-    sign = 1.0 if wish.velocity[window, 0].mean() >= 0 else -1.0
-    forward, left = np.abs(wish.velocity[window]).mean(axis=0) * (sign, 1.0)
-    turn = float(np.abs(wish.turn[window]).mean())
-    run = float(wish.posture["run"][window].mean())
-    sink = float(wish.posture["sink"][window].mean())
+    sign = 1.0 if desired.velocity[window, 0].mean() >= 0 else -1.0
+    forward, left = np.abs(desired.velocity[window]).mean(axis=0) * (sign, 1.0)
+    turn = float(np.abs(desired.turn[window]).mean())
+    run = float(desired.posture["run"][window].mean())
+    sink = float(desired.posture["sink"][window].mean())
     speed = float(np.hypot(forward, left))
-    fastest = float(np.hypot(*wish.velocity[window].T).max())
+    fastest = float(np.hypot(*desired.velocity[window].T).max())
     if run > 0.5:
         # Recreational runners have about 160 steps per minute at most speeds.
         return Gait(1 / (2.42 + 0.13 * speed), 0.445 - 0.035 * (speed - 1.8), 0.035)
@@ -62,34 +62,34 @@ def gait_at(wish: Wish, first: float, last: float) -> Gait:
     return Gait(pace, 0.662 - 0.050 * speed, max(width, abs(left) * pace / 2 + 0.07))
 
 
-def home(wish: Wish, foot: int, t: float, half_width: float) -> tuple[F64, float]:
+def home(desired: DesiredMotion, foot: int, t: float, half_width: float) -> tuple[F64, float]:
     """Return position and yaw of the foot in stance when the body is over it at time t."""
-    i = wish.frame(t)
-    c, s = np.cos(wish.yaw[i]), np.sin(wish.yaw[i])
+    i = desired.frame(t)
+    c, s = np.cos(desired.yaw[i]), np.sin(desired.yaw[i])
     sign = 1.0 if foot == LEFT else -1.0
     # In a walk the body passes over the ball, not the ankle, because the risen heel lengthens the trailing leg.
-    forward = float(np.clip(wish.velocity[i, 0], 0.0, 1.5)) * (1 - wish.posture["run"][i])
+    forward = float(np.clip(desired.velocity[i, 0], 0.0, 1.5)) * (1 - desired.posture["run"][i])
     offset = np.array([-ANKLE_BEHIND - 0.05 * forward, sign * half_width])
-    position = wish.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
-    return position, float(wish.yaw[i] + sign * TOE_OUT)
+    position = desired.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
+    return position, float(desired.yaw[i] + sign * TOE_OUT)
 
 
 def plan_footsteps(
-    wish: Wish,
+    desired: DesiredMotion,
     rng: np.random.Generator | None = None,
     scatter_m: float = 0.008,
     feet: tuple[Step, Step] | None = None,
 ) -> list[Step]:
     """Plan alternating steps while the body moves away from its feet; standing feet wait until it does."""
-    steps = [_stand(wish, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
-    planner = _Planner(wish, rng, scatter_m, steps)
-    end = (len(wish) - 1) / wish.rate
+    steps = [_stand(desired, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
+    planner = _Planner(desired, rng, scatter_m, steps)
+    end = (len(desired) - 1) / desired.rate
     t = 0.0
     walking = False
     while t < end:
         step = planner.next(t, walking)
         if step is None:
-            t += 1 / wish.rate
+            t += 1 / desired.rate
             walking = False
         else:
             steps.append(step)
@@ -98,16 +98,16 @@ def plan_footsteps(
     return steps
 
 
-def _stand(wish: Wish, foot: int, like: Step | None) -> Step:
+def _stand(desired: DesiredMotion, foot: int, like: Step | None) -> Step:
     if like is not None:
         position, yaw = like.position, like.yaw
     else:
-        position, yaw = _home_at_rest(wish, foot)
+        position, yaw = _home_at_rest(desired, foot)
     return Step(foot, -1.5 + 0.1 * foot, -1.0 + 0.1 * foot, position, yaw, 0.0, 0.5, 0.0)
 
 
-def _home_at_rest(wish: Wish, foot: int) -> tuple[F64, float]:
-    return home(wish, foot, 0.0, 0.092 + 0.06 * min(1.0, wish.posture["sink"][0] / 0.3))
+def _home_at_rest(desired: DesiredMotion, foot: int) -> tuple[F64, float]:
+    return home(desired, foot, 0.0, 0.092 + 0.06 * min(1.0, desired.posture["sink"][0] / 0.3))
 
 
 def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> tuple[F64, float]:
@@ -124,8 +124,10 @@ def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> 
 
 
 class _Planner:
-    def __init__(self, wish: Wish, rng: np.random.Generator | None, scatter_m: float, steps: list[Step]) -> None:
-        self.wish, self.rng, self.scatter_m, self.steps = wish, rng, scatter_m, steps
+    def __init__(
+        self, desired: DesiredMotion, rng: np.random.Generator | None, scatter_m: float, steps: list[Step]
+    ) -> None:
+        self.desired, self.rng, self.scatter_m, self.steps = desired, rng, scatter_m, steps
 
     def next(self, t: float, walking: bool) -> Step | None:
         """Return the step that begins at t, or None if both feet are in place."""
@@ -145,30 +147,30 @@ class _Planner:
         return None
 
     def _moving(self, t: float) -> bool:
-        i, j = self.wish.frame(t), self.wish.frame(t + 0.6)
-        return bool(np.hypot(*self.wish.velocity[i : j + 1].mean(axis=0)) > 0.12)
+        i, j = self.desired.frame(t), self.desired.frame(t + 0.6)
+        return bool(np.hypot(*self.desired.velocity[i : j + 1].mean(axis=0)) > 0.12)
 
     def _leaving(self, t: float) -> bool:
         """Whether the body moves away from the middle between the feet within 0.35 s."""
-        i = self.wish.frame(t + 0.35)
+        i = self.desired.frame(t + 0.35)
         feet = [self._last(foot) for foot in (LEFT, RIGHT)]
         middle = (feet[0].position + feet[1].position) / 2
-        c, s = np.cos(self.wish.yaw[i]), np.sin(self.wish.yaw[i])
-        centre = self.wish.position[i] - ANKLE_BEHIND * np.array([c, s])
+        c, s = np.cos(self.desired.yaw[i]), np.sin(self.desired.yaw[i])
+        centre = self.desired.position[i] - ANKLE_BEHIND * np.array([c, s])
         yaw = feet[0].yaw + wrap_angle(feet[1].yaw - feet[0].yaw) / 2
-        return bool(np.hypot(*(centre - middle)) > 0.03 or abs(wrap_angle(self.wish.yaw[i] - yaw)) > 0.12)
+        return bool(np.hypot(*(centre - middle)) > 0.03 or abs(wrap_angle(self.desired.yaw[i] - yaw)) > 0.12)
 
     def _last(self, foot: int) -> Step:
         return next(step for step in reversed(self.steps) if step.foot == foot)
 
     def _first_feet(self, t: float, other: int) -> tuple[int, int]:
         """Order the feet: the one on the side of the motion or turn first, else the one with the longer way."""
-        i = self.wish.frame(t + 0.5)
-        lateral = self.wish.velocity[i, 1] + 0.25 * self.wish.turn[i]
+        i = self.desired.frame(t + 0.5)
+        lateral = self.desired.velocity[i, 1] + 0.25 * self.desired.turn[i]
         if abs(lateral) > 0.15:
             first = LEFT if lateral > 0 else RIGHT
         else:
-            goals = [home(self.wish, foot, t + 0.6, 0.09)[0] for foot in (LEFT, RIGHT)]
+            goals = [home(self.desired, foot, t + 0.6, 0.09)[0] for foot in (LEFT, RIGHT)]
             far = [np.hypot(*(goal - self._last(foot).position)) for foot, goal in enumerate(goals)]
             first = other if abs(far[0] - far[1]) < 0.02 else int(far[1] > far[0])
         return first, LEFT + RIGHT - first
@@ -179,19 +181,21 @@ class _Planner:
         return bool(far or abs(wrap_angle(step.yaw - last.yaw)) > 0.1)
 
     def _step(self, foot: int, t: float, walking: bool) -> Step:
-        wish = self.wish
-        gait = gait_at(wish, t + 0.05, t + 0.75)
+        desired = self.desired
+        gait = gait_at(desired, t + 0.05, t + 0.75)
         pace = gait.pace if walking and self._moving(t) else float(np.clip(gait.pace, 0.48, 0.62))
-        ahead = gait_at(wish, t + pace, t + 2 * pace)
+        ahead = gait_at(desired, t + pace, t + 2 * pace)
         contact = t + pace
         swing = min(2 * (1 - gait.duty) * pace, 1.6 * pace if gait.duty < 0.5 else 0.92 * pace)
         lift = max(contact - swing, self._last(foot).contact + 0.12)
-        position, yaw = home(wish, foot, contact + ahead.duty * ahead.pace, max(gait.half_width, ahead.half_width))
+        position, yaw = home(desired, foot, contact + ahead.duty * ahead.pace, max(gait.half_width, ahead.half_width))
         if self.rng is not None:
             position = position + self.scatter_m * self.rng.standard_normal(2).clip(-2, 2)
             yaw += 0.02 * float(self.rng.standard_normal())
-        run = float(wish.posture["run"][wish.frame(contact)])
+        run = float(desired.posture["run"][desired.frame(contact)])
         position, yaw = _beside(position, yaw, foot, self._last(LEFT + RIGHT - foot), 0.088 - 0.04 * run)
         travel = (position - self._last(foot).position) / (2 * pace)
         forward = float(np.cos(yaw) * travel[0] + np.sin(yaw) * travel[1])
-        return Step(foot, lift, contact, position, yaw, forward, pace, float(wish.posture["run"][wish.frame(contact)]))
+        return Step(
+            foot, lift, contact, position, yaw, forward, pace, float(desired.posture["run"][desired.frame(contact)])
+        )

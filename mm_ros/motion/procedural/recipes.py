@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mm_ros.motion.procedural.wish import Leg
+from mm_ros.motion.procedural.desired_motion import Leg
 
 
 @dataclass(frozen=True)

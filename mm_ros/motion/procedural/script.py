@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mm_ros.maths import rotations as rot
+from mm_ros.motion.procedural.desired_motion import RATE, Leg
 from mm_ros.motion.procedural.footsteps import LEFT, RIGHT
 from mm_ros.motion.procedural.gestures import Gesture
-from mm_ros.motion.procedural.wish import RATE, Leg
 
 STILL_START_S, STILL_END_S = 2.0, 3.4  # long enough that smoothing does not move the ends of a chapter
 NEEDS_A_HAND = ("reach", "reach low", "point", "wave", "hold", "tiptoe")

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from mm_ros.motion.procedural.desired_motion import DesiredMotion
 from mm_ros.motion.procedural.smooth import gaussian
-from mm_ros.motion.procedural.wish import Wish
 
 Tag = tuple[str, int, int]
 
 
-def tags_of(wish: Wish, whole_clip: tuple[str, ...] = ()) -> tuple[Tag, ...]:
-    speed = np.hypot(wish.velocity[:, 0], wish.velocity[:, 1])
-    heading = np.degrees(np.arctan2(wish.velocity[:, 1], wish.velocity[:, 0]))
-    faster = np.gradient(gaussian(speed, 0.1, wish.rate)) * wish.rate
-    running = wish.posture["run"] > 0.5
+def tags_of(desired: DesiredMotion, whole_clip: tuple[str, ...] = ()) -> tuple[Tag, ...]:
+    speed = np.hypot(desired.velocity[:, 0], desired.velocity[:, 1])
+    heading = np.degrees(np.arctan2(desired.velocity[:, 1], desired.velocity[:, 0]))
+    faster = np.gradient(gaussian(speed, 0.1, desired.rate)) * desired.rate
+    running = desired.posture["run"] > 0.5
     moving = speed > 0.08
-    turning = np.abs(wish.turn) > 0.4
+    turning = np.abs(desired.turn) > 0.4
     masks = {
         "idle": ~moving & ~turning,
         "turn": ~moving & turning,
@@ -31,7 +31,7 @@ def tags_of(wish: Wish, whole_clip: tuple[str, ...] = ()) -> tuple[Tag, ...]:
         "start": faster > 0.8,
         "stop": faster < -0.8,
     }
-    out = [(name, 0, len(wish)) for name in whole_clip]
+    out = [(name, 0, len(desired)) for name in whole_clip]
     for name, mask in masks.items():
         out += [(name, a, b) for a, b in _ranges(mask)]
     return tuple(out)

@@ -15,11 +15,11 @@ from mm_ros.body.skeleton import Skeleton, default_skeleton
 from mm_ros.body.types import F32
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.body import Manner, make_motion
+from mm_ros.motion.procedural.desired_motion import RATE, make_desired_motion
 from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
 from mm_ros.motion.procedural.gestures import apply_gestures
 from mm_ros.motion.procedural.script import STILL_START_S, Script
 from mm_ros.motion.procedural.smooth import ramp
-from mm_ros.motion.procedural.wish import RATE, make_wish
 
 CHAPTER_S = 60.0
 BLEND_S = 0.2
@@ -54,13 +54,13 @@ class SyntheticUser:
     def extend(self) -> None:
         """Plan one more chapter (takes about 0.1 s per minute of motion)."""
         chapter = self._script.chapter(CHAPTER_S)
-        wish = make_wish(chapter.legs, BLEND_S, chapter.position, chapter.yaw)
-        t = np.arange(len(wish)) / RATE
-        wish.liveliness = ramp(t, 0.1, STILL_START_S) * ramp(t[-1] - t, 0.1, 1.5)
+        desired = make_desired_motion(chapter.legs, BLEND_S, chapter.position, chapter.yaw)
+        t = np.arange(len(desired)) / RATE
+        desired.liveliness = ramp(t, 0.1, STILL_START_S) * ramp(t[-1] - t, 0.1, 1.5)
         index, self._planned = self._planned, self._planned + 1
-        clip, steps = make_motion("synthetic user", wish, self.seed * 1009 + index, self._manner, self._feet)
+        clip, steps = make_motion("synthetic user", desired, self.seed * 1009 + index, self._manner, self._feet)
         self._feet = tuple(next(s for s in reversed(steps) if s.foot == foot) for foot in (LEFT, RIGHT))  # type: ignore[assignment]
-        self._script.arrive((float(wish.position[-1, 0]), float(wish.position[-1, 1])), float(wish.yaw[-1]))
+        self._script.arrive((float(desired.position[-1, 0]), float(desired.position[-1, 1])), float(desired.yaw[-1]))
         clip = apply_gestures(clip, chapter.gestures)
         positions = clip.positions.copy()
         positions[:, 1:] = self.skeleton.offsets[1:]

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
 from mm_ros.body.skeleton import default_skeleton
-from mm_ros.body.types import BodyOrientation, rest_pose, still_wish
+from mm_ros.body.types import BodyOrientation, rest_pose, still_trajectory
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.motion.features import default_layout
 from mm_ros.ros import graph
@@ -43,7 +43,7 @@ def _sample(topic: str, avatar: str) -> Any:
     return {
         "trackers": lambda: trackers_to_ros(next(iter(sample_trackers(1)))),
         "body_orientation": lambda: orientation_to_ros(BodyOrientation(0, 0, 0.0, 0.0, 0.1, "network")),
-        "trajectory": lambda: trajectory_to_ros(still_wish(default_layout().trajectory_times)),
+        "trajectory": lambda: trajectory_to_ros(still_trajectory(default_layout().trajectory_times)),
         "matched_pose": lambda: avatar_pose_to_ros(pose),
         "/tf": lambda: PoseTf(avatar).message(pose),
     }[topic]()

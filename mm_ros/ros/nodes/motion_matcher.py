@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.timeline import is_identity
-from mm_ros.body.types import Calibration, still_wish
+from mm_ros.body.types import Calibration, still_trajectory
 from mm_ros.matching.engines.source import LEARNED, STATE_MACHINE
 from mm_ros.matching.engines.state_machine import StateMachineStage, matcher_stage
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
@@ -96,7 +96,7 @@ class MotionMatcher(AvatarNode):
         stage = matcher_stage(settings, found.database, scale, run, found.learned)
         stage.clock = time.perf_counter
         # This step loads kernels and pages, so that the first real step is not slow.
-        stage.step(still_wish(found.database.layout.trajectory_times))
+        stage.step(still_trajectory(found.database.layout.trajectory_times))
         stage.reset()
         return stage
 
@@ -161,9 +161,7 @@ class MotionMatcher(AvatarNode):
         self._calibration = calibration
         self._stage.set_scale(avatar_scale(calibration, self._database.skeleton))
         now_ns = self.get_clock().now().nanoseconds
-        self._skeleton.publish(
-            skeleton_to_ros(self._database.skeleton.scaled(self._stage.scale), now_ns, self.avatar)
-        )
+        self._skeleton.publish(skeleton_to_ros(self._database.skeleton.scaled(self._stage.scale), now_ns, self.avatar))
 
     def reset(self) -> None:
         self._stage.reset()

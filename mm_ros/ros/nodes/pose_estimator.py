@@ -33,14 +33,14 @@ class EstimatorSettings(Settings):
     )
     camera_frame: str = setting("camera", "Frame id of `landmarks`. Axes: x forward, y left, z up.", live=False)
     threads: int = setting(1, "Number of threads that run the networks.", low=1, high=16, live=False)
-    least_detection: float = setting(
+    min_detection_confidence: float = setting(
         0.5,
         "Detector confidence above which a person is found. Larger: fewer false detections, more missed persons.",
         "",
         0.0,
         1.0,
     )
-    least_presence: float = setting(
+    min_presence_confidence: float = setting(
         0.5, "Landmark confidence below which a person is lost and searched again. Larger: lost sooner.", "", 0.0, 1.0
     )
     loop: bool = setting(False, "Start a video or folder again when it ends.", live=False)
@@ -53,7 +53,7 @@ class PoseEstimator(AvatarNode):
         super().__init__(**kwargs)
         s = self.settings(EstimatorSettings)
         self._landmarks = self.publisher("landmarks")
-        self._estimator = BlazePose(load_networks(s.threads), s.least_detection, s.least_presence)
+        self._estimator = BlazePose(load_networks(s.threads), s.min_detection_confidence, s.min_presence_confidence)
         warm_up(self._estimator)
         self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the newest image only
         self._ended = threading.Event()
@@ -141,12 +141,15 @@ class PoseEstimator(AvatarNode):
         )
 
     def reset(self) -> None:
-        """Ask the estimating thread to reset the estimator before the next image."""
+        """SearchRequest the estimating thread to reset the estimator before the next image."""
         self._reset_asked = True
 
     def apply_settings(self) -> None:
         s = self.settings(EstimatorSettings)
-        self._estimator.least_detection, self._estimator.least_presence = s.least_detection, s.least_presence
+        self._estimator.min_detection_confidence, self._estimator.min_presence_confidence = (
+            s.min_detection_confidence,
+            s.min_presence_confidence,
+        )
 
     def close(self) -> None:
         self._ended.set()

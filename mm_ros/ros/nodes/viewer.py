@@ -130,7 +130,7 @@ class Viewer(AvatarNode):
         self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()
         # Not logged: the log is also published as a topic, and the address contains the token.
-        print("\n".join(told_addresses(s.host, url_of(self._server))), flush=True)
+        print("\n".join(address_lines(s.host, url_of(self._server))), flush=True)
         self.start()
 
     # ---- avatars
@@ -287,7 +287,7 @@ class Viewer(AvatarNode):
         if "trackers" in take:
             seen.scene.trackers(trackers_from_ros(decoded("trackers", take["trackers"])))
         if "trajectory" in take:
-            seen.scene.wish(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
+            seen.scene.desired(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
         if "landmarks" in take:
             seen.scene.landmarks(landmarks_from_ros(decoded("landmarks", take["landmarks"])))
         if seen.searched is not seen.told:
@@ -387,7 +387,7 @@ class Viewer(AvatarNode):
         stop(self._server)
 
 
-def told_addresses(host: str, url: str) -> list[str]:
+def address_lines(host: str, url: str) -> list[str]:
     """Return sentences with the page's address, also for other machines if it is served to them."""
     out = [f"the avatar is at {url}"]
     if not is_loopback(host):

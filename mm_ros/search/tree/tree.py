@@ -78,7 +78,7 @@ def tree_at(table: Any, columns: Any) -> Any:
     )
 
 
-class Wish(NamedTuple):
+class EncodedQuery(NamedTuple):
     """The query of a search, exact and encoded."""
 
     query: Any  # (D,)
@@ -105,9 +105,9 @@ local_list = local_array(np.int32, ROOM)
 
 
 @njit(inline="always", **LEAN)
-def _limit(wish: Any, best_cost: Any) -> Any:
+def _limit(probe: Any, best_cost: Any) -> Any:
     """The largest sum of a frame that can cost at most `best_cost`, widened for float32 rounding."""
-    limit = (np.float64(best_cost) * wish.slack + 1e-30 - wish.beyond) / wish.one_costs
+    limit = (np.float64(best_cost) * probe.slack + 1e-30 - probe.beyond) / probe.one_costs
     return np.int32(-1) if limit < 0 else np.int32(min(limit, np.float64(NO_LIMIT)))
 
 
@@ -119,35 +119,35 @@ def _guard(index: Any, node: Any) -> None:
 
 
 @njit(inline="always", **LEAN)
-def _expand(index: Any, wish: Any, block: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
+def _expand(index: Any, probe: Any, block: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
     """Append the children of a block that may contain a frame within the limit."""
     _guard(index, block)
     first, lanes = np.int64(index.children[block, 0]), np.int64(index.children[block, 1])
-    if wish.masked:
+    if probe.masked:
         zero = np.uint64(0)
-        lanes &= tag_lanes(index.any_tags, block * LANES, wish.all_of, wish.any_of, zero)
-        lanes &= tag_lanes(index.all_tags, block * LANES, zero, zero, wish.none_of)
+        lanes &= tag_lanes(index.any_tags, block * LANES, probe.all_of, probe.any_of, zero)
+        lanes &= tag_lanes(index.all_tags, block * LANES, zero, zero, probe.none_of)
     pairs = np.int64(index.box_codes.shape[1])
-    if wish.in_floats:
+    if probe.in_floats:
         return sift_boxes_in_floats(
-            index.box_codes, block, wish.codes, wish.line, wish.square, pairs, limit, lanes, first, ids, costs, count
+            index.box_codes, block, probe.codes, probe.line, probe.square, pairs, limit, lanes, first, ids, costs, count
         )
-    return sift_boxes(index.box_codes, block, wish.codes, pairs, limit, lanes, first, ids, costs, count)
+    return sift_boxes(index.box_codes, block, probe.codes, pairs, limit, lanes, first, ids, costs, count)
 
 
 @njit(inline="always", **LEAN)
-def _expand_leaf(index: Any, wish: Any, leaf: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
+def _expand_leaf(index: Any, probe: Any, leaf: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
     """Append the rows of a leaf that may be within the limit, as indices into `frames`."""
     _guard(index, leaf + index.children.shape[0])
     first, lanes = leaf * LANES, np.int64(EVERY_LANE)
-    if wish.masked:
-        lanes = tag_lanes(index.row_tags, first, wish.all_of, wish.any_of, wish.none_of)
+    if probe.masked:
+        lanes = tag_lanes(index.row_tags, first, probe.all_of, probe.any_of, probe.none_of)
     pairs = np.int64(index.row_codes.shape[1])
-    if wish.in_floats:
+    if probe.in_floats:
         return sift_rows_in_floats(
-            index.row_codes, leaf, wish.codes, wish.line, wish.square, pairs, limit, lanes, first, ids, costs, count
+            index.row_codes, leaf, probe.codes, probe.line, probe.square, pairs, limit, lanes, first, ids, costs, count
         )
-    return sift_rows(index.row_codes, leaf, wish.codes, pairs, limit, lanes, first, ids, costs, count)
+    return sift_rows(index.row_codes, leaf, probe.codes, pairs, limit, lanes, first, ids, costs, count)
 
 
 @njit(inline="always", **LEAN)
@@ -164,30 +164,32 @@ def _swap(values: Any, a: Any, b: Any) -> None:
 
 
 @njit(inline="always", **LEAN)
-def _score_rows(corpus: Any, index: Any, wish: Any, ids: Any, costs: Any, count: Any, best: Any, best_cost: Any) -> Any:
+def _score_rows(
+    corpus: Any, index: Any, probe: Any, ids: Any, costs: Any, count: Any, best: Any, best_cost: Any
+) -> Any:
     """Compute the exact cost of the rows on a list that may be within the bound, beginning with the smallest sum."""
     if count > 1:
         nearest = _nearest(costs, 0, count)
         _swap(ids, 0, nearest)
         _swap(costs, 0, nearest)
-    limit = _limit(wish, best_cost)
+    limit = _limit(probe, best_cost)
     for i in range(count):
         if costs[i] > limit:
             continue
         place = np.int64(ids[i])
         frame: Any = np.int64(index.frames[place // LANES, place % LANES])
-        if frame < 0 or wish.skip_from <= frame < wish.skip_to:
+        if frame < 0 or probe.skip_from <= frame < probe.skip_to:
             continue
-        cost = frame_cost(corpus.features, wish.query, wish.weights, frame)
+        cost = frame_cost(corpus.features, probe.query, probe.weights, frame)
         if cost < best_cost or (cost == best_cost and frame < best):
             best, best_cost = frame, cost
-            limit = _limit(wish, best_cost)
+            limit = _limit(probe, best_cost)
     return best, best_cost
 
 
 @njit(inline="always", **LEAN)
 def _score_leaves(
-    corpus: Any, index: Any, wish: Any, leaves: Any, leaf_costs: Any, count: Any, rows: Any, row_costs: Any,
+    corpus: Any, index: Any, probe: Any, leaves: Any, leaf_costs: Any, count: Any, rows: Any, row_costs: Any,
     best: Any, best_cost: Any,
 ) -> Any:  # fmt: skip
     """Process a list of leaves. The nearest leaf is finished first, because it lowers the bound most."""
@@ -197,36 +199,36 @@ def _score_leaves(
     blocks = index.children.shape[0]
     found = np.int64(0)
     ahead = blocks > CACHED_BLOCKS
-    limit = _limit(wish, best_cost)
+    limit = _limit(probe, best_cost)
     for i in range(count):
         if ahead and i + 1 < count:
             prefetch(index.row_codes, np.int64(leaves[i + 1]) - blocks)
         if leaf_costs[i] <= limit:
-            found = _expand_leaf(index, wish, np.int64(leaves[i]) - blocks, limit, rows, row_costs, found)
+            found = _expand_leaf(index, probe, np.int64(leaves[i]) - blocks, limit, rows, row_costs, found)
         if ((i == 0 and count > FEW) or found > ROOM - 2 * LANES or i == count - 1) and found > 0:
-            best, best_cost = _score_rows(corpus, index, wish, rows, row_costs, found, best, best_cost)
-            found, limit = np.int64(0), _limit(wish, best_cost)
+            best, best_cost = _score_rows(corpus, index, probe, rows, row_costs, found, best, best_cost)
+            found, limit = np.int64(0), _limit(probe, best_cost)
     return best, best_cost
 
 
 @njit(inline="always", **LEAN)
-def _descend(corpus: Any, index: Any, wish: Any, node: Any, ids: Any, costs: Any, best: Any, best_cost: Any) -> Any:
+def _descend(corpus: Any, index: Any, probe: Any, node: Any, ids: Any, costs: Any, best: Any, best_cost: Any) -> Any:
     """Follow the nearest children down to a leaf, to obtain a first bound."""
     blocks = index.children.shape[0]
-    limit = _limit(wish, best_cost)
+    limit = _limit(probe, best_cost)
     while node < blocks:
-        found = _expand(index, wish, node, limit, ids, costs, np.int64(0))
+        found = _expand(index, probe, node, limit, ids, costs, np.int64(0))
         if found == 0:
             return best, best_cost
         node = np.int64(ids[_nearest(costs, 0, found)])
-    found = _expand_leaf(index, wish, node - blocks, limit, ids, costs, np.int64(0))
+    found = _expand_leaf(index, probe, node - blocks, limit, ids, costs, np.int64(0))
     if found == 0:
         return best, best_cost
-    return _score_rows(corpus, index, wish, ids, costs, found, best, best_cost)
+    return _score_rows(corpus, index, probe, ids, costs, found, best, best_cost)
 
 
 @njit(inline="always", **LEAN)
-def _search_levels(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any) -> Any:
+def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: Any) -> Any:
     """Search with one list of nodes per level. A list is expanded into the one below until that one is full or this
     one is empty."""
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
@@ -234,22 +236,22 @@ def _search_levels(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any
     top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, lists 1 … top contain blocks
     for i in range(top + 1):
         heads[i] = counts[i] = 0
-    limit = _limit(wish, best_cost)
+    limit = _limit(probe, best_cost)
     at: Any = top * ROOM
     count: Any = np.int64(0)
     for block in range(np.int64(index.top[0]), np.int64(index.top[1])):
-        count = _expand(index, wish, block, limit, ids[at:], costs[at:], count)
+        count = _expand(index, probe, block, limit, ids[at:], costs[at:], count)
     if count == 0:
         return best, best_cost
     if top > 0 and count > FEW:
         node = np.int64(ids[at + _nearest(costs[at:], 0, count)])
-        best, best_cost = _descend(corpus, index, wish, node, rows, row_costs, best, best_cost)
+        best, best_cost = _descend(corpus, index, probe, node, rows, row_costs, best, best_cost)
     if top == 0:
-        return _score_leaves(corpus, index, wish, ids, costs, count, rows, row_costs, best, best_cost)
+        return _score_leaves(corpus, index, probe, ids, costs, count, rows, row_costs, best, best_cost)
     level: Any = top
     counts[top] = count
     ahead = index.children.shape[0] > CACHED_BLOCKS
-    limit = _limit(wish, best_cost)
+    limit = _limit(probe, best_cost)
     while True:
         at, below = level * ROOM, (level - 1) * ROOM
         head, stop, found = heads[level], counts[level], counts[level - 1]
@@ -257,12 +259,12 @@ def _search_levels(corpus: Any, index: Any, wish: Any, best: Any, best_cost: Any
             if ahead and head + 1 < stop:
                 prefetch(index.box_codes, np.int64(ids[at + head + 1]))
             if costs[at + head] <= limit:
-                found = _expand(index, wish, np.int64(ids[at + head]), limit, ids[below:], costs[below:], found)
+                found = _expand(index, probe, np.int64(ids[at + head]), limit, ids[below:], costs[below:], found)
             head += 1
         heads[level], counts[level - 1] = head, found
         if found > 0 and level == 1:
-            best, best_cost = _score_leaves(corpus, index, wish, ids, costs, found, rows, row_costs, best, best_cost)
-            counts[0], limit = 0, _limit(wish, best_cost)
+            best, best_cost = _score_leaves(corpus, index, probe, ids, costs, found, rows, row_costs, best, best_cost)
+            counts[0], limit = 0, _limit(probe, best_cost)
         elif found > 0:
             level -= 1
         elif head == stop:
@@ -297,10 +299,10 @@ def search_tree(
     if how == FLOATS:
         float_factors(padded, one_costs, scaled, outside, line, square)
     skip_from, skip_to = skipped_frames(corpus.starts, corpus.stops, current, radius)
-    wish = Wish(
+    probe = EncodedQuery(
         q[:columns], w[:columns], codes, line, square, how == FLOATS,
         np.uint64(np.int64(all_of)), np.uint64(np.int64(any_of)), np.uint64(np.int64(none_of)),
         all_of != 0 or any_of != 0 or none_of != 0, skip_from, skip_to,
         one_costs, beyond, 1 + lost,
     )  # fmt: skip
-    return _search_levels(corpus, index, wish, np.int64(-1), min(np.float32(bound), LARGEST))
+    return _search_levels(corpus, index, probe, np.int64(-1), min(np.float32(bound), LARGEST))

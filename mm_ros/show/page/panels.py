@@ -16,12 +16,12 @@ from mm_ros.show.page.scene import HIDDEN, LAYERS
 
 LABELS = {
     "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
-    "wish": "desired trajectory", "found": "matched trajectory", "feet": "foot contacts",
+    "desired": "desired trajectory", "found": "matched trajectory", "feet": "foot contacts",
     "features": "feature vectors", "trail": "trail", "landmarks": "camera landmarks",
 }  # fmt: skip
 HINTS = {
     "truth": "body of a synthetic or mocap user", "matched": "before head, hands and feet are corrected",
-    "trackers": "headset, controllers, body trackers", "wish": "blue: input of motion matching",
+    "trackers": "headset, controllers, body trackers", "desired": "blue: input of motion matching",
     "found": "orange: future of the matched motion", "feet": "orange: locked; yellow: in contact with the floor",
     "landmarks": "landmarks of pose_estimator, if it runs",
     "features": "blue: query, orange: match; feet, and velocities of feet and hips",

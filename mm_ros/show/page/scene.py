@@ -20,7 +20,7 @@ Color = tuple[int, int, int]
 
 PALETTE = ((78, 130, 214), (206, 104, 62), (80, 152, 90), (146, 90, 176), (188, 150, 54), (60, 148, 156))
 GHOST, MATCHED, DEVICE = (214, 184, 128), (150, 150, 160), (34, 36, 42)
-WISHED, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40), (245, 190, 60)
+DESIRED_COLOR, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40), (245, 190, 60)
 SEEN = (190, 60, 160)
 QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
@@ -35,7 +35,7 @@ LANDMARK_LINES = np.array([
 ])  # fmt: skip
 MOVED_M, TURNED = 2e-4, 3e-4  # smaller motion of a bone is not visible, and not sent
 
-LAYERS = ("body", "truth", "matched", "trackers", "wish", "found", "feet", "features", "trail", "landmarks")
+LAYERS = ("body", "truth", "matched", "trackers", "desired", "found", "feet", "features", "trail", "landmarks")
 HIDDEN = ("matched", "features")
 
 
@@ -154,7 +154,7 @@ class AvatarScene:
         self._bodies: dict[str, Body] = {}
         self._trackers = self._make_trackers()
         self._feet = [self._make_foot(s) for s in ("left", "right")]
-        self._wish = Path(server, f"/{name}/wish", WISHED)
+        self._desired = Path(server, f"/{name}/desired", DESIRED_COLOR)
         self._found = Path(server, f"/{name}/found", FOUND)
         self._trail = Trail(server, f"/{name}/trail")
         self._features: dict[str, Any] = {}
@@ -233,13 +233,13 @@ class AvatarScene:
         there = frame.state[HEAD_ROLE] != LOST
         self.eyes = (frame.positions[HEAD_ROLE], frame.rotations[HEAD_ROLE]) if there else None
 
-    def wish(self, desired: Trajectory) -> None:
-        if not self.shown("wish"):
+    def desired(self, desired: Trajectory) -> None:
+        if not self.shown("desired"):
             return
         now = np.asarray(desired.position, np.float64)[None]
         flat = np.column_stack([np.vstack([now, desired.positions]), np.zeros(len(desired.times) + 1)])
         ahead = np.column_stack([desired.directions, np.zeros(len(desired.times))])
-        self._wish.show(flat, np.vstack([np.zeros((1, 3)), ahead]))
+        self._desired.show(flat, np.vstack([np.zeros((1, 3)), ahead]))
 
     def match(self, query: FeatureVectors, winner: FeatureVectors) -> None:
         """Draw the winner's trajectory and the features of query and winner."""

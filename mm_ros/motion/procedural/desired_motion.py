@@ -31,7 +31,7 @@ class Leg:
 
 
 @dataclass
-class Wish:
+class DesiredMotion:
     """Desired motion of the body at each frame."""
 
     rate: float
@@ -49,9 +49,9 @@ class Wish:
         return min(max(round(t * self.rate), 0), len(self) - 1)
 
 
-def make_wish(
+def make_desired_motion(
     legs: list[Leg], blend_s: float = 0.16, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0
-) -> Wish:
+) -> DesiredMotion:
     """Sample `legs` at RATE. `blend_s`: standard deviation of the blend between legs; it takes about 2.5 times that."""
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 
@@ -70,4 +70,4 @@ def make_wish(
     local = np.stack(
         [c * velocity_room[:, 0] + s * velocity_room[:, 1], -s * velocity_room[:, 0] + c * velocity_room[:, 1]], 1
     )
-    return Wish(RATE, at, yaw_of_time, local, turn, {name: channel(name, 0.2) for name in CHANNELS})
+    return DesiredMotion(RATE, at, yaw_of_time, local, turn, {name: channel(name, 0.2) for name in CHANNELS})
