@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
-from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, FeetEstimate, Match, TrackerFrame, Trajectory
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
@@ -15,6 +15,7 @@ from mm_ros.matching.engines.state_machine import matcher_stage
 from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
+from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
 from mm_ros.tracking.calibration import avatar_scale
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
@@ -23,6 +24,7 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 class AvatarSettings:
     orientation: OrientationSettings = field(default_factory=OrientationSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
+    steps: StepSettings = field(default_factory=StepSettings)
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
@@ -37,6 +39,7 @@ class Steps:
     matched: AvatarPose
     match: Match
     pose: AvatarPose
+    feet: FeetEstimate | None = None  # the user's feet as a step estimator finds them
 
 
 class Avatar:
@@ -50,19 +53,21 @@ class Avatar:
         settings: AvatarSettings | None = None,
         model: FacingModel | None = None,
         learned: LearnedNetworks | None = None,
+        step_model: StepModel | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
         self.scale = avatar_scale(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
         self.fusion = FusionStage(settings.fusion, calibration)
+        self.steps = StepStage(settings.steps, calibration, step_model)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.last: Steps | None = None
 
     def reset(self) -> None:
-        for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
+        for stage in (self.orientation, self.fusion, self.steps, self.trajectory, self.matcher, self.post):
             stage.reset()
 
     def watch(self, landmarks: Landmarks) -> None:
@@ -75,13 +80,14 @@ class Avatar:
         predicted facing."""
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
-        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))
+        estimate = self.steps.step(trackers)
+        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing), estimate)
         result = desired and self.matcher.step(rounded_trajectory(desired))
         if not (facing and desired and result):
             return None
         matched = rounded_pose(result[0])
         pose = self.post.step(matched, trackers)
-        self.last = Steps(facing, desired, matched, result[1], pose)
+        self.last = Steps(facing, desired, matched, result[1], pose, desired.feet)
         return pose
 
     def warm_up(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mm_ros.body.types import AvatarPose, BodyOrientation, Trajectory
+from mm_ros.body.types import AvatarPose, BodyOrientation, FeetEstimate, Trajectory, feet_from_flat
 
 
 def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
@@ -23,7 +23,12 @@ def rounded_trajectory(t: Trajectory) -> Trajectory:
         positions=np.array(t.positions, np.float32),
         directions=np.array(t.directions, np.float32),
         new_from_old=np.array(t.new_from_old, np.float64),
+        feet=rounded_feet(t.feet),
     )
+
+
+def rounded_feet(feet: FeetEstimate | None) -> FeetEstimate | None:
+    return None if feet is None else feet_from_flat(feet.flat())
 
 
 def rounded_pose(p: AvatarPose) -> AvatarPose:
@@ -39,4 +44,5 @@ def rounded_pose(p: AvatarPose) -> AvatarPose:
         angular_velocities=np.array(p.angular_velocities, np.float32),
         contacts=np.array(p.contacts, np.bool_),
         locked=np.array(p.locked, np.bool_),
+        feet=rounded_feet(p.feet),
     )

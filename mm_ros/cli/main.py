@@ -41,7 +41,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "warm": (),
     "clean": (),
-    "train": ("orientation", "learned"),
+    "train": ("orientation", "steps", "learned"),
     "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "thesis", "all"),
 }
 

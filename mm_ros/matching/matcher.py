@@ -70,6 +70,14 @@ class MatcherSettings(RootControlSettings):
     end_margin: float = setting(
         0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
     )
+    feet_weight: float = setting(
+        5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump more. "
+        "0: the feet of the current pose.", "", 0.0, 100.0,
+    )
+    feet_sigma: float = setting(
+        0.15, "Estimated feet with this expected error have half of their weight. Larger values trust them more.",
+        "m", 0.01, 10.0,
+    )
     band_hysteresis: float = setting(
         0.02, "The head height ratio must pass a band border by this. Larger values react later.", "", 0.0, 0.5
     )
@@ -344,7 +352,19 @@ class MatcherStage:
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
 
     def _weights_now(self, desired: Trajectory, query: F32) -> F32:
-        """Write a recent leading-foot hint into the query; without one, set the weight of that feature to zero."""
+        """Weights of this search. Writes the user's feet and a recent leading-foot hint into the query; without a
+        hint, the weight of that feature is zero."""
+        weights = self._hinted(desired, query)
+        s, feet, queries = self.settings, desired.feet, self.source.queries
+        if feet is None or s.feet_weight == 0:
+            return weights
+        weights = weights.copy()
+        shares = 1.0 / (1.0 + (feet.sigma / s.feet_sigma) ** 2)
+        for columns, share in queries.feet(query, feet, self.control.root, shares):
+            weights[columns] *= np.float32(1.0 + (s.feet_weight - 1.0) * share)
+        return weights
+
+    def _hinted(self, desired: Trajectory, query: F32) -> F32:
         queries = self.source.queries
         if not len(queries.hint_columns):
             return self.weights
@@ -395,5 +415,5 @@ class MatcherStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             self.source.contacts(), np.zeros(2, np.bool_),
-            self.run, self.segment, desired.stale, self.source.name,
+            self.run, self.segment, desired.stale, self.source.name, desired.feet,
         )  # fmt: skip

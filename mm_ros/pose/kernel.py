@@ -25,6 +25,7 @@ from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
 TRACKED_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
+TOE_LIFT = 0.6  # height of the toe over that of the ankle, in the middle of a swing
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
 
@@ -158,9 +159,13 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 @njit
 def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
-    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, estimated: Any, grounds: Any, jumped: bool,
+    dt: float,
 ) -> None:  # fmt: skip
-    """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m]."""
+    """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m].
+
+    `estimated` (2, 5): the user's ankles x y z [m], probability that the foot moves, share in the avatar's feet.
+    """
     blend(body, source, t, new, jumped, dt)
     quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
     quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
@@ -177,6 +182,7 @@ def post_step(
     for side in range(2):
         toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
         foot, stands = feet_q[side], contacts[side] != 0
+        toe = toward_estimate(feet, side, toe, foot, estimated[side])
         role = LEFT_FOOT_ROLE + side
         p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
         if w > 0.0:  # a tracker on the foot replaces the lock
@@ -188,6 +194,19 @@ def post_step(
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+
+
+@njit
+def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -> Vec:
+    """Toe of the played motion, drawn to the user's estimated foot. Heights are above the floor."""
+    share = estimated[4]
+    if share <= 0.0:
+        return (toe[0], toe[1], toe[2])
+    bone = quat.rotate(foot, quat.get3(feet.ankle_to_toe, side))
+    # The ankle rises before the toe, so a share of its height lifts the toe.
+    lift = TOE_LIFT * estimated[3] * max(estimated[2] - feet.rest[side, 1], 0.0)
+    there = (estimated[0] + bone[0], estimated[1] + bone[1], feet.rest[side, 0] + lift)
+    return quat.mix(toe, there, share)
 
 
 @njit

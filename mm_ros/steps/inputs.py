@@ -21,7 +21,8 @@ from mm_ros.maths.jit import njit
 RATE = 60.0
 TICK_S = 1.0 / RATE
 
-# Channels of a frame: head x y z, heading (unwrapped), pitch, roll; left hand x y z; right hand x y z; validity of both.
+# Channels of a frame: head x y z, heading (unwrapped), pitch, roll; left hand x y z; right hand x y z; validity of both
+# hands.
 CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 

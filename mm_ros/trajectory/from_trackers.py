@@ -23,6 +23,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import quat
 from mm_ros.maths.springs import damp, spring, spring_angle
+from mm_ros.steps.estimator import StepEstimate
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
 from mm_ros.trajectory.lean import Lean
@@ -112,8 +113,13 @@ class TrajectoryStage:
         self.worn = 0.0  # weight of the waist tracker, 0 … 1
         self.waist = np.zeros(2)
 
-    def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
-        """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head."""
+    def step(
+        self, trackers: TrackerFrame, facing: BodyOrientation, estimate: StepEstimate | None = None
+    ) -> Trajectory | None:
+        """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head.
+
+        `estimate`: the user's feet and way ahead, for this sample.
+        """
         if trackers.state[HEAD_ROLE] == LOST:
             return None
         _check(trackers, facing)
@@ -132,7 +138,7 @@ class TrajectoryStage:
             self._start(velocity, facing.yaw)
         velocity = self._blend_waist(dt, trackers, velocity)
         self._update(dt, velocity, own, facing)
-        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
+        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
         """A desired trajectory that stands at the last position, for use while no trackers are received."""
@@ -217,7 +223,9 @@ class TrajectoryStage:
         left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
         return max(_ramp(speed, s.still_speed, s.moving_speed), left)
 
-    def _make_trajectory(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
+    def _make_trajectory(
+        self, stamp_ns: int, new_from_old: F64, stale: bool, estimate: StepEstimate | None = None
+    ) -> Trajectory:
         position, velocity = self._position(), self._velocity_now()
         moving = self._moving_confidence(velocity)
         offsets = self.times.astype(np.float64)[:, None] * moving * self._predicted_velocity(velocity)
@@ -227,6 +235,7 @@ class TrajectoryStage:
             stamp_ns, self.epoch, "vr", position, moving * velocity, math.remainder(yaw, 2 * math.pi), self.sigma,
             self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
+            None if estimate is None else estimate.feet,
         )  # fmt: skip
 
     def _predicted_velocity(self, velocity: F64) -> F64:

@@ -26,7 +26,6 @@ from mm_ros.steps.training.data import (
 )
 from mm_ros.tracking.calibration import HEADSET_IN_HEAD
 
-
 EVENT_HALF_TICKS = 2  # ticks before and after a touchdown that count as the event
 
 
@@ -367,5 +366,5 @@ def _targets(shown: F64, c: F64, speed: F64, height: float, valid: F64, ticks: i
     return Window(
         inputs, (speed[:ticks] > SLOW).astype(np.float32), c[:ticks, CONTACT].astype(np.float32), event[:ticks],
         relative.astype(np.float32), velocities.astype(np.float32), (turned(flat)[..., :2] / height).astype(np.float32),
-        facing.astype(np.float32), judged.astype(np.float32), valid[later].astype(np.float32) * judged[:, None].astype(np.float32),
+        facing.astype(np.float32), judged.astype(np.float32), (valid[later] * judged[:, None]).astype(np.float32),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.motion.cleaning import resample
 from mm_ros.motion.contacts import contacts_of
+from mm_ros.motion.procedural import make_clips
+from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps.inputs import CHANNELS, RATE, channels_of
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
@@ -58,6 +60,15 @@ def sources_of(clips: Sequence[Clip], tell: Callable[[str, int, int], None] | No
         if tell is not None:
             tell("clips", len(out), len(clips))
     return out
+
+
+def procedural_clips() -> list[Clip]:
+    """Procedural motion with known steps: all recipes of the default database, and four synthetic users."""
+    clips = [replace(c, subject="procedural") for c in make_clips(0)]
+    for seed in range(4):
+        user = SyntheticUser(seed, 0.9 + 0.07 * seed).clip(180.0)
+        clips.append(replace(user, subject=f"procedural user {seed}"))
+    return clips
 
 
 def source_of(clip: Clip, motion: Motion) -> Source:

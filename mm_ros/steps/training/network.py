@@ -11,7 +11,18 @@ from torch import Tensor, nn
 
 from mm_ros.facing.training.onnx_bytes import onnx_bytes
 from mm_ros.steps.inputs import INPUTS
-from mm_ros.steps.outputs import AHEAD, ANKLE, CONTACT, EVENT, FEET, LOG_SCALE, LOG_SPEED_SCALE, MOVES, OUTPUTS, VELOCITY
+from mm_ros.steps.outputs import (
+    AHEAD,
+    ANKLE,
+    CONTACT,
+    EVENT,
+    FEET,
+    LOG_SCALE,
+    LOG_SPEED_SCALE,
+    MOVES,
+    OUTPUTS,
+    VELOCITY,
+)
 
 CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
 MIN_LOG, MAX_LOG = -4.6, 0.7  # limits of the logarithm of the scales
