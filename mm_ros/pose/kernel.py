@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, WA
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
-from mm_ros.pose.feet import place_foot
+from mm_ros.pose.feet import heading_of, place_foot
 from mm_ros.pose.inertialize import (
     Offsets,
     decay_offset,
@@ -25,6 +26,7 @@ from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
 TRACKED_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
+HEEL_UP = 0.06  # m: an estimated ankle that is higher than this above its rest height belongs to a raised heel
 TOE_LIFT = 0.6  # height of the toe over that of the ankle, in the middle of a swing
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
@@ -164,7 +166,8 @@ def post_step(
 ) -> None:  # fmt: skip
     """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m].
 
-    `estimated` (2, 5): the user's ankles x y z [m], probability that the foot moves, share in the avatar's feet.
+    `estimated` (2, 6): the user's ankles x y z [m], probability that the foot moves, share in the avatar's feet, and
+    certainty that the foot stands.
     """
     blend(body, source, t, new, jumped, dt)
     quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
@@ -183,6 +186,7 @@ def post_step(
         toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
         foot, stands = feet_q[side], contacts[side] != 0
         toe = toward_estimate(feet, side, toe, foot, estimated[side])
+        foot, toes_now = levelled(feet, side, foot, toes_q[side], estimated[side])
         role = LEFT_FOOT_ROLE + side
         p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
         if w > 0.0:  # a tracker on the foot replaces the lock
@@ -190,7 +194,8 @@ def post_step(
             tracked_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
             toe = quat.mix(toe, (tracked_toe[0], tracked_toe[1], tracked_toe[2] - grounds[1 + side]), w)
             stands = False
-        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_now, stands, grounds[1 + side], 1.0 - w,
+                   estimated[side, 5], dt)  # fmt: skip
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
@@ -207,6 +212,22 @@ def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -
     lift = TOE_LIFT * estimated[3] * max(estimated[2] - feet.rest[side, 1], 0.0)
     there = (estimated[0] + bone[0], estimated[1] + bone[1], feet.rest[side, 0] + lift)
     return quat.mix(toe, there, share)
+
+
+@njit
+def levelled(feet: Any, side: int, foot: Row, toes: Row, estimated: Any) -> tuple[Quat, Quat]:
+    """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low.
+
+    A heel that rises with the played motion would be a step of the ankle that the user does not make.
+    """
+    raised = max(estimated[2] - feet.rest[side, 1], 0.0) / HEEL_UP
+    share = estimated[5] * max(1.0 - raised, 0.0)
+    own, of_toes = (foot[0], foot[1], foot[2], foot[3]), (toes[0], toes[1], toes[2], toes[3])
+    if share <= 0.0:
+        return own, of_toes
+    bone = quat.get3(feet.ankle_to_toe, side)
+    flat = quat.from_yaw(heading_of(foot, bone) - math.atan2(bone[1], bone[0]))
+    return quat.slerp(own, flat, share), quat.slerp(of_toes, flat, share)
 
 
 @njit

@@ -72,7 +72,7 @@ class PostStage:
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._stands = np.ones(2, np.bool_)  # the user's feet
-        self._ankles, self._moves, self._share = np.zeros((2, 3)), np.zeros(2), np.zeros(2)
+        self._ankles, self._moves, self._share = np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2))
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
@@ -149,21 +149,22 @@ class PostStage:
         return p, q, good.astype(np.uint8)
 
     def _user_feet(self, matched: AvatarPose, dt: float) -> tuple[NDArray[np.bool_], F64]:
-        """Contacts (2,), and the user's feet (2, 5): ankle x y z, probability of motion, share in the avatar's feet."""
-        out, feet, s = np.zeros((2, 5)), matched.feet, self._settings
-        goal = np.zeros(2)
+        """Contacts (2,), and the user's feet (2, 6), the argument `estimated` of `post_step`."""
+        out, feet, s = np.zeros((2, 6)), matched.feet, self._settings
+        goal = np.zeros((2, 2))
         stands = matched.contacts
         if feet is not None:
             certain = 1.0 / (1.0 + (feet.sigma / s.certain_feet) ** 2)
-            goal = s.follow_feet * certain
+            goal[0] = s.follow_feet * certain
             self._ankles[:], self._moves[:] = feet.ankles, feet.moves
             if s.hold_feet:
                 # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
                 leaves = (feet.contact < RELEASED_CONTACT) & (feet.moves > 0.5 + CALM * (1.0 - certain))
                 self._stands[:] = np.where(self._stands, ~leaves, feet.contact > 0.5)
                 stands = self._stands.copy()
+                goal[1] = certain * (1.0 - feet.moves) * self._stands
         self._share[:] = damp(self._share, goal, SHARE_HALFLIFE_S, dt)
-        out[:, :3], out[:, 3], out[:, 4] = self._ankles, self._moves, self._share
+        out[:, :3], out[:, 3], out[:, 4:] = self._ankles, self._moves, self._share.T
         return stands, out
 
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
