@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
-from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, FeetEstimate, Match, TrackerFrame, Trajectory
+from mm_ros.body.types import (
+    AvatarPose,
+    BodyOrientation,
+    Calibration,
+    FeetEstimate,
+    Match,
+    TrackerFrame,
+    Trajectory,
+)
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
@@ -17,6 +25,7 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
 from mm_ros.tracking.calibration import avatar_scale
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 
@@ -28,6 +37,7 @@ class AvatarSettings:
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
+    mounting: MountingSettings = field(default_factory=MountingSettings)
 
 
 @dataclass
@@ -56,6 +66,7 @@ class Avatar:
         step_model: StepModel | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
+        self.calibration, self._database_skeleton = calibration, database.skeleton
         self.scale = avatar_scale(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
@@ -64,11 +75,29 @@ class Avatar:
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
 
     def reset(self) -> None:
         for stage in (self.orientation, self.fusion, self.steps, self.trajectory, self.matcher, self.post):
             stage.reset()
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Use other measures of the user from the next step on, as the nodes do when the calibration changes.
+
+        Mountings that the avatar has measured itself are kept.
+        """
+        calibration = self.mounting.set_calibration(calibration)
+        self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
+        self.steps.calibration = calibration
+        self.trajectory.set_calibration(calibration)
+        self.scale = avatar_scale(calibration, self._database_skeleton)
+        self.matcher.set_scale(self.scale)
+        skeleton = self._database_skeleton.scaled(self.scale)
+        if skeleton.hash == self.skeleton.hash:
+            self.post.set_calibration(calibration)
+        else:
+            self.skeleton, self.post = skeleton, PostStage(self.post.settings, skeleton, calibration)
 
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. They take effect from the next step on."""
@@ -78,6 +107,9 @@ class Avatar:
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
         predicted facing."""
+        trackers, calibration = self.mounting.step(trackers)
+        if calibration is not None:
+            self.set_calibration(calibration)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
         estimate = self.steps.step(trackers)

@@ -12,15 +12,49 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.body.skeleton import Skeleton
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import (
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_LOWER_ARM,
+    RIGHT_LOWER_LEG,
+    UPPER_CHEST,
+    Skeleton,
+)
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 U8 = NDArray[np.uint8]
 
-ROLES: tuple[str, ...] = ("head", "left_hand", "right_hand", "waist", "left_foot", "right_foot")
-(HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE) = range(6)
+ROLES: tuple[str, ...] = (
+    "head", "left_hand", "right_hand", "waist", "left_foot", "right_foot",
+    "chest", "left_knee", "right_knee", "left_forearm", "right_forearm",
+)  # fmt: skip
+(HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE,
+ CHEST_ROLE, LEFT_KNEE_ROLE, RIGHT_KNEE_ROLE, LEFT_FOREARM_ROLE, RIGHT_FOREARM_ROLE) = range(len(ROLES))  # fmt: skip
 R = len(ROLES)
+BODY_ROLES: tuple[int, ...] = tuple(range(WAIST_ROLE, R))  # roles of the body trackers
+JOINT_OF_ROLE: tuple[int, ...] = (
+    HEAD, LEFT_HAND, RIGHT_HAND, HIPS, LEFT_FOOT, RIGHT_FOOT,
+    UPPER_CHEST, LEFT_LOWER_LEG, RIGHT_LOWER_LEG, LEFT_LOWER_ARM, RIGHT_LOWER_ARM,
+)  # fmt: skip
+ROLE_ALIASES: dict[str, str] = {"left_elbow": "left_forearm", "right_elbow": "right_forearm"}
+
+
+def role_index(name: str) -> int:
+    """Index of a role; names of `ROLE_ALIASES` are roles too. Raises MmRosError for other names."""
+    known = ROLE_ALIASES.get(name, name)
+    if known not in ROLES:
+        raise MmRosError(f"tracker role '{name}' is not among {', '.join((*ROLES, *ROLE_ALIASES))}")
+    return ROLES.index(known)
+
+
 LOST, EXTRAPOLATED, TRACKED = 0, 1, 2
 
 IDENTITY_POSE: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -208,3 +242,4 @@ class Calibration:
     headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
     left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
     right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
+    mountings: dict[str, F64] = field(default_factory=dict)  # of body trackers, by role; absent: not measured

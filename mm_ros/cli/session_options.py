@@ -30,13 +30,23 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+BODY_TRACKERS = {
+    "waist": "a waist tracker", "feet": "foot trackers", "chest": "a chest tracker", "knees": "knee trackers",
+    "forearms": "forearm trackers",
+}  # fmt: skip
+
+
 def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
     """Add the options for the mounting and the faults of the simulated devices."""
     group = parser.add_argument_group("devices")
     add_faults(group, noise_m)
     add_number(group, "--headset", nargs=3, metavar=("X", "Y", "Z"), help="headset position in head axes [m]")
-    group.add_argument("--waist", action="store_true", help="add a waist tracker")
-    group.add_argument("--feet", action="store_true", help="add foot trackers")
+    for name, what in BODY_TRACKERS.items():
+        group.add_argument(f"--{name}", action="store_true", help=f"add {what}")
+    group.add_argument(
+        "--straps", action="store_true",
+        help="body trackers sit on straps, turned and shifted at random (--seed), instead of exactly on their joints",
+    )  # fmt: skip
     add_simulated_camera(group, "add landmarks of a simulated camera", nargs="?", const="")
 
 
@@ -75,7 +85,8 @@ def faults(args: argparse.Namespace) -> Simulation:
 
 def simulation(args: argparse.Namespace) -> Simulation:
     headset = tuple(args.headset) if args.headset else Simulation().headset_in_head
-    return replace(faults(args), waist=args.waist, feet=args.feet, headset_in_head=headset)
+    worn = {name: getattr(args, name) for name in (*BODY_TRACKERS, "straps")}
+    return replace(faults(args), headset_in_head=headset, **worn)
 
 
 def camera(args: argparse.Namespace) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from mm_ros.body.skeleton import LEFT_TOES, PARENTS, RIGHT_TOES
 from mm_ros.body.types import F64, Trajectory
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 
 DT = 1 / 60
@@ -35,7 +36,7 @@ def wandering(times: tuple[float, ...], seconds: float, seed: int = 0, noise: fl
             height = 0.7 if rng.random() < 0.1 else 1.0
         left -= DT
         velocity = np.array([damp(float(v), float(g), SETTLED_S, DT) for v, g in zip(velocity, goal, strict=True)])
-        yaw += (1 - 2 ** (-DT / SETTLED_S)) * math.remainder(facing - yaw, 2 * math.pi)
+        yaw += (1 - 2 ** (-DT / SETTLED_S)) * wrap(facing - yaw)
         position = position + velocity * DT
         at, turned = position + noise * rng.standard_normal(2), yaw + noise * rng.standard_normal()
         later = turned + np.zeros(len(times)) + noise * rng.standard_normal(len(times))

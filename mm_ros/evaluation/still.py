@@ -24,6 +24,9 @@ class StillStage:
         self.timeline = Timeline()
         self._last: tuple[AvatarPose, Match] | None = None
 
+    def set_scale(self, scale: float) -> None:
+        self.scale, self.skeleton_hash = scale, self.database.skeleton.scaled(scale).hash
+
     def step(self, desired: Trajectory) -> tuple[AvatarPose, Match]:
         verdict, _ = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP and self._last is not None:

@@ -17,8 +17,9 @@ from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.leading_foot import LeadingFoot
-from mm_ros.matching.root_control import RootControl, RootControlSettings, wrap
+from mm_ros.matching.root_control import RootControl, RootControlSettings
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
+from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.tags import mask_of

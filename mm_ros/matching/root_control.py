@@ -12,6 +12,7 @@ import numpy as np
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.types import F64
+from mm_ros.maths.signals import wrap
 
 SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
 WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m
@@ -59,10 +60,6 @@ class RootControlSettings(Settings):
     jump_halflife: float = setting(
         0.03, "Half-life of the velocity change at a jump. Larger values make jumps smoother.", "s", 0.0, 1.0
     )
-
-
-def wrap(angle: float) -> float:
-    return math.remainder(angle, 2 * math.pi)
 
 
 class RootControl:

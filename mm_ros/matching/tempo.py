@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from mm_ros.body.types import F64, Trajectory
-from mm_ros.matching.root_control import wrap
+from mm_ros.maths.signals import wrap
 
 SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch up at any tempo
 CATCH_UP_S = 0.4

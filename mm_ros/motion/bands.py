@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.body.skeleton import HIPS, NECK
 from mm_ros.body.types import F64
-from mm_ros.motion.cleaning import odd_window, savitzky_golay
+from mm_ros.maths.signals import odd_window, savitzky_golay
 
 Array = Any
 # The head height ratio is 1.0 in upright standing and 0.97 to 0.98 in walking; both must be in the band "upright".
@@ -101,7 +101,7 @@ def torso_angles(positions: Array) -> F64:
 
 def smooth_ratios(ratios: Array, rate: float) -> F64:
     """Smooth the ratios of one clip over 0.6 s, so that the bobbing of a walk does not change the band."""
-    return savitzky_golay(ratios, odd_window(0.6, rate), 1)
+    return np.asarray(savitzky_golay(ratios, odd_window(0.6, rate), 1))
 
 
 def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:

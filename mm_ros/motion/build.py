@@ -12,8 +12,9 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HEAD, HIPS, Skeleton
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import continuous
 from mm_ros.motion.bands import bands_of_frames, bands_to_plain, find_bands, smooth_ratios, torso_angles
-from mm_ros.motion.cleaning import continuous, mirror, resample, symmetric_skeleton
+from mm_ros.motion.cleaning import mirror, resample, symmetric_skeleton
 from mm_ros.motion.contacts import ContactSettings, central_difference, contacts_of
 from mm_ros.motion.database import MOST_TAGS, MotionDatabase
 from mm_ros.motion.feature_values import Functions, feature_values, normalization

@@ -18,6 +18,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HIPS, MIRROR, Skeleton
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
 MOST_FRAMES = 600_000  # per resampled clip (2.8 hours at 60 Hz); more would mean a wrong rate and fill the memory
@@ -29,37 +30,6 @@ class RootSettings(Settings):
     position_window_s: float = setting(31 / 60, "Filter window of root positions. Larger: smoother.", "s", 0.0, 10.0)
     direction_window_s: float = setting(61 / 60, "Filter window of root facings. Larger: smoother.", "s", 0.0, 10.0)
     order: int = setting(3, "Order of the filter's polynomials. Larger: less smooth.", "", 0, 9)
-
-
-def odd_window(seconds: float, rate: float) -> int:
-    """Return the odd number of frames nearest to `seconds` (31 frames at 60 Hz are 31/60 s)."""
-    return 2 * round((seconds * rate - 1) / 2) + 1
-
-
-def savitzky_golay(values: Array, window: int, order: int = 3) -> F64:
-    """Smooth along axis 0 over an odd `window` of frames. The polynomials of the first and last window fit the ends."""
-    values = np.asarray(values, np.float64)
-    window = min(window, len(values) if len(values) % 2 else len(values) - 1)
-    if window <= order:
-        return np.array(values)
-    half = window // 2
-    t = np.arange(-half, half + 1) / half
-    basis = np.vander(t, order + 1, increasing=True)
-    fit = np.linalg.pinv(basis)  # maps the values of a window to coefficients
-    flat = values.reshape(len(values), -1)
-    out = np.empty_like(flat)
-    kernel = fit[0][::-1]
-    for c in range(flat.shape[1]):
-        out[half : len(flat) - half, c] = np.convolve(flat[:, c], kernel, "valid")
-    out[:half] = (basis @ fit @ flat[:window])[:half]
-    out[len(flat) - half :] = (basis @ fit @ flat[-window:])[half + 1 :]
-    return np.asarray(out.reshape(values.shape))
-
-
-def continuous(q: Array) -> Array:
-    """Choose the signs of quaternions so that each is close to the frame before, along axis 0."""
-    signs = np.where((q[1:] * q[:-1]).sum(-1) < 0, -1.0, 1.0)
-    return np.concatenate([q[:1], q[1:] * np.cumprod(signs, axis=0)[..., None].astype(q.dtype)])
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
@@ -75,40 +45,6 @@ def sample_times(frames: int, rate: float, new_rate: float) -> F64:
             f"{MOST_FRAMES / new_rate:.0f} s ({MOST_FRAMES} frames at {new_rate:g} Hz). Is the rate right?"
         )
     return np.asarray(np.minimum(np.arange(count) * (rate / new_rate), frames - 1))
-
-
-def cubic(values: Array, at: F64) -> F64:
-    """Interpolate along axis 0 by a Catmull–Rom spline at the fractional frames `at`."""
-    values = np.asarray(values, np.float64)
-    if len(values) < 2:
-        return np.repeat(values, len(at), axis=0)
-    i = np.minimum(at.astype(np.int64), len(values) - 2)
-    t = (at - i).reshape((-1,) + (1,) * (values.ndim - 1))
-    padded = np.concatenate([2 * values[:1] - values[1:2], values, 2 * values[-1:] - values[-2:-1]])
-    a, b, c, d = (padded[i + k] for k in range(4))
-    out = b + t / 2 * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
-    return np.asarray(out)
-
-
-def spherical(q: Array, at: F64) -> F64:
-    """Interpolate quaternions along axis 0 by a spherical cubic (squad) at the fractional frames `at`."""
-    q = continuous(np.asarray(q, np.float64))
-    if len(q) < 2:
-        return np.repeat(q, len(at), axis=0)
-    i = np.minimum(at.astype(np.int64), len(q) - 2)
-    t = (at - i).reshape((-1,) + (1,) * (q.ndim - 1))
-    inverse = rot.inverse(q)
-    ahead = rot.log(rot.multiply(inverse[:-1], q[1:]))
-    back = rot.log(rot.multiply(inverse[1:], q[:-1]))
-    bend = np.zeros((*q.shape[:-1], 3))
-    bend[1:-1] = -(ahead[1:] + back[:-1]) / 4
-    inner = rot.multiply(q, rot.exp(bend))
-    out = _slerp(_slerp(q[i], q[i + 1], t), _slerp(inner[i], inner[i + 1], t), 2 * t * (1 - t))
-    return np.asarray(rot.normalize(out))
-
-
-def _slerp(a: Array, b: Array, t: Array) -> Array:
-    return rot.multiply(a, rot.exp(t * rot.log(rot.multiply(rot.inverse(a), b))))
 
 
 def resample(clip: Clip, rate: float) -> Clip:

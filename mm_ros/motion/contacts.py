@@ -12,7 +12,7 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import LEFT_TOES, RIGHT_TOES
 from mm_ros.body.types import F64
-from mm_ros.motion.cleaning import odd_window
+from mm_ros.maths.signals import odd_window
 
 Array = Any
 TOES = (LEFT_TOES, RIGHT_TOES)

@@ -9,7 +9,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HEAD
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.cleaning import odd_window, savitzky_golay
+from mm_ros.maths.signals import odd_window, savitzky_golay
 from mm_ros.motion.contacts import central_difference
 
 KINDS = ("idle", "turn", "walk", "run", "back", "side", "crouch", "other")

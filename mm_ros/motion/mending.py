@@ -38,7 +38,7 @@ from mm_ros.body.skeleton import (
 )
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.cleaning import continuous
+from mm_ros.maths.signals import continuous
 
 Array = Any
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mm_ros.body.arm import elbow_direction
 from mm_ros.body.kinematics import ARM_STRIDE, turn_joint, update_room
 from mm_ros.body.skeleton import (
     CHEST,
@@ -239,21 +240,6 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
         body, clavicle, quat.normalize(quat.mul(quat.about(axis, angle), quat.get4(body.room_rotations, clavicle)))
     )
     update_room(body, upper, upper + 3)
-
-
-@njit
-def elbow_direction(toward_hand: Row, side: int) -> Vec:
-    """Direction of the elbow in chest axes: unit, normal to `toward_hand`, the unit vector from shoulder to hand.
-
-    For a hand held out in front the elbow points down, out and back. For another direction of the hand, the shortest
-    rotation between both directions turns the elbow as well. Fitted to CMU (`docs/pose.md`). No such field on a sphere
-    is smooth everywhere; its singularity lies up behind the other shoulder, where no hand reaches.
-    """
-    s = 1.0 - 2.0 * side
-    rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
-    elbow = quat.unit(quat.across((-0.521, 0.435 * s, -0.734), rest), (0.0, 0.0, -1.0))
-    e = quat.rotate(quat.between(rest, toward_hand), elbow)
-    return quat.unit(quat.across(e, toward_hand), e)
 
 
 @njit

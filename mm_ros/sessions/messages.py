@@ -17,12 +17,14 @@ from mm_ros.body.types import (
     FEET_NUMBERS,
     LOST,
     ROLES,
+    WAIST_ROLE,
     AvatarPose,
     Calibration,
     FeetEstimate,
     R,
     TrackerFrame,
     feet_from_flat,
+    role_index,
 )
 from mm_ros.sessions.definitions import typestore
 from mm_ros.sessions.versions import PACKAGE, engine_today
@@ -92,9 +94,7 @@ def trackers_from_bag(msg: Any) -> TrackerFrame:
     out = TrackerFrame(time_ns(msg.header.stamp), int(msg.epoch))
     out.new_from_old = _from_pose(msg.new_from_old)
     for t in msg.trackers:
-        if t.role not in ROLES:
-            raise MmRosError(f"tracker role '{t.role}' is not among {', '.join(ROLES)}")
-        r = ROLES.index(t.role)
+        r = role_index(t.role)
         pose = _from_pose(t.pose)
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         v, w = t.twist.linear, t.twist.angular
@@ -210,17 +210,14 @@ def calibration_to_bag(c: Calibration, stamp_ns: int) -> Any:
         floor_height=float(c.floor_height),
         arm_span=float(c.arm_span),
         forward_yaw=float(c.forward_yaw),
-        roles=list(ROLES[:3]),
-        offsets=[_pose(getattr(c, name)) for name in _CARRIED],
+        roles=[*ROLES[:WAIST_ROLE], *c.mountings],
+        offsets=[*(_pose(getattr(c, name)) for name in _CARRIED), *map(_pose, c.mountings.values())],
     )
 
 
 def calibration_from_bag(msg: Any) -> Calibration:
-    offsets = {
-        _CARRIED[ROLES.index(role)]: _from_pose(pose)
-        for role, pose in zip(msg.roles, msg.offsets, strict=True)
-        if role in ROLES[:3]
-    }
+    poses = {role: _from_pose(pose) for role, pose in zip(msg.roles, msg.offsets, strict=True)}
+    offsets = {_CARRIED[ROLES.index(role)]: poses.pop(role) for role in ROLES[:WAIST_ROLE] if role in poses}
     out = Calibration(
         user=msg.user,
         calibrated=bool(msg.calibrated),
@@ -229,6 +226,7 @@ def calibration_from_bag(msg: Any) -> Calibration:
         floor_height=float(msg.floor_height),
         arm_span=float(msg.arm_span),
         forward_yaw=float(msg.forward_yaw),
+        mountings={role: pose for role, pose in poses.items() if role in ROLES},
         **offsets,
     )
     return plausible.calibration(out)

@@ -23,6 +23,7 @@ ZERO: Vec = (0.0, 0.0, 0.0)
 # Compositors stamp frames irregularly: two stamps can be 2 ms apart while the poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
 BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets
+REPEATED_S = 0.1  # a pose that is repeated for longer is EXTRAPOLATED, and LOST some time after `frozen_s`
 SEEN_M = 0.001  # while the output is farther than this from the device, its state is EXTRAPOLATED
 
 
@@ -118,7 +119,9 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        return bool(raw.state[HEAD_ROLE] != LOST) and self._devices[HEAD_ROLE].state == LOST
+        """Whether a lost head has a pose again; one that repeats the last pose has not."""
+        head = self._devices[HEAD_ROLE]
+        return bool(raw.state[HEAD_ROLE] != LOST) and head.state == LOST and not head.repeats_pose(raw)
 
 
 class _Device:
@@ -133,6 +136,7 @@ class _Device:
         self.p, self.q, self.v, self.w = ZERO, IDENTITY, ZERO, ZERO  # the output
         self.raw_p, self.raw_q = ZERO, IDENTITY  # the last raw pose, accepted or not
         self.repeats = 0  # number of repetitions of the last pose
+        self.frozen = False  # the last pose was repeated for `frozen_s`
         self.raw_ns = self.changed_ns = self.good_ns = self.sampled_ns = 0
         self.off_p, self.off_q = ZERO, IDENTITY  # output = raw + offset during a blend
         self.motion, self.other = Motion(), Motion()  # at the accepted place, and at an unconfirmed one
@@ -146,7 +150,7 @@ class _Device:
         p: Vec = tuple(raw.positions[r].tolist())
         q: Quat = tuple(raw.rotations[r].tolist())
         sampled = int(raw.sampled_ns[r]) or now
-        before, repeated = self.accepted, self.repeats
+        before, repeats = self.accepted, self.repeats
         reason = self._refusal(s, state, p, q, sampled, now, head)
         if not reason and self.known:
             reason = self._jump(s, p, q, sampled)
@@ -159,7 +163,7 @@ class _Device:
             self._bridge(s, now, dt)
             self.bridged += 1
             return
-        thawed = repeated >= 2 and self.repeats == 0
+        thawed = repeats >= 2 and self.repeats == 0
         if self.known and (not before or thawed):
             self._start_blend(s, dt, p, q, not before)
         else:
@@ -172,7 +176,8 @@ class _Device:
         if self.off_q == IDENTITY:
             self.q = q
         self.v, self.w = self.motion.velocities(s.velocity_window_s)
-        self.state = state if quat.norm(self.off_p) <= SEEN_M else EXTRAPOLATED
+        repeated = s.frozen_s and self.repeats and (now - self.changed_ns) * 1e-9 > REPEATED_S
+        self.state = EXTRAPOLATED if repeated or quat.norm(self.off_p) > SEEN_M else state
 
     def _refusal(self, s: GateSettings, state: int, p: Vec, q: Quat, sampled: int, now: int, head: Vec | None) -> str:
         """Reason why the sample by itself is refused; empty if it is not."""
@@ -183,9 +188,11 @@ class _Device:
             return "zero"
         if (p != self.raw_p or q != self.raw_q) and sampled >= self.raw_ns:
             self.raw_p, self.raw_q, self.raw_ns, self.changed_ns, self.repeats = p, q, sampled, now, 0
+            self.frozen = False
         else:
             self.repeats += 1
             if s.frozen_s and (now - self.changed_ns) * 1e-9 >= s.frozen_s:
+                self.frozen = True
                 return "frozen"
         if head is not None and quat.norm(quat.sub(p, head)) > s.reach_m * (1 if self.role < 3 else 1.5):
             return "reach"
@@ -276,6 +283,12 @@ class _Device:
 
     def _speed(self, s: GateSettings) -> float:
         return float(quat.norm(self.motion.velocities(s.velocity_window_s)[0]))
+
+    def repeats_pose(self, raw: TrackerFrame) -> bool:
+        """Whether the source repeats a pose that is already refused as frozen."""
+        r = self.role
+        same = tuple(raw.positions[r].tolist()) == self.raw_p and tuple(raw.rotations[r].tolist()) == self.raw_q
+        return self.frozen and same
 
     def carry(self, moved_p: Vec, moved_q: Quat) -> None:
         if not self.known:

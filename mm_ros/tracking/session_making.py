@@ -12,8 +12,10 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import Sighting
 from mm_ros.body.types import HEAD_ROLE, Calibration, TrackerFrame
 from mm_ros.sessions.session import Session
-from mm_ros.tracking.calibration import Calibrator, from_skeleton, from_standing_height
+from mm_ros.tracking.calibration import HEADSET_IN_HEAD, Calibrator, from_skeleton, from_standing_height
 from mm_ros.tracking.gate import TrackerGate
+from mm_ros.tracking.hand_poses import ESTIMATED
+from mm_ros.tracking.hands import HandSettings, HandStage, converted
 from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_landmarks
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
@@ -59,12 +61,20 @@ def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
             yield out
 
 
-def session_of_table(frames: list[TrackerFrame], name: str = "", head_height: float = 0.0) -> Session:
+def session_of_table(
+    frames: list[TrackerFrame], name: str = "", head_height: float = 0.0, hands: HandStage | None = None
+) -> Session:
     """Session from the poses of a table.
 
+    `hands` converts the hand poses; None estimates their convention.
     `head_height` [m]; 0: measured while the user stands still, or else estimated from all heights.
     """
-    out = Session(list(gated(frames)), name=name)
+    hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
+    passed = list(gated(frames))
+    if passed:  # a rough height is enough for the arms
+        heights = [f.positions[HEAD_ROLE, 2] for f in passed]
+        hands.height = float(np.clip(np.percentile(heights, 95), 1.0, 2.1)) - HEADSET_IN_HEAD[2]
+    out = Session(converted(passed, hands), name=name)
     out.calibration = from_standing_height(head_height) if head_height else _measured(out.frames)
     return out
 

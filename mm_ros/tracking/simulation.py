@@ -7,6 +7,7 @@ Noise, dropouts, grips and look-around are options with a seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,36 +15,38 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import (  # fmt: skip
-    HEAD,
-    HIPS,
-    LEFT_FOOT,
-    LEFT_HAND,
-    LEFT_LOWER_ARM,
-    LEFT_UPPER_LEG,
-    RIGHT_FOOT,
-    RIGHT_HAND,
-    RIGHT_LOWER_ARM,
-    RIGHT_UPPER_LEG,
-)
+from mm_ros.body.skeleton import LEFT_UPPER_LEG, RIGHT_UPPER_LEG
 from mm_ros.body.types import (  # fmt: skip
+    CHEST_ROLE,
     EXTRAPOLATED,
     F64,
     HEAD_ROLE,
+    JOINT_OF_ROLE,
     LEFT_FOOT_ROLE,
+    LEFT_FOREARM_ROLE,
     LEFT_HAND_ROLE,
+    LEFT_KNEE_ROLE,
     LOST,
     RIGHT_FOOT_ROLE,
+    RIGHT_FOREARM_ROLE,
     RIGHT_HAND_ROLE,
+    RIGHT_KNEE_ROLE,
     TRACKED,
     WAIST_ROLE,
     R,
     TrackerFrame,
 )
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
 RATE = 90.0
+# Place of each body tracker on its strap, in the axes of the joint that carries it [m].
+STRAPPED: dict[int, tuple[float, float, float]] = {
+    WAIST_ROLE: (0.12, 0.0, 0.03), LEFT_FOOT_ROLE: (0.09, 0.0, 0.02), RIGHT_FOOT_ROLE: (0.09, 0.0, 0.02),
+    CHEST_ROLE: (0.12, 0.0, 0.0), LEFT_KNEE_ROLE: (0.07, 0.0, -0.06), RIGHT_KNEE_ROLE: (0.07, 0.0, -0.06),
+    LEFT_FOREARM_ROLE: (0.0, 0.08, 0.05), RIGHT_FOREARM_ROLE: (0.0, -0.08, 0.05),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ class Simulation:
     remove_yaw_bias: bool = False  # training only: removes the constant yaw of the head's frame against the pelvis
     waist: bool = False
     feet: bool = False
+    chest: bool = False
+    knees: bool = False
+    forearms: bool = False
+    straps: bool = False  # body trackers sit on straps as people wear them; if false, exactly on their joints
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -102,8 +109,13 @@ class TrackerTrack:
             self.velocities[i].copy(),
             self.angular_velocities[i].copy(),
             self.state[i].copy(),
-            np.full(R, self.stamps_ns[i], np.int64),
+            np.where(self.present, self.stamps_ns[i], 0),
         )
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Whether the user has each device (R,)."""
+        return np.asarray((self.state != LOST).any(0))
 
 
 def simulate_clip(clip: Clip, options: Simulation = Simulation(), start_ns: int = 0) -> TrackerTrack:
@@ -121,17 +133,17 @@ def simulate(
     `head_axes_local` (4,): head axes in the head joint's axes; None: estimated from this motion. `times`: sample times
     [s]; None: from 0 at `options.rate`.
     """
-    joints = np.array(
-        [HEAD, LEFT_HAND, RIGHT_HAND, HIPS, LEFT_FOOT, RIGHT_FOOT, LEFT_LOWER_ARM, RIGHT_LOWER_ARM,
-         LEFT_UPPER_LEG, RIGHT_UPPER_LEG]
-    )  # fmt: skip
+    joints = np.array([*JOINT_OF_ROLE, LEFT_UPPER_LEG, RIGHT_UPPER_LEG])
     if len(positions) < 2:
         raise MmRosError(f"simulated trackers need at least two frames of motion, came {len(positions)}")
     p = np.asarray(positions, np.float64)[:, joints]
     q = np.asarray(rotations, np.float64)[:, joints]
     if head_axes_local is None:
-        head_axes_local = head_axes(q[:, 0], facing(p[:, 8], p[:, 9]), options.level_pitch, options.remove_yaw_bias)
-    hands_local = np.stack([hand_axis(q[:, 1], p[:, 1] - p[:, 6]), hand_axis(q[:, 2], p[:, 2] - p[:, 7])])
+        head_axes_local = head_axes(q[:, 0], facing(p[:, R], p[:, R + 1]), options.level_pitch, options.remove_yaw_bias)
+    hands_local = np.stack(
+        [hand_axis(q[:, h], p[:, h] - p[:, f])
+         for h, f in ((LEFT_HAND_ROLE, LEFT_FOREARM_ROLE), (RIGHT_HAND_ROLE, RIGHT_FOREARM_ROLE))]
+    )  # fmt: skip
     times = sample_times(len(p), rate, options.rate) if times is None else times
     p, q = resample(p[:, :R], q[:, :R], rate, times)
 
@@ -145,11 +157,31 @@ def simulate(
         offset = axis * options.controller_along_hand + options.grip_sd_m * rng.normal(size=3)
         p[:, role] += rot.rotate(q[:, role], offset)
         q[:, role] = rot.multiply(q[:, role], rot.exp(options.grip_sd_rad * rng.normal(size=3)))
+    if options.straps:
+        for role, mounting in random_mountings(options.seed).items():
+            p[:, role] += rot.rotate(q[:, role], mounting[:3])
+            q[:, role] = rot.multiply(q[:, role], mounting[3:])
     v, w = derivatives(p, q, options.rate)
     if options.noise_m or options.noise_rad:
         p, q, v, w = _noisy(p, q, v, w, options, rng)
     state = _state(len(p), options, rng)
     return _track(p, q, v, w, state, start_ns + np.round(times * 1e9).astype(np.int64))
+
+
+def random_mountings(seed: int) -> dict[int, F64]:
+    """Pose of each body tracker in the axes of its joint, as a person could have strapped it on.
+
+    The position is within 4 cm per axis of `STRAPPED`. The rotation is any turn about the vertical with up to 35° of
+    tilt, and every fourth device is upside down.
+    """
+    rng = np.random.default_rng([seed, 77])
+    out = {}
+    for role, place in STRAPPED.items():
+        tilt = rot.exp(np.append(rng.uniform(-0.43, 0.43, 2), 0.0))
+        over = rot.exp(np.array([np.pi if rng.uniform() < 0.25 else 0.0, 0.0, 0.0]))
+        turned = rot.multiply(rot.multiply(tilt, rot.from_yaw(rng.uniform(-np.pi, np.pi))), over)
+        out[role] = np.concatenate([np.array(place) + rng.uniform(-0.04, 0.04, 3), turned])
+    return out
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
@@ -163,25 +195,13 @@ def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(_continuous_signs(q))  # one more frame at each end: index i becomes i + 1
-    out_p = _cubic(p[i], p[i + 1], p[i + 2], p[i + 3], u)
-    return out_p, rot.normalize(_cubic(q[i], q[i + 1], q[i + 2], q[i + 3], u))
+    p, q = _continued(p), _continued(continuous(q))  # one more frame at each end: index i becomes i + 1
+    out_p = catmull_rom([p[i + k] for k in range(4)], u)
+    return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
 
 def _continued(a: F64) -> F64:
     return np.concatenate([2 * a[:1] - a[1:2], a, 2 * a[-1:] - a[-2:-1]])
-
-
-def _continuous_signs(q: F64) -> F64:
-    """Choose signs of quaternions so that neighbours in time are close to each other."""
-    flips = np.where((q[1:] * q[:-1]).sum(-1, keepdims=True) < 0, -1.0, 1.0)
-    return np.asarray(q * np.concatenate([np.ones_like(flips[:1]), np.cumprod(flips, axis=0)]))
-
-
-def _cubic(z: F64, a: F64, b: F64, c: F64, u: F64) -> F64:
-    """Catmull-Rom spline from a (u = 0) to b (u = 1)."""
-    out: F64 = a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z)))
-    return out
 
 
 def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
@@ -260,14 +280,16 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
     """Add noise. Velocities come from inertial sensors and have less noise than differences of positions."""
-    p = p + options.noise_m * rng.normal(size=p.shape)
-    q = rot.multiply(rot.exp(options.noise_rad * rng.normal(size=v.shape)), q)
-    return (
-        p,
-        q,
-        v + 10 * options.noise_m * rng.normal(size=v.shape),
-        w + 10 * options.noise_rad * rng.normal(size=w.shape),
-    )
+
+    later = np.random.default_rng([options.seed, 78])  # roles added later leave the noise of the first six unchanged
+
+    def normal() -> F64:
+        first = rng.normal(size=(len(p), CHEST_ROLE, 3))
+        return np.concatenate([first, later.normal(size=(len(p), R - CHEST_ROLE, 3))], axis=1)
+
+    p = p + options.noise_m * normal()
+    q = rot.multiply(rot.exp(options.noise_rad * normal()), q)
+    return p, q, v + 10 * options.noise_m * normal(), w + 10 * options.noise_rad * normal()
 
 
 def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -278,6 +300,12 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
         state[:, WAIST_ROLE] = TRACKED
     if options.feet:
         state[:, [LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE]] = TRACKED
+    if options.chest:
+        state[:, CHEST_ROLE] = TRACKED
+    if options.knees:
+        state[:, [LEFT_KNEE_ROLE, RIGHT_KNEE_ROLE]] = TRACKED
+    if options.forearms:
+        state[:, [LEFT_FOREARM_ROLE, RIGHT_FOREARM_ROLE]] = TRACKED
     for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
         for _ in range(rng.poisson(options.dropouts_per_minute * frames / options.rate / 60)):
             first = int(rng.integers(frames))

@@ -12,6 +12,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.timeline import DROP, RESET, Timeline
 from mm_ros.body.types import F64, Trajectory, identity_pose
+from mm_ros.maths.signals import wrap
 
 SPACING_M = 0.005  # between the points at which the path is tabulated
 
@@ -94,7 +95,7 @@ class PathStage:
         ahead = [self.at(t + float(s)) for s in self.times]
         yaws = np.array([a[2] for a in ahead])
         return Trajectory(
-            stamp_ns, 0, "path", position, velocity, math.remainder(yaw, 2 * math.pi), 0.0, 1.0,
+            stamp_ns, 0, "path", position, velocity, wrap(yaw), 0.0, 1.0,
             self.times.copy(), np.stack([a[0] for a in ahead]).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), False, identity_pose(),
         )  # fmt: skip

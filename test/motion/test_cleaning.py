@@ -24,18 +24,14 @@ from mm_ros.body.skeleton import (  # fmt: skip
     default_skeleton,
 )
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import continuous, cubic, odd_window, savitzky_golay, spherical
 from mm_ros.motion.bands import band_index, bands_of_frames, find_bands
 from mm_ros.motion.cleaning import (  # fmt: skip
     RootSettings,
-    continuous,
-    cubic,
     facing_yaw,
     mirror,
-    odd_window,
     resample,
     sample_times,
-    savitzky_golay,
-    spherical,
     with_virtual_root,
 )
 from mm_ros.motion.contacts import contacts_of, median_filter, stances

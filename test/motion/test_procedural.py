@@ -18,7 +18,7 @@ from mm_ros.motion.procedural.desired_motion import RATE, Leg, make_desired_moti
 from mm_ros.motion.procedural.footsteps import plan_footsteps
 from mm_ros.motion.procedural.gait import GaitFigures, gait_figures, jitter, knee_angles, on_floor
 from mm_ros.motion.procedural.geometry import from_axes, two_bones
-from mm_ros.motion.procedural.smooth import bounded_pendulum, lower_envelope, quintic, savitzky_golay
+from mm_ros.motion.procedural.smooth import bounded_pendulum, lower_envelope, quintic
 
 MOCAP_LOW_PASS_S = 0.02  # standard deviation, about 8 Hz: what marker data is filtered with in gait laboratories
 
@@ -257,12 +257,6 @@ def test_lower_envelope_is_below_and_touches():
     low = lower_envelope(x, 0.1, 60.0)
     assert (low <= x + 1e-9).all()
     assert (x - low).min() < 0.01
-
-
-def test_savitzky_golay_keeps_a_cubic():
-    t = np.linspace(-1, 1, 80)
-    cubic = 1 + t - 2 * t**2 + 3 * t**3
-    assert np.allclose(savitzky_golay(cubic, 31), cubic)
 
 
 def test_from_axes_is_the_rotation_with_those_axes():

@@ -18,6 +18,7 @@ from mm_ros.body.types import (
     AvatarPose,
     BodyOrientation,
     Calibration,
+    R,
     TrackerFrame,
     Trajectory,
 )
@@ -40,10 +41,10 @@ def assert_same(a: object, b: object) -> None:
 
 
 def trackers() -> TrackerFrame:
-    frame = TrackerFrame(STAMP, 3, RANDOM.normal(size=(6, 3)), quaternions(6), RANDOM.normal(size=(6, 3)))
-    frame.angular_velocities = RANDOM.normal(size=(6, 3))
+    frame = TrackerFrame(STAMP, 3, RANDOM.normal(size=(R, 3)), quaternions(R), RANDOM.normal(size=(R, 3)))
+    frame.angular_velocities = RANDOM.normal(size=(R, 3))
     frame.state[:] = TRACKED
-    frame.sampled_ns[:] = STAMP - np.arange(6)
+    frame.sampled_ns[:] = STAMP - np.arange(R)
     frame.new_from_old = np.concatenate([[1.0, 2.0, 0.0], rot.from_yaw(0.5)])
     return frame
 
@@ -51,8 +52,8 @@ def trackers() -> TrackerFrame:
 def trajectory() -> Trajectory:
     return Trajectory(
         STAMP, 2, "vr", RANDOM.normal(size=2), RANDOM.normal(size=2), 0.3, 0.1, 0.97,
-        np.array([0.3, 0.6, 1.0], np.float32), RANDOM.normal(size=(3, 2)).astype(np.float32),
-        RANDOM.normal(size=(3, 2)).astype(np.float32), True, np.concatenate([[0.0, 1.0, 0.0], rot.from_yaw(-1.0)]),
+        np.array([0.3, 0.6, 1.0], np.float32), RANDOM.uniform(-1, 1, (3, 2)).astype(np.float32),
+        RANDOM.uniform(-1, 1, (3, 2)).astype(np.float32), True, np.concatenate([[0.0, 1.0, 0.0], rot.from_yaw(-1.0)]),
     )  # fmt: skip
 
 

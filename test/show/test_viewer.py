@@ -129,7 +129,7 @@ def test_trackers_and_desired_trajectory_are_drawn(server):
     frame.positions[0] = (0, 0, 1.7)
     scene.trackers(frame)
     scene.desired(still_trajectory((0.3, 0.6, 1.0)))
-    assert [t.visible for t in scene._trackers] == [True] + [False] * 5
+    assert [t.visible for t in scene._trackers] == [True] + [False] * (len(scene._trackers) - 1)
 
 
 def test_landmarks_stand_beside_the_avatar(server):

@@ -1,6 +1,7 @@
 """The gate: good samples pass unchanged, bad samples are extrapolated, and the output blends back afterwards."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -158,6 +159,22 @@ def test_frozen_but_tracked_is_lost_and_comes_back_without_a_step():
     assert outs[199].state[HAND] == LOST and outs[199].state[2] == TRACKED
     assert steps_m(outs).max() < 0.01
     assert outs[-1].state[HAND] == TRACKED
+
+
+def test_a_headset_that_repeats_its_pose_is_extrapolated_then_lost_once():
+    gate = TrackerGate()
+    outs = []
+    for i in range(90 * 12):
+        raw = user(i if i < 90 else 90)
+        raw.stamp_ns = user(i).stamp_ns
+        raw.sampled_ns[:] = raw.stamp_ns
+        outs.append(gate.step(raw))
+    states = [int(f.state[0]) for f in outs]
+    changes = [b for a, b in pairwise(states) if a != b]
+    assert changes == [EXTRAPOLATED, LOST]
+    assert {f.epoch for f in outs} == {outs[0].epoch}
+    moved = user(90 * 12)  # the headset is back after a long time: one new epoch
+    assert gate.step(moved).epoch == outs[0].epoch + 1
 
 
 def test_frozen_can_be_switched_off():

@@ -19,7 +19,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import TRACKED, Calibration
+from mm_ros.body.types import CHEST_ROLE, TRACKED, Calibration
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -165,10 +165,11 @@ def test_every_field_of_the_bridges_messages_is_what_it_had(bench, tmp_path):
 
 
 def test_another_bridges_topics_then_calibrated(bench):
-    b = bench(source="topics", head_topic="/quest/head", still_s=1.0, user="ben")
+    b = bench(source="topics", head_topic="/quest/head", tracker_topics=["chest=/chest"], still_s=1.0, user="ben")
+    chest = b.node.create_publisher(PoseStamped, "/chest", 10)
     head = b.node.create_publisher(PoseStamped, "/quest/head", 10)
     left = b.node.create_publisher(PoseStamped, "left_pose", 10)
-    b.until(lambda: head.get_subscription_count() and left.get_subscription_count())
+    b.until(lambda: head.get_subscription_count() and left.get_subscription_count() and chest.get_subscription_count())
     assert not b.call("calibrate").success
     count = 0
 
@@ -176,6 +177,7 @@ def test_another_bridges_topics_then_calibrated(bench):
         nonlocal count
         now_ns = b.node.get_clock().now().nanoseconds
         left.publish(pose(b.node, now_ns - 2_000_000, 1.1))
+        chest.publish(pose(b.node, now_ns, 1.3 + 0.001 * np.sin(count)))
         head.publish(pose(b.node, now_ns, 1.6 + 0.001 * np.sin(count)))
         count += 1
         for _ in range(8):
@@ -185,10 +187,12 @@ def test_another_bridges_topics_then_calibrated(bench):
     b.until(send_and_look)
     frames = [trackers_from_ros(m) for m in b.heard["trackers"]]
     frame = next(f for f in frames if list(f.state[:3]) == [TRACKED, TRACKED, 0])
+    assert any(f.state[CHEST_ROLE] == TRACKED for f in frames)
     assert frame.stamp_ns - frame.sampled_ns[1] == pytest.approx(2_000_000, abs=200_000_000)
     assert calibration_from_ros(b.heard["calibration"][-1]).head_height == pytest.approx(1.6, abs=0.002)
     answer = b.call("calibrate")
     assert answer.success, answer.message
+    assert "chest: " in answer.message
     assert read_calibration("ben").head_height == pytest.approx(1.6, abs=0.002)
 
 

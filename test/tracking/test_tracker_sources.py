@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import LOST, TRACKED, TrackerFrame, identity_pose
+from mm_ros.body.types import LOST, ROLES, TRACKED, TrackerFrame, identity_pose
 from mm_ros.sessions.session import write_session
 from mm_ros.sessions.tables import read_table
 from mm_ros.tracking.landmark_simulation import COMMON
@@ -106,11 +106,22 @@ def test_a_table_as_source_and_as_session(tmp_path):
     assert polled(opened(SessionSource(str(path))), 1)
 
 
+def test_a_table_with_all_body_trackers_and_elbows_as_forearms(tmp_path):
+    path = tmp_path / "body.csv"
+    roles = ("head", "waist", "chest", "left_knee", "right_foot", "left_elbow", "right_forearm")
+    rows = [f"0,{role},{k},0,1,0,0,0,1" for k, role in enumerate(roles)]
+    path.write_text("\n".join(["t,role,x,y,z,qx,qy,qz,qw", *rows]))
+    (frame,) = read_table(path, S)
+    names = ["left_forearm" if role == "left_elbow" else role for role in roles]
+    assert [ROLES[r] for r in np.flatnonzero(frame.state)] == [role for role in ROLES if role in names]
+    assert frame.positions[ROLES.index("left_forearm"), 0] == roles.index("left_elbow")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("a,b\n", "columns"),
-        ("t,role,x,y,z,qx,qy,qz,qw\n0,tail,0,0,0,0,0,0,1\n", "line 2"),
+        ("t,role,x,y,z,qx,qy,qz,qw\n0,tail,0,0,0,0,0,0,1\n", "no rows of role 'head'"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,head,0,0,0,0,0,0,0\n", "length 1"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,left_hand,0,0,0,0,0,0,1\n", "no rows of role 'head'"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,head,0,0\n", "line 2"),

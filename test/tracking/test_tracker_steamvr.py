@@ -10,7 +10,7 @@ import pytest
 from processes import PATIENCE_S
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import EXTRAPOLATED, LOST, ROLES, TRACKED, TrackerFrame
+from mm_ros.body.types import EXTRAPOLATED, LOST, ROLES, TRACKED, R, TrackerFrame
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.sources.steamvr import SteamVrSource
 from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
@@ -73,11 +73,23 @@ class Fake:
 def test_devices_find_their_roles_and_axes():
     fake = Fake()
     out = SteamVrPoses(fake.module).sample()
-    np.testing.assert_array_equal(out.state, [TRACKED] * 3 + [LOST] * 3)
+    np.testing.assert_array_equal(out.state, [TRACKED] * 3 + [LOST] * (R - 3))
     np.testing.assert_allclose(out.positions[1], (0.2, -0.3, 1.5), atol=1e-6)  # −z, −x, y
     np.testing.assert_allclose(out.rotations[1], (1, 0, 0, 0), atol=1e-6)
     assert out.sampled_ns[0] == out.stamp_ns and out.sampled_ns[3] == 0
     fake.module.init.assert_called_once_with(openvr.VRApplication_Background)
+
+
+def test_a_role_that_steamvr_names_needs_no_serial_number():
+    fake = Fake()
+    text = {openvr.Prop_ControllerType_String: "vive_tracker_left_elbow", openvr.Prop_SerialNumber_String: "LHR-7"}
+    fake.system.getStringTrackedDeviceProperty.side_effect = lambda i, prop: text[prop]
+    poses = SteamVrPoses(fake.module)
+    assert poses.sample().state[ROLES.index("left_forearm")] == TRACKED
+    assert poses.unnamed_trackers() == []
+    text[openvr.Prop_ControllerType_String] = "vive_tracker_chest"
+    fake.events.append(openvr.VREvent_TrackedDeviceRoleChanged)
+    assert poses.sample().state[ROLES.index("chest")] == TRACKED
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -142,7 +154,7 @@ def test_lines_between_the_processes():
     frame.positions[0], frame.state[0], frame.sampled_ns[0] = (1, 2, 3), TRACKED, 123
     back = frame_of(line_of(frame))
     np.testing.assert_array_equal(back.positions[0], frame.positions[0])
-    assert (back.stamp_ns, back.epoch, list(back.state)) == (123, 4, [TRACKED, 0, 0, 0, 0, 0])
+    assert (back.stamp_ns, back.epoch, list(back.state)) == (123, 4, [TRACKED, *[LOST] * (R - 1)])
     assert frame_of(json.dumps({"status": "gone"})) == "gone"
 
 

@@ -13,8 +13,9 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HIPS, LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import cubic, spherical
 from mm_ros.motion.bvh.reader import Bvh
-from mm_ros.motion.cleaning import RootSettings, cubic, sample_times, spherical, with_virtual_root
+from mm_ros.motion.cleaning import RootSettings, sample_times, with_virtual_root
 from mm_ros.motion.contacts import TOES, central_difference
 from mm_ros.motion.importing.canonical import ActorModel, local_rotations, to_canonical
 from mm_ros.motion.importing.defects import Glitch, bridge, flickers, glitches, t_pose_frames

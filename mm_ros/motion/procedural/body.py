@@ -37,6 +37,7 @@ from mm_ros.body.skeleton import (
 )
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import continuous, savitzky_golay
 from mm_ros.motion.procedural import feet as ft
 from mm_ros.motion.procedural import smooth as sm
 from mm_ros.motion.procedural.desired_motion import DesiredMotion
@@ -109,15 +110,10 @@ def pose_body(name: str, desired: DesiredMotion, ground: ft.Ground, manner: Mann
     _swing_arms(rotations, desired, ground, body, manner, rng)
     _place_legs(rotations, body, ground, offsets)
     rotations *= np.where(rotations[..., :1] < 0, -1.0, 1.0)
-    rotations[:, ROOT] = _continuous(rotations[:, ROOT])
+    rotations[:, ROOT] = continuous(rotations[:, ROOT])
     return Clip(
         name, desired.rate, skeleton, positions.astype(np.float32), rotations.astype(np.float32), subject="procedural"
     )
-
-
-def _continuous(q: Array) -> Array:
-    flips = np.sign((q[1:] * q[:-1]).sum(1))
-    return q * np.concatenate([[1.0], np.cumprod(flips)])[:, None]
 
 
 def _step_speed(desired: DesiredMotion) -> Array:
@@ -244,8 +240,8 @@ def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
     """Set the virtual root (projection of the pelvis, smoothed as for imported motion) and the hips local to it."""
-    xy = sm.savitzky_golay(body.pelvis[:, :2], 31)
-    yaw = sm.savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
+    xy = savitzky_golay(body.pelvis[:, :2], 31)
+    yaw = savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
     root = about(2, yaw)
     positions[:, ROOT] = np.concatenate([xy, np.zeros((len(xy), 1))], 1)
     rotations[:, ROOT] = root

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.maths import rotations as rot
-
 Array = Any
 
 
@@ -68,9 +66,3 @@ def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank:
 def mirror_quaternion(q: Array) -> Array:
     """Mirror rotations at the x–z plane."""
     return q * np.array([1.0, -1.0, 1.0, -1.0])
-
-
-def slerp(a: Array, b: Array, weight: Array) -> Array:
-    """Interpolate spherically from a to b by `weight` (…)."""
-    step = rot.log(rot.multiply(rot.inverse(a), b)) * np.asarray(weight)[..., None]
-    return rot.multiply(a, rot.exp(step))

@@ -11,8 +11,9 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import PARENTS, UPPER_CHEST
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import slerp
 from mm_ros.motion.procedural.body import ARMS
-from mm_ros.motion.procedural.geometry import from_axes, slerp, two_bones, unit
+from mm_ros.motion.procedural.geometry import from_axes, two_bones, unit
 from mm_ros.motion.procedural.smooth import gaussian, minimum_jerk
 
 Array = Any
@@ -80,7 +81,7 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
         (upper, rot.multiply(rot.inverse(q[at, shoulder]), q_upper)),
         (lower, rot.multiply(rot.inverse(q_upper), q_lower)),
     ):
-        rotations[at, joint] = slerp(rotations[at, joint], wanted, weight)
+        rotations[at, joint] = slerp(rotations[at, joint], wanted, np.asarray(weight)[..., None])
 
 
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:

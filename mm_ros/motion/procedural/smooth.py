@@ -60,23 +60,6 @@ def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
     return _convolve(windows.min(axis=1), kernel / kernel.sum())
 
 
-def savitzky_golay(x: Array, frames: int, order: int = 3) -> Array:
-    """Smooth by a polynomial of `order` over `frames` (odd) around each sample; the ends use the last full fit."""
-    n = len(x)
-    frames = min(frames, n if n % 2 else n - 1)
-    if frames <= order:
-        return x.copy()
-    half = frames // 2
-    basis = np.vander(np.arange(-half, half + 1), order + 1, increasing=True).astype(float)
-    fit = np.linalg.pinv(basis)
-    flat = x.reshape(n, -1)
-    out = _convolve(flat, fit[0][::-1])
-    for rows, window in ((slice(0, half), flat[:frames]), (slice(n - half, n), flat[-frames:])):
-        at = slice(0, half) if rows.start == 0 else slice(half + 1, frames)
-        out[rows] = basis[at] @ (fit @ window)
-    return out.reshape(x.shape)
-
-
 def quintic(s: Array, duration: Array, start: tuple[Array, Array, Array], end: tuple[Array, Array, Array]) -> Array:
     """Return the quintic over s in 0 … 1 between two (value, velocity, acceleration); derivatives are per second."""
     p0, v0, a0 = start[0], start[1] * duration, start[2] * duration**2

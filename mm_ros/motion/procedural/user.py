@@ -14,6 +14,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import Skeleton, default_skeleton
 from mm_ros.body.types import F32
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.motion.procedural.body import Manner, make_motion
 from mm_ros.motion.procedural.desired_motion import RATE, make_desired_motion
 from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
@@ -80,10 +81,12 @@ class SyntheticUser:
             for clip, start in zip(self._clips, starts, strict=False)
             for name, a, b in clip.tags
         )
+        rotations = np.concatenate([c.rotations for c in self._clips])
+        rotations[:, 0] = continuous(rotations[:, 0])
         whole = replace(
             self._clips[0],
             positions=np.concatenate([c.positions for c in self._clips]),
-            rotations=_continuous_root(np.concatenate([c.rotations for c in self._clips])),
+            rotations=rotations,
             tags=tags,
         )
         return whole.cut(0, frames)
@@ -98,7 +101,7 @@ class SyntheticUser:
         frames = [self._frame(max(k, 0)) for k in range(i - 1, i + 3)]
         p, q = [f[0] for f in frames], [f[1] for f in frames]
         q = [k * np.where((k * q[1]).sum(-1, keepdims=True) < 0, -1, 1).astype(np.float32) for k in q]
-        return _cubic(p, u), np.asarray(rot.normalize(_cubic(q, u)), np.float32)
+        return np.asarray(catmull_rom(p, u), np.float32), np.asarray(rot.normalize(catmull_rom(q, u)), np.float32)
 
     def _frame(self, i: int) -> tuple[F32, F32]:
         for clip in self._clips:
@@ -106,16 +109,3 @@ class SyntheticUser:
                 return clip.positions[i], clip.rotations[i]
             i -= len(clip)
         raise IndexError(i)
-
-
-def _cubic(x: list[F32], u: float) -> F32:
-    """Interpolate between x[1] and x[2] by a Catmull–Rom spline, so that velocities are continuous."""
-    z, a, b, c = x
-    return np.asarray(a + u / 2 * (b - z + u * (2 * z - 5 * a + 4 * b - c + u * (3 * (a - b) + c - z))), np.float32)
-
-
-def _continuous_root(q: F32) -> F32:
-    flips = np.where((q[1:, :1] * q[:-1, :1]).sum(-1, keepdims=True) < 0, -1, 1).astype(np.float32)
-    out = q.copy()
-    out[1:, :1] *= np.cumprod(flips, axis=0)
-    return out

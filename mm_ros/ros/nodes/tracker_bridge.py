@@ -22,6 +22,7 @@ from mm_ros.body.types import (
     AvatarPose,
     Calibration,
     TrackerFrame,
+    role_index,
 )
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
@@ -33,9 +34,11 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.foreign import pose_stamped_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
-from mm_ros.tracking.calibration import CalibrationSettings, Calibrator
+from mm_ros.tracking.calibration import CalibrationSettings, Calibrator, head_joint_height
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
+from mm_ros.tracking.hands import HandSettings, HandStage
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
@@ -64,6 +67,9 @@ class BridgeSettings(Settings):
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
     left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
     right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
+    tracker_topics: tuple[str, ...] = setting(
+        ("",), "Role and PoseStamped topic of each body tracker: waist=/waist_pose, left_foot=…", live=False
+    )
     topics_axes: str = setting("ros", "Axes of these poses: ROS (x forward) or OpenXR.", choices=AXES, live=False)
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
@@ -102,11 +108,13 @@ class TrackerBridge(AvatarNode):
         self._ticks: Timer | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
-            s.source, s.path, s.rate, s.seed, simulation(s), serials(s.steamvr_serials), s.topics_axes
+            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes
         )
         warm_up()
         self._source.open()
         self._gate = TrackerGate(self._gate_settings())
+        self._hands = HandStage(self.settings(HandSettings), self._source.hand_pose)
+        self._hands_reported = ""
         self._skeleton_hash = 0
         self._start_calibration()
         self.create_service(Trigger, "calibrate", self._on_calibrate)
@@ -133,10 +141,13 @@ class TrackerBridge(AvatarNode):
                 f"Stand upright and still for {s.still_s:g} s, or call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
+        self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
         self._publish_calibration(self._calibrator.current)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
+        self._hands.height = head_joint_height(calibration)
         self._room.calibrate(calibration)
+        calibration = self._mounting.set_calibration(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
@@ -144,6 +155,8 @@ class TrackerBridge(AvatarNode):
             self._source.wake = self._poll  # called in this thread by `feed`
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
+            for role_name, topic in pairs(s.tracker_topics).items():
+                self.listen("head_pose", self._feeder(self._source, role_index(role_name)), topic)
         elif self._source.own_clock:
             self._awake = self.create_guard_condition(self.guarded("source", self._poll))
             self._source.wake = self._awake.trigger
@@ -166,8 +179,9 @@ class TrackerBridge(AvatarNode):
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._gate.step(raw)
             if gated is not None:
+                self._hands.step(gated)
                 self._calibrate_from(gated)
-                frame = self.outputs.trackers(self._room.carry(gated))
+                frame = self._mounted(self.outputs.trackers(self._room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
 
@@ -194,6 +208,13 @@ class TrackerBridge(AvatarNode):
                 f"arm span {new.arm_span:.2f} m"
             )
             self._publish_calibration(new)
+
+    def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
+        """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
+        frame, new = self._mounting.step(frame)
+        if new is not None:
+            self._publish_calibration(self._calibrator.current)
+        return frame
 
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(trackers_to_ros(frame))
@@ -229,8 +250,13 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = self._calibrator.measure()
         if response.success:
             self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._calibrator.current)
+            response.message += self._kept(self._mounting.calibration) + self._mounting_report()
         return response
+
+    def _mounting_report(self) -> str:
+        """One line per measured body tracker and per doubt."""
+        lines = [f"{role}: {place}" for role, place in self._mounting.places().items()]
+        return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in self._mounting.doubts())])
 
     def _kept(self, calibration: Calibration) -> str:
         try:
@@ -248,6 +274,8 @@ class TrackerBridge(AvatarNode):
             self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
+        self._report_mounting()
+        self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
             state_name = STATES[int(state)] if self.health.done else "silent"
             self.health.values[role] = state_name
@@ -255,12 +283,37 @@ class TrackerBridge(AvatarNode):
                 self.health.passing[role] = f"{role} is {state_name}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
 
+    def _report_hands(self) -> None:
+        """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
+        hands = self._hands
+        report = hands.report() if hands.known() else "the convention of the hand poses is not known yet"
+        self.health.values["hands"] = report
+        self.health.warnings.pop("hands", None)
+        if hands.exchanged:
+            self.health.warnings["hands"] = "the controllers are in the wrong hands: left and right are swapped"
+        reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
+        if reported != self._hands_reported:
+            self._hands_reported = reported
+            log = self.get_logger()
+            (log.warning if hands.exchanged else log.info)(report)
+
+    def _report_mounting(self) -> None:
+        self.health.values.update({f"mounting_{role}": place for role, place in self._mounting.places().items()})
+        doubts = self._mounting.doubts()
+        self.health.warnings.pop("mounting", None)
+        if doubts:
+            self.health.warnings["mounting"] = "; ".join(doubts)
+            self.get_logger().warning(self.health.warnings["mounting"], throttle_duration_sec=30.0)
+
     def apply_settings(self) -> None:
         self._gate.settings = self._gate_settings()
         self._calibrator.settings = self.settings(CalibrationSettings)
+        self._mounting.settings = self.settings(MountingSettings)
+        self._hands.settings = self.settings(HandSettings)
 
     def reset(self) -> None:
         self._gate.reset()
+        self._hands.forget_motion()
         self._calibrator.forget_motion()
 
     def close(self) -> None:
@@ -284,6 +337,6 @@ def place_of(s: BridgeSettings) -> tuple[float, ...]:
     return s.place
 
 
-def serials(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Parse 'waist=LHR-1' into role → serial number."""
-    return {role.strip(): serial.strip() for role, _, serial in (p.partition("=") for p in pairs if p)}
+def pairs(given: tuple[str, ...]) -> dict[str, str]:
+    """Parse 'waist=LHR-1' into role → serial number or topic."""
+    return {role.strip(): value.strip() for role, _, value in (p.partition("=") for p in given if p)}

@@ -7,8 +7,8 @@ from typing import Any
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.joining import Pairs
+from mm_ros.body.types import HEAD_ROLE, LOST, Calibration, TrackerFrame
 from mm_ros.body.types import BodyOrientation as Facing
-from mm_ros.body.types import Calibration, TrackerFrame
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.orientation import OrientationSettings, OrientationStage
 from mm_ros.motion.features import default_layout
@@ -60,8 +60,9 @@ class TrajectoryPredictor(AvatarNode):
 
     def _on_trackers(self, msg: TrackerArray) -> None:
         frame = trackers_from_ros(msg)
-        self._received_ns = self.get_clock().now().nanoseconds
-        self._restart_watchdog()
+        if frame.state[HEAD_ROLE] != LOST:  # without a head the avatar comes to a stand, as without trackers
+            self._received_ns = self.get_clock().now().nanoseconds
+            self._restart_watchdog()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
             self._step(late, self._headset_facing(late))
         pair = self._pairs.put_first(frame.stamp_ns, frame)
@@ -103,7 +104,7 @@ class TrajectoryPredictor(AvatarNode):
         self._ticks += 1
         if self._received_ns is None or now_ns - self._received_ns < self._silent_ns or self._ticks < STALE_TICKS:
             return
-        self.health.warnings["stale"] = "no trackers: the avatar stands still"
+        self.health.warnings["stale"] = "no trackers, or the headset is lost: the avatar stands still"
         trajectory = self._stage.stale(now_ns)
         if trajectory is not None:
             self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))

@@ -11,7 +11,7 @@ from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.mesh import skin
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
-from mm_ros.body.types import HEAD_ROLE, LOST, ROLES, AvatarPose, FeetEstimate, TrackerFrame, Trajectory
+from mm_ros.body.types import BODY_ROLES, HEAD_ROLE, LOST, ROLES, AvatarPose, FeetEstimate, TrackerFrame, Trajectory
 from mm_ros.show.page import meshes
 from mm_ros.show.page.features import ABOVE_FLOOR_M, FeatureVectors
 from mm_ros.show.page.swift import mover
@@ -302,7 +302,7 @@ class AvatarScene:
         self._root.visible = True
 
     def _make_trackers(self) -> list[Any]:
-        shapes = [meshes.headset(), meshes.controller(1.0), meshes.controller(-1.0)] + [meshes.puck()] * 3
+        shapes = [meshes.headset(), meshes.controller(1.0), meshes.controller(-1.0)] + [meshes.puck()] * len(BODY_ROLES)
         return [
             self._server.scene.add_mesh_simple(f"/{self.name}/trackers/{role}", v, f, color=DEVICE, visible=False)
             for role, (v, f) in zip(ROLES, shapes, strict=True)

@@ -20,6 +20,7 @@ class TrackerSource(Protocol):
     trusted: bool  # simulated source, in which constant poses are correct
     own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
     wake: Callable[[], None]
+    hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated
 
     def open(self) -> None:
         """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is no error."""
@@ -54,6 +55,7 @@ class Source:
     rate = 90.0
     trusted = False
     own_clock = False
+    hand_pose = "wrist"
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = _nothing

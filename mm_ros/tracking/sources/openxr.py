@@ -22,6 +22,7 @@ HUNG_S = 1.0
 
 class OpenXrSource(Source):
     own_clock = True
+    hand_pose = "openxr_grip"
 
     def __init__(self, rate: float = 90.0, make_session: Callable[[], Any] | None = None) -> None:
         super().__init__()
@@ -111,9 +112,7 @@ def _library() -> Callable[[], Any]:
     try:
         from mm_ros.tracking.sources.openxr_session import OpenXrSession
     except ImportError as error:
-        raise MmRosError(
-            f"the source 'openxr' needs pyopenxr ({error}): {setup_command('openxr')}"
-        ) from error
+        raise MmRosError(f"the source 'openxr' needs pyopenxr ({error}): {setup_command('openxr')}") from error
     return OpenXrSession
 
 

@@ -26,10 +26,12 @@ VIVE_TRACKERS = "XR_HTCX_vive_tracker_interaction"
 
 HANDS = {"left_hand": "/user/hand/left", "right_hand": "/user/hand/right"}
 VIVE_ROLES = {
-    "waist": "/user/vive_tracker_htcx/role/waist",
-    "left_foot": "/user/vive_tracker_htcx/role/left_foot",
-    "right_foot": "/user/vive_tracker_htcx/role/right_foot",
-}
+    role: f"/user/vive_tracker_htcx/role/{name}"
+    for role, name in (
+        *((r, r) for r in ("waist", "left_foot", "right_foot", "chest", "left_knee", "right_knee")),
+        ("left_forearm", "left_elbow"), ("right_forearm", "right_elbow"),
+    )
+}  # fmt: skip
 # Interaction profiles and the extension that each needs. A runtime selects the profile nearest to its controllers.
 PROFILES = {
     "/interaction_profiles/khr/simple_controller": "",

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.base.own_python import module_command
-from mm_ros.body.types import ROLES, TrackerFrame
+from mm_ros.body.types import TrackerFrame, role_index
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
@@ -25,13 +25,13 @@ class SteamVrSource(Source):
     """Source of SteamVR's devices. `command` replaces the worker process in tests."""
 
     own_clock = True
+    hand_pose = "steamvr_raw"
 
     def __init__(self, rate: float = 90.0, serials: dict[str, str] | None = None, command: Sequence[str] = ()) -> None:
         super().__init__()
         self.rate = rate
         for role in serials or {}:
-            if role not in ROLES:
-                raise MmRosError(f"tracker role '{role}' is not among {', '.join(ROLES)}")
+            role_index(role)  # refuses unknown roles
         worker = module_command("mm_ros.tracking.sources.steamvr_process", str(rate), json.dumps(serials or {}))
         self._command = list(command) or worker
         self._needs_library = not command
@@ -67,8 +67,12 @@ class SteamVrSource(Source):
         while not self._stop.is_set():
             self._epochs += 1
             self._process = subprocess.Popen(
-                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-                text=True, errors="replace",
+                self._command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                errors="replace",
             )
             assert self._process.stdout is not None
             for line in self._process.stdout:

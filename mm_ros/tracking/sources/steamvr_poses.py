@@ -11,17 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import (
+    BODY_ROLES,
     EXTRAPOLATED,
     HEAD_ROLE,
     LEFT_HAND_ROLE,
     RIGHT_HAND_ROLE,
+    ROLE_ALIASES,
     ROLES,
     TRACKED,
     TrackerFrame,
+    role_index,
 )
 from mm_ros.tracking.sources import axes
+
+BODY_NAMES = tuple(ROLES[r] for r in BODY_ROLES)
 
 
 class Quit(Exception):
@@ -33,12 +37,13 @@ class SteamVrPoses:
 
     def __init__(self, openvr: Any, serials: dict[str, str] | None = None) -> None:
         self._openvr = openvr
-        self._by_serial = {serial: _role_index(role) for role, serial in (serials or {}).items()}
+        self._by_serial = {serial: role_index(role) for role, serial in (serials or {}).items()}
         self._system = openvr.init(openvr.VRApplication_Background)
         self._poses = (openvr.TrackedDevicePose_t * openvr.k_unMaxTrackedDeviceCount)()
         self._event = openvr.VREvent_t()
         self._epoch = 0
         self._serials: dict[int, str] = {}
+        self._assigned: dict[int, int | None] = {}
 
     def sample(self) -> TrackerFrame:
         """Sample all devices, stamped in CLOCK_MONOTONIC at the call, because OpenVR's poses have no time."""
@@ -78,13 +83,29 @@ class SteamVrPoses:
                 vr.TrackedControllerRole_RightHand: RIGHT_HAND_ROLE,
             }
             return hands.get(hand)
+        if kind == vr.TrackedDeviceClass_GenericTracker:
+            return self._assigned_role(i)
         return None
+
+    def _assigned_role(self, i: int) -> int | None:
+        """Role that the user assigned to a tracker in SteamVR, from a controller type like "vive_tracker_left_foot"."""
+        if i not in self._assigned:
+            name = self._text(i, self._openvr.Prop_ControllerType_String).removeprefix("vive_tracker_")
+            known = name in BODY_NAMES or name in ROLE_ALIASES
+            self._assigned[i] = role_index(name) if known else None
+        return self._assigned[i]
 
     def _serial(self, i: int) -> str:
         if i not in self._serials:
-            text = self._system.getStringTrackedDeviceProperty(i, self._openvr.Prop_SerialNumber_String)
-            self._serials[i] = text.decode() if isinstance(text, bytes) else str(text)
+            self._serials[i] = self._text(i, self._openvr.Prop_SerialNumber_String)
         return self._serials[i]
+
+    def _text(self, i: int, name: int) -> str:
+        try:
+            text = self._system.getStringTrackedDeviceProperty(i, name)
+        except self._openvr.error_code.TrackedPropertyError:  # this device has no such property
+            return ""
+        return text.decode() if isinstance(text, bytes) else str(text)
 
     def unnamed_trackers(self) -> list[str]:
         """Serial numbers of connected generic trackers without a role."""
@@ -93,7 +114,7 @@ class SteamVrPoses:
             generic = pose.bDeviceIsConnected and (
                 self._system.getTrackedDeviceClass(i) == vr.TrackedDeviceClass_GenericTracker
             )
-            if generic and self._serial(i) not in self._by_serial:
+            if generic and self._role(i) is None:
                 out.append(self._serial(i))
         return out
 
@@ -104,20 +125,18 @@ class SteamVrPoses:
             if kind == vr.VREvent_Quit:
                 self._system.acknowledgeQuit_Exiting()
                 raise Quit
-            if kind in (vr.VREvent_TrackedDeviceActivated, vr.VREvent_TrackedDeviceDeactivated):
+            if kind in (
+                vr.VREvent_TrackedDeviceActivated, vr.VREvent_TrackedDeviceDeactivated,
+                vr.VREvent_TrackedDeviceRoleChanged, vr.VREvent_PropertyChanged,
+            ):  # fmt: skip
                 self._serials.clear()
+                self._assigned.clear()
             # OpenVR does not report by how much the play space moved, so a new epoch starts.
             if kind in (vr.VREvent_StandingZeroPoseReset, vr.VREvent_ChaperoneUniverseHasChanged):
                 self._epoch += 1
 
     def close(self) -> None:
         self._openvr.shutdown()
-
-
-def _role_index(role: str) -> int:
-    if role not in ROLES:
-        raise MmRosError(f"tracker role '{role}' is not among {', '.join(ROLES)}")
-    return ROLES.index(role)
 
 
 def _matrix(m: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -62,8 +62,8 @@ def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
 def stream(poses: SteamVrPoses, rate: float) -> None:
     poses.sample()
     unnamed = poses.unnamed_trackers()
-    known = "" if not unnamed else f"trackers without a role: {', '.join(unnamed)}; set steamvr_serials"
-    tell(known)
+    words = f"trackers without a role: {', '.join(unnamed)}; assign it in SteamVR, or set steamvr_serials"
+    tell(words if unnamed else "")
     due = time.monotonic()
     while True:
         print(line_of(poses.sample()), flush=True)

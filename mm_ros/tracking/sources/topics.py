@@ -18,6 +18,7 @@ class TopicsSource(Source):
     """Source that the node's subscriptions feed; each pose of the headset makes a frame."""
 
     own_clock = True
+    hand_pose = ""
 
     def __init__(self, axes_of_source: str = "ros") -> None:
         super().__init__()

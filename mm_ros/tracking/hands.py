@@ -1,0 +1,359 @@
+"""Turn the hand poses of any controller into the chain's frame (`hand_poses.py`), fitted to the user.
+
+Each sample compares the device with a model of the arm (`body/arm.py`): the forearm that head and hand imply. Two
+things follow from it. The convention, when the source does not state it, is the one under which the wrists bend least.
+The turn between device and hand is then refined, because hands hold controllers differently: the mean direction of the
+forearm in device axes replaces the assumed direction of the fingers, weighed against it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.arm import forearm_of, shoulder_of
+from mm_ros.body.timeline import ADVANCE, DROP, Timeline
+from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, TRACKED, TrackerFrame
+from mm_ros.maths import quat
+from mm_ros.maths.quat import Quat, Vec
+from mm_ros.maths.springs import damping_share
+from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
+
+HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
+PALM = 0.08  # m, wrist to the middle of the palm
+TORSO_HALFLIFE_S = 0.3  # of the torso's yaw behind the headset's
+SAMPLE_S = 0.03  # shortest time between samples of the fit
+TURNED_RAD, WAITED_S = 0.15, 0.5  # a device that turned or waited by this gives a new sample
+NEUTRAL_TWIST = 0.27  # rad; mean twist of the hand against the model's forearm on CMU
+PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: larger differences count little more
+LONGEST_ARM, BEYOND_M = 0.365, 0.08  # plausible arm relative to the head joint's height; scale of what is beyond
+# Extra cost per sample of conventions that recordings rarely have.
+RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
+UNSURE = 0.1  # a second convention whose cost per sample is larger by less makes the estimate unsure
+FEW = 6.0  # samples after which an estimated convention is reported
+LOST_DECISION = 1.5  # samples; an estimated convention changes only if its cost is lower by this
+LONG = 400.0  # samples; the fit forgets what is older
+PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weight, in samples, of the convention's fingers; of a stored fit
+FURTHEST = math.radians(60.0)  # of the fitted fingers from the convention's
+TURN_HALFLIFE_S = 0.5  # of the turn that is applied behind the fitted one
+EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0  # controllers on the wrong sides; time to decide; time watched
+
+
+@dataclass(frozen=True)
+class HandSettings(Settings):
+    hand_pose: str = setting(
+        "declared", "Convention of the hand poses: as the source declares (estimated if it declares none), or a name.",
+        choices=("declared", ESTIMATED, *HAND_POSES), live=False,
+    )  # fmt: skip
+    fit_hands: bool = setting(True, "Fit the turn between each controller and the hand to the user's motion.")
+
+
+@dataclass(frozen=True)
+class HandFit:
+    """What the motion says about one controller. Angles in degrees."""
+
+    fingers: Vec  # direction of the fingers in device axes
+    samples: float
+    bend_before: float  # median angle between hand and forearm with the convention alone
+    bend_after: float
+
+
+class _Hand:
+    """Samples of one controller: the forearm's direction in device axes, and its rotation."""
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+        self.forearms: list[Vec] = []
+        self.weights: list[float] = []
+        self.last: Quat | None = None
+        self.last_s = -math.inf
+        self.costs = dict.fromkeys(HAND_POSES, 0.0)
+        self.stored: Vec | None = None
+        self.fingers: Vec | None = None  # the fitted direction
+        self.turn: Quat | None = None  # hand in device, as applied
+
+    def due(self, q: Quat, now_s: float) -> bool:
+        waited = now_s - self.last_s
+        if self.last is None or waited > WAITED_S:
+            return True
+        return waited > SAMPLE_S and quat.angle_of(quat.mul_inv(q, self.last)) > TURNED_RAD
+
+
+class HandStage:
+    """Convert the hand rows of gated frames, in place."""
+
+    def __init__(self, settings: HandSettings = HandSettings(), declared: str = "wrist") -> None:
+        self.settings = settings
+        name = settings.hand_pose if settings.hand_pose != "declared" else declared
+        self.estimating = name in ("", ESTIMATED)
+        self.convention = "wrist" if self.estimating else hand_pose(name).name
+        self.exchanged = False
+        self.height = 1.6  # m; head joint of the standing user
+        self._begin()
+
+    def _begin(self) -> None:
+        self._hands = (_Hand(0), _Hand(1))
+        self._yaw: float | None = None
+        self._timeline = Timeline()
+        self._wrong_s = self._both_s = 0.0
+
+    def start_from(self, trial: HandStage) -> None:
+        """Take over what another stage has learned."""
+        self.convention = trial.convention
+        for hand, known in zip(self._hands, trial._hands, strict=True):
+            hand.costs, hand.forearms, hand.weights = dict(known.costs), known.forearms, known.weights
+            hand.fingers = known.fingers
+
+    def forget_motion(self) -> None:
+        """Start to watch for exchanged controllers again; the fit is kept."""
+        self._yaw, self._wrong_s, self._both_s = None, 0.0, 0.0
+
+    @property
+    def samples(self) -> float:
+        return float(sum(sum(h.weights) for h in self._hands))
+
+    def known(self) -> bool:
+        """Whether the convention is declared, or estimated from enough samples."""
+        return not self.estimating or self.samples >= FEW
+
+    def step(self, frame: TrackerFrame) -> TrackerFrame:
+        verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
+        if verdict not in (ADVANCE, DROP):
+            self.forget_motion()
+        if frame.state[HEAD_ROLE] != LOST:
+            self._follow_head(frame, dt)
+            self._watch_sides(frame, dt)
+        if self.exchanged:
+            _exchange(frame)
+        if self.convention == "wrist" and not self.estimating and not self.fits:
+            return frame
+        for hand in self._hands:
+            role = LEFT_HAND_ROLE + hand.side
+            if frame.state[role] == TRACKED and frame.state[HEAD_ROLE] == TRACKED and self._yaw is not None:
+                self._sample(frame, hand)
+            self._apply(frame, hand, dt)
+        return frame
+
+    @property
+    def fits(self) -> bool:
+        """Simulated hands have no grip to fit."""
+        return self.settings.fit_hands and self.convention != "wrist"
+
+    def _follow_head(self, frame: TrackerFrame, dt: float) -> None:
+        q = quat.get4(frame.rotations, HEAD_ROLE)
+        ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
+        # Looking down, the headset's up axis points ahead.
+        x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
+        if math.hypot(x, y) < 1e-3:
+            return
+        yaw = math.atan2(y, x)
+        if self._yaw is None:
+            self._yaw = yaw
+        self._yaw += damping_share(TORSO_HALFLIFE_S, dt) * float(quat.wrap(yaw - self._yaw))
+        self._head = quat.add(quat.get3(frame.positions, HEAD_ROLE), quat.rotate(q, HEAD_JOINT))
+
+    # ---- exchanged controllers
+
+    def _watch_sides(self, frame: TrackerFrame, dt: float) -> None:
+        """Find controllers in the wrong hands at the start: each is on the other side of the body.
+
+        The hands are LOST while this is being decided, so that no stage acts on wrong sides.
+        """
+        hands = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1]
+        if self._both_s > WATCHED_S or self._yaw is None or (frame.state[hands] != TRACKED).any():
+            return
+        self._both_s += dt
+        apart = (frame.positions[hands[0]] - frame.positions[hands[1]])[:2]
+        left = float(apart @ (-math.sin(self._yaw), math.cos(self._yaw)))
+        wrong = left > EXCHANGED_M if self.exchanged else left < -EXCHANGED_M
+        self._wrong_s = self._wrong_s + dt if wrong else 0.0
+        if not wrong:
+            return
+        if self._wrong_s < EXCHANGED_S:
+            frame.state[hands] = LOST
+        else:
+            self.exchanged, self._wrong_s = not self.exchanged, 0.0
+
+    # ---- fit
+
+    def _sample(self, frame: TrackerFrame, hand: _Hand) -> None:
+        role, now_s = LEFT_HAND_ROLE + hand.side, frame.stamp_ns * 1e-9
+        q = quat.get4(frame.rotations, role)
+        if not (self.estimating or self.fits) or not hand.due(q, now_s):
+            return
+        hand.last, hand.last_s = q, now_s
+        assert self._yaw is not None
+        shoulder = shoulder_of(self._head, self._yaw, self.height, hand.side)
+        palm = quat.add(
+            quat.get3(frame.positions, role), quat.rotate(q, hand_in_device(self.convention, hand.side)[:3])
+        )
+        wrist = quat.add(palm, quat.scale(quat.unit(quat.sub(shoulder, palm), (0.0, 0.0, 1.0)), PALM))
+        forearm, extension = forearm_of(shoulder, wrist, self._yaw, self.height, hand.side)
+        weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)  # a bent arm hardly shows its forearm
+        along = quat.rotate(forearm, (0.0, 1.0 - 2.0 * hand.side, 0.0))
+        hand.forearms.append(quat.unrotate(q, along))
+        hand.weights.append(weight)
+        if len(hand.weights) > LONG:
+            del hand.forearms[0], hand.weights[0]
+        if self.estimating:
+            self._compare(hand, frame, shoulder, forearm, weight)
+        hand.fingers = self._fitted(hand)
+
+    def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
+        """Add the cost of each convention: the angle between its hand and the forearm with the usual twist, and a palm
+        that no arm reaches."""
+        role = LEFT_HAND_ROLE + hand.side
+        p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
+        neutral = quat.mul(forearm, quat.about((0.0, 1.0, 0.0), NEUTRAL_TWIST))
+        for name in hand.costs:
+            given = hand_in_device(name, hand.side)
+            turned = quat.mul(q, (given[3], given[4], given[5], given[6]))
+            palm = quat.add(p, quat.rotate(q, (given[0], given[1], given[2])))
+            beyond = quat.norm(quat.sub(palm, shoulder)) - PALM - LONGEST_ARM * self.height
+            a = (quat.angle_of(quat.inv_mul(neutral, turned)) / PLAUSIBLE_RAD) ** 2
+            a += (max(beyond, 0.0) / BEYOND_M) ** 2
+            hand.costs[name] = 0.998 * hand.costs[name] + weight * (a / (1.0 + a) + RARE.get(name, 0.0))
+        costs = self.costs()
+        best = min(costs, key=lambda name: costs[name])
+        if costs[best] < costs[self.convention] - (LOST_DECISION if self.known() else 0.0):
+            self.convention = best
+
+    def costs(self) -> dict[str, float]:
+        """Cost of each convention over both hands; conventions with equal axes have equal costs."""
+        return {name: self._hands[0].costs[name] + self._hands[1].costs[name] for name in HAND_POSES}
+
+    def _fitted(self, hand: _Hand) -> Vec:
+        assumed = self._assumed(hand)
+        d, w = np.array(hand.forearms), np.array(hand.weights)
+        prior = PRIOR * np.array(assumed) if hand.stored is None else PRIOR_OF_FIT * np.array(hand.stored)
+        mean = prior + w @ d
+        for _ in range(2):  # robust: directions far from the mean count less
+            unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
+            off = 1.0 - d @ unit
+            mean = prior + (w / (1.0 + (off / 0.2) ** 2)) @ d
+        unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
+        swing = quat.between(assumed, tuple(unit.tolist()))
+        angle = quat.angle_of(swing)
+        if angle > FURTHEST:
+            swing = quat.share(swing, FURTHEST / angle)
+        fitted: Vec = quat.rotate(swing, assumed)
+        return fitted
+
+    def _assumed(self, hand: _Hand) -> Vec:
+        turn = tuple(hand_in_device(self.convention, hand.side)[3:].tolist())
+        fingers: Vec = quat.rotate(turn, (0.0, 1.0 - 2.0 * hand.side, 0.0))
+        return fingers
+
+    def _apply(self, frame: TrackerFrame, hand: _Hand, dt: float) -> None:
+        role = LEFT_HAND_ROLE + hand.side
+        if frame.state[role] == LOST and hand.turn is None:
+            return
+        given = hand_in_device(self.convention, hand.side)
+        goal: Quat = tuple(given[3:].tolist())
+        if self.fits and hand.fingers is not None:
+            goal = quat.mul(quat.between(self._assumed(hand), hand.fingers), goal)
+        if hand.turn is None or (self.estimating and not self.known()):
+            hand.turn = goal
+        hand.turn = quat.normalize(quat.slerp(hand.turn, goal, damping_share(TURN_HALFLIFE_S, dt)))
+        q = quat.get4(frame.rotations, role)
+        palm = quat.rotate(q, (given[0], given[1], given[2]))
+        spin = quat.cross(quat.get3(frame.angular_velocities, role), palm)
+        quat.put3(frame.positions, role, quat.add(quat.get3(frame.positions, role), palm))
+        quat.put3(frame.velocities, role, quat.add(quat.get3(frame.velocities, role), spin))
+        quat.put4(frame.rotations, role, quat.normalize(quat.mul(q, hand.turn)))
+
+    # ---- report
+
+    def fit(self, side: int) -> HandFit | None:
+        """The fit of one hand; None without samples."""
+        hand = self._hands[side]
+        if not hand.weights or hand.fingers is None:
+            return None
+        d, before, after = np.array(hand.forearms), np.array(self._assumed(hand)), np.array(hand.fingers)
+        bends = [float(np.degrees(np.median(np.arccos(np.clip(d @ f, -1, 1))))) for f in (before, after)]
+        return HandFit(hand.fingers, float(sum(hand.weights)), bends[0], bends[1])
+
+    def report(self) -> str:
+        """Convention, evidence, and the fit, in one sentence for the user."""
+        parts = []
+        if self.estimating:
+            costs = self.costs()
+            mine = hand_in_device(self.convention, 0)[3:]
+            others = [n for n in costs if _degrees(hand_in_device(n, 0)[3:], mine) > 40.0]
+            second = min(others, key=lambda n: costs[n])
+            n = max(self.samples, 1e-9)
+            unsure = costs[second] - costs[self.convention] < UNSURE * n
+            parts.append(
+                f"hand poses look like {self.convention}{', unsure' if unsure else ''} "
+                f"(misfit {costs[self.convention] / n:.2f}, "
+                f"{second} {costs[second] / n:.2f}, from {len(self._hands[0].weights) + len(self._hands[1].weights)} "
+                "samples)"
+            )
+        else:
+            parts.append(f"hand poses are {self.convention}")
+        for side, name in enumerate(("left", "right")):
+            fit = self.fit(side)
+            if self.fits and fit is not None:
+                parts.append(
+                    f"{name} wrist bends {fit.bend_before:.0f}° before the fit and {fit.bend_after:.0f}° after"
+                )
+        if self.exchanged:
+            parts.append("the controllers are exchanged: left and right are swapped back")
+        return "; ".join(parts)
+
+    def fingers(self) -> list[list[float] | None]:
+        """Fitted directions, to be stored."""
+        return [None if h.fingers is None else [round(float(v), 4) for v in h.fingers] for h in self._hands]
+
+    def restore(self, fingers: list[list[float] | None]) -> None:
+        """Start from stored directions."""
+        for hand, stored in zip(self._hands, fingers, strict=True):
+            if stored is not None:
+                hand.stored = hand.fingers = (stored[0], stored[1], stored[2])
+
+
+def _degrees(a: F64, b: F64) -> float:
+    return math.degrees(quat.angle_of(quat.inv_mul(tuple(a.tolist()), tuple(b.tolist()))))
+
+
+def _exchange(frame: TrackerFrame) -> None:
+    rows, other = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1], [LEFT_HAND_ROLE + 1, LEFT_HAND_ROLE]
+    for a in (
+        frame.positions,
+        frame.rotations,
+        frame.velocities,
+        frame.angular_velocities,
+        frame.state,
+        frame.sampled_ns,
+    ):
+        a[rows] = a[other]
+
+
+def converted(frames: list[TrackerFrame], stage: HandStage) -> list[TrackerFrame]:
+    """Convert recorded frames. A convention that is not declared is estimated on the first seconds, then applied from
+    the first frame on."""
+    if stage.estimating and frames:
+        trial = HandStage(stage.settings.with_values(hand_pose=ESTIMATED))
+        trial.height = stage.height
+        for frame in frames:
+            if frame.stamp_ns - frames[0].stamp_ns > FIRST_NS:
+                break
+            trial.step(_copy(frame))
+        stage.start_from(trial)
+    return [stage.step(frame) for frame in frames]
+
+
+FIRST_NS = 3_000_000_000
+
+
+def _copy(frame: TrackerFrame) -> TrackerFrame:
+    return TrackerFrame(
+        frame.stamp_ns, frame.epoch, frame.positions.copy(), frame.rotations.copy(), frame.velocities.copy(),
+        frame.angular_velocities.copy(), frame.state.copy(), frame.sampled_ns.copy(), frame.new_from_old.copy(),
+    )  # fmt: skip
+
+
+__all__ = ["HandFit", "HandSettings", "HandStage", "converted"]
