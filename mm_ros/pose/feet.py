@@ -189,7 +189,7 @@ def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> fl
     distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
     turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
     far = max(distance, turned)
-    return far / 1.5 if feet.stepping[1 - side] > 0.0 else far
+    return float(far / 1.5 if feet.stepping[1 - side] > 0.0 else far)
 
 
 @njit

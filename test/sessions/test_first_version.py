@@ -218,7 +218,8 @@ FIRST = {
     "TrackerArray": "857a263b",
     "Trajectory": "fda1b093",
 }  # fmt: skip
-DEFINITIONS = {1: FIRST, 2: FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}}
+SECOND = FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}
+DEFINITIONS = {1: FIRST, 2: SECOND, 3: SECOND | {"AvatarPose": "7a4ba996", "Trajectory": "ba269fd2"}}
 
 
 def digest(definition):

@@ -73,7 +73,7 @@ def standing(i: int, feet: FeetEstimate | None, lift: float = 0.0, contact: bool
 
 def stepping_clip(feet: FeetEstimate | None) -> list[AvatarPose]:
     """Half a second of standing; then the played motion lifts both feet three times."""
-    lift = [0.25 * max(np.sin(2 * np.pi * (i - 45) / 40), 0.0) if i > 45 else 0.0 for i in range(165)]
+    lift = [0.7 * max(np.sin(2 * np.pi * (i - 45) / 40), 0.0) if i > 45 else 0.0 for i in range(165)]
     return [standing(i, feet, a, a == 0.0) for i, a in enumerate(lift)]
 
 

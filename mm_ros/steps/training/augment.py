@@ -82,7 +82,7 @@ def window(
     sources: Sequence[Source], weights: F64, ticks: int, how: Augmentation, rng: np.random.Generator
 ) -> Window:
     """Draw one window. `weights`: probability of each source."""
-    source = sources[rng.choice(len(sources), p=weights)]
+    source = sources[int(rng.choice(len(sources), p=weights))]
     c, valid = _cut(source, ticks, how, rng)
     height = source.height
     if rng.random() < how.reverse and valid.all():
