@@ -42,9 +42,6 @@ def run(args: argparse.Namespace) -> int:
         raise MmRosError(f"cannot write {args.output}: its folder does not exist")
     if args.output.exists() and not args.force:
         raise MmRosError(f"{args.output} exists. Choose another name, or overwrite it with --force.")
-    for name in ("batches", "units"):
-        if getattr(args, name) < 1:
-            raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
     need_torch()
     from mm_ros.steps.training.measure import measured
     from mm_ros.steps.training.network import NetworkPlan

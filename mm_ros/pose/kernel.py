@@ -22,10 +22,11 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
-from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
+from mm_ros.pose.upper_body import move_hips, place_hand, place_head, straighten, torso_axis
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
 TRACKED_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
+SURE_STANCE = 1.6  # a stance of this certainty's inverse counts fully
 HEEL_UP = 0.06  # m: an estimated ankle that is higher than this above its rest height belongs to a raised heel
 TOE_LIFT = 0.6  # height of the toe over that of the ankle, in the middle of a swing
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
@@ -179,6 +180,9 @@ def post_step(
 
     upright = torso_axis(body)
     waist = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    head_z = wear(quat.get3(trackers, HEAD_ROLE), quat.get4(tracker_rotations, HEAD_ROLE), devices[HEAD_ROLE])[0][2]
+    standing = min(SURE_STANCE * min(estimated[0, 5], estimated[1, 5]), 1.0)
+    straighten(body, feet, lengths, head_z, standing * hold.weight[HEAD_ROLE] * seen[HEAD_ROLE])
     shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, waist, dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)

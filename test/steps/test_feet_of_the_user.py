@@ -80,7 +80,7 @@ def stepping_clip(feet: FeetEstimate | None) -> list[AvatarPose]:
 def test_feet_of_a_standing_user_stand_whatever_the_motion_does() -> None:
     moved = np.ptp(play(stepping_clip(user()))[45:], axis=0).max()
     assert np.ptp(play(stepping_clip(user()), hold_feet=False, follow_feet=0.0)[45:], axis=0).max() > 0.03
-    assert moved < 0.01
+    assert moved < 0.015
 
 
 def test_a_foot_follows_the_step_of_the_user_that_the_motion_lacks() -> None:
