@@ -80,6 +80,12 @@ def test_an_engine_of_the_first_version_has_its_new_name():
     assert {avatar_pose_from_bag(m).engine for m in poses} == {"search"}
 
 
+def test_a_calibration_of_version_2_states_no_uncertainty():
+    session = read_session(OLD.parent / "v2" / "mcap")
+    assert session.version == 2 and session.calibration.head_height > 1.0
+    assert (session.calibration.head_height_sigma, session.calibration.note) == (0.0, "")
+
+
 def test_a_message_that_no_version_had_is_refused(tmp_path, monkeypatch):
     """Like the reader without its table of versions."""
     monkeypatch.setattr(bag_versions, "FORMER", ())
@@ -219,7 +225,8 @@ FIRST = {
     "Trajectory": "fda1b093",
 }  # fmt: skip
 SECOND = FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}
-DEFINITIONS = {1: FIRST, 2: SECOND, 3: SECOND | {"AvatarPose": "7a4ba996", "Trajectory": "ba269fd2"}}
+THIRD = SECOND | {"Calibration": "3f44a0fa"}
+DEFINITIONS = {1: FIRST, 2: SECOND, 3: THIRD, 4: THIRD | {"AvatarPose": "7a4ba996", "Trajectory": "ba269fd2"}}
 
 
 def digest(definition):
