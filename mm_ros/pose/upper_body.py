@@ -157,7 +157,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
     # The neck moves by about two thirds of the turn, because three joints share it.
     angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
     axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
-    _bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
+    bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
 
 
 @njit
