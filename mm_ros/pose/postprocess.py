@@ -39,9 +39,7 @@ __all__ = ["PostSettings", "PostStage"]
 
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
 SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
-# Contact below which a foot may leave; additional evidence of motion that an unknown foot needs; probability of motion
-# of both feet above which the user runs or jumps.
-RELEASED_CONTACT, CALM, FLIGHT = 0.4, 0.4, 0.9
+RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -201,8 +199,6 @@ class PostStage:
                 leaves = (feet.contact < RELEASED_CONTACT) & (feet.moves > 0.5 + CALM * (1.0 - certain))
                 self._stands[:] = np.where(self._stands, ~leaves, feet.contact > 0.5)
                 stands = self._stands.copy()
-                if not stands.any() and feet.moves.min() < FLIGHT:  # a walker has a foot on the floor
-                    stands[int(feet.moves.argmin())] = True
                 goal[1] = certain * (1.0 - feet.moves) * self._stands
         self._share[:] = damp(self._share, goal, SHARE_HALFLIFE_S, dt)
         out[:, :3], out[:, 3], out[:, 4:] = self._ankles, self._moves, self._share.T
