@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="camera that corrects the facing: webcam number, video file, image folder, or 'topic' for an image topic",
     )
     parser.add_argument("--place", default="", help="position x,y of the user's room in the world [m] (default: 0,0)")
-    parser.add_argument("--urdf", default="", help="robot file of a humanoid that follows, on joint_targets")
+    parser.add_argument("--urdf", default="", help="robot file of a humanoid that follows (URDF, xacro, MJCF)")
     parser.add_argument(
         "--urdf-t-pose", default="", metavar="JOINT=DEG,…",
         help="for method decompose: joint angles in T-pose, 'left_arm=90, right_arm=-90' (default: found)",

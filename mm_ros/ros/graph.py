@@ -73,6 +73,7 @@ TOPICS: dict[str, Topic] = {
         Topic("pose", "mm_ros/msg/AvatarPose", STREAM, "the avatar's final pose"),
         Topic("joint_targets", "sensor_msgs/msg/JointState", STREAM, "angles and velocities of the robot's joints that follow the avatar; nothing is commanded by them"),
         Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "the same as `joint_targets`, for RViz and robot_state_publisher in the avatar's namespace"),
+        Topic("robot_base", "geometry_msgs/msg/PoseStamped", STREAM, "base link of the robot that follows, at the scale of the robot"),
         Topic("joint_trajectory", "trajectory_msgs/msg/JointTrajectory", STREAM, "guarded commands for a JointTrajectoryController (`output: trajectory`)", "parameter `rate`"),
         Topic("joint_commands", "std_msgs/msg/Float64MultiArray", STREAM, "guarded commands for a position controller, in the order of `joints` (`output: position`)", "parameter `rate`"),
         Topic("robot_status", "std_msgs/msg/String", STREAM, "heartbeat and state of the commands: off, waiting, ramp, live, stopping or held, with the reason", "10 Hz"),
@@ -207,7 +208,7 @@ NODES: tuple[Node, ...] = (
     Node(
         "robot_follower",
         ("pose", "skeleton", "/joint_states", "deadman", "joy"),
-        ("joint_targets", "joint_states", "joint_trajectory", "joint_commands", "robot_status", "robot/robot_description", "/tf"),
+        ("joint_targets", "joint_states", "robot_base", "joint_trajectory", "joint_commands", "robot_status", "robot/robot_description", "/tf"),
         (
             "mm_ros.ros.nodes.robot_follower:RobotSettings",
             "mm_ros.robot.follow:FollowSettings",
@@ -226,7 +227,10 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "viewer",
-        ("pose", "matched_pose", "truth", "trackers", "trajectory", "match", "landmarks", "skeleton", "truth_skeleton"),
+        (
+            "pose", "matched_pose", "truth", "trackers", "trajectory", "match", "landmarks", "skeleton", "truth_skeleton",
+            "joint_targets", "robot_base",
+        ),
         (),
         ("mm_ros.ros.nodes.viewer:ViewerSettings",),
         "serves an inspector page for all avatars to the browser",

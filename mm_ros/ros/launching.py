@@ -237,7 +237,7 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
                 package="mm_ros",
                 executable="viewer",
                 namespace=given["avatar"],
-                parameters=[*_parameters(given), *time],
+                parameters=[*_parameters(given), *time, {"urdf": given["urdf"]}],
                 output="screen",
             )
         )

@@ -43,7 +43,8 @@ def link_meshes(figure: Figure) -> dict[str, Mesh]:
             out[name] = _joined(meshes)
     if total > MOST_TRIANGLES:
         out = {name: _thinned(m, MOST_TRIANGLES / total) for name, m in out.items()}
-    return out if out else _sticks(figure)
+    shaped = sum(bool(part.shapes) for part in robot.parts.values())
+    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # a robot without its meshes is drawn by capsules
 
 
 def _joined(meshes: list[Mesh]) -> Mesh:
@@ -170,34 +171,40 @@ def write_t_pose_picture(figure: Figure, path: Path) -> None:
 
 def write_film(
     path: Path, figure: Figure, skeleton: Skeleton, poses: Sequence[AvatarPose], states: Sequence[RobotState],
-    progress: Callable[..., None] | None = None,
+    progress: Callable[..., None] | None = None, rate: float = 60.0,
 ) -> int:  # fmt: skip
-    """Write a film (.mp4, .gif) or the picture of the middle (.png) of avatar and robot; returns the frames."""
+    """Write a film (.mp4, .gif) or the picture of the middle (.png) of avatar and robot; returns the frames.
+
+    `rate` of the poses [Hz].
+    """
     skin = RobotSkin(figure)
-    step = max(round(60 / FILM_RATE), 1)
+    step = max(round(rate / FILM_RATE), 1)
     chosen = list(range(0, len(poses), step)) if path.suffix != ".png" else [len(poses) // 2]
+    start = poses[0].root[:2] - states[0].base[:2]
+    shift = np.array([start[0], start[1] + BESIDE_M, 0.0])
     pictures = []
     for n, i in enumerate(chosen):
         root, base = poses[i].root, states[i].base
-        # The robot's way is scaled by the length of its legs; in the film it walks beside the avatar.
-        shift = np.array([root[0] - base[0], root[1] - base[1] + BESIDE_M, 0.0])
+        # The robot walks its own way, which is scaled by the length of its legs, from a start beside the avatar.
         beside = np.concatenate([base[:3] + shift, base[3:]])
+        middle = (root[:2] + beside[:2]) / 2
+        apart = float(np.linalg.norm(root[:2] - beside[:2]))
         shapes = [film.figure(skeleton, *room_joints(poses[i]), BODY)]
         shapes += skin.shapes(figure.robot.links(states[i].by_name(), beside))
-        camera = follow(float(root[0]), float(root[1]) + BESIDE_M / 2, 4.4, -0.7, 1.3)
+        camera = follow(float(middle[0]), float(middle[1]), 3.4 + apart, -0.7, 1.3)
         pictures.append(render(shapes, camera, 560, 420))
         if progress is not None:
             progress("drawing", n + 1, len(chosen))
     if path.suffix == ".gif":
-        write_gif(path, pictures, FILM_RATE)
+        write_gif(path, pictures, rate / step)
     elif path.suffix == ".png":
         write_png(path, pictures[0])
     else:
-        _write_mp4(path, pictures)
+        _write_mp4(path, pictures, rate / step)
     return len(pictures)
 
 
-def _write_mp4(path: Path, pictures: Sequence[Image]) -> None:
+def _write_mp4(path: Path, pictures: Sequence[Image], rate: float) -> None:
     try:
         import cv2
     except ImportError:
@@ -206,7 +213,7 @@ def _write_mp4(path: Path, pictures: Sequence[Image]) -> None:
     height, width = pictures[0].shape[:2]
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         temporary = Path(folder) / "film.mp4"
-        writer = cv2.VideoWriter(str(temporary), cv2.VideoWriter_fourcc(*"mp4v"), FILM_RATE, (width, height))
+        writer = cv2.VideoWriter(str(temporary), cv2.VideoWriter_fourcc(*"mp4v"), rate, (width, height))
         for picture in pictures:
             writer.write(np.ascontiguousarray(picture[:, :, ::-1]))
         writer.release()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool
@@ -98,6 +99,7 @@ class RobotFollower(AvatarNode):
         self._follower.step(rest_pose(default_skeleton()))  # compiles
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
+        self._base = self.publisher("robot_base")
         self._states, self._status = self.publisher("joint_states"), self.publisher("robot_status")
         self._frames = RobotTf(self._figure.robot, f"{self.avatar}/robot/", self.world_frame, s.link_tf)
         description = robot_text(s.urdf)
@@ -144,6 +146,8 @@ class RobotFollower(AvatarNode):
             self._targets.publish(joint_state(state))
         if self._states.get_subscription_count():
             self._states.publish(joint_state(state))
+        if self._base.get_subscription_count():
+            self._base.publish(base_pose(state, self.world_frame))
         self._tf.publish(self._frames.serialized(state.stamp_ns, state.base, self._all_angles(state)))
         self.health.step(pose.stamp_ns)
 
@@ -317,6 +321,13 @@ class RobotFollower(AvatarNode):
 def joint_state(state: RobotState) -> JointState:
     out = JointState(header=header(state.stamp_ns, ""), name=list(state.names))
     out.position, out.velocity = state.angles.tolist(), state.velocities.tolist()
+    return out
+
+
+def base_pose(state: RobotState, frame: str) -> PoseStamped:
+    out = PoseStamped(header=header(state.stamp_ns, frame))
+    p, q = out.pose.position, out.pose.orientation
+    p.x, p.y, p.z, q.w, q.x, q.y, q.z = state.base.tolist()
     return out
 
 
