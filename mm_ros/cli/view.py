@@ -37,5 +37,5 @@ def run(args: argparse.Namespace) -> int:
 
     given = {"host": args.host, "port": args.port, "avatars": args.show, "urdf": args.urdf}
     # Not by `-p`, which reads values as YAML: `::` is none, and `true` is no name.
-    overrides = [Parameter(name, value=value) for name, value in given.items()]
+    overrides = [Parameter(name, value=value) for name, value in given.items() if name != "urdf" or value]
     return run_all([partial(Viewer, parameter_overrides=overrides)])

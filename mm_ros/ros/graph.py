@@ -79,7 +79,7 @@ TOPICS: dict[str, Topic] = {
         Topic("robot_status", "std_msgs/msg/String", STREAM, "heartbeat and state of the commands: off, waiting, ramp, live, stopping or held, with the reason", "10 Hz"),
         Topic("deadman", "std_msgs/msg/Bool", SENSOR, "true while commands are allowed (`deadman: topic`)", "2 Hz or more"),
         Topic("/joint_states", "sensor_msgs/msg/JointState", SENSOR, "measured joints of the robot (parameter `robot_state_topic`)", "rate of the robot"),
-        Topic("robot/robot_description", "std_msgs/msg/String", LATCHED, "URDF of the user's robot, whose links are frames below <avatar>/robot/", "at start"),
+        Topic("robot/robot_description", "std_msgs/msg/String", LATCHED, "URDF of the user's robot, whose links are frames below <avatar>/robot/", "when it changes"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF of the avatar as capsules", "when it changes"),
         Topic("markers", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: feet, trackers, facing, trajectories, path", "30 Hz, when subscribed"),
         Topic("markers/match", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: clip and cost as text, features, matched pose, candidates", "30 Hz, when subscribed"),
