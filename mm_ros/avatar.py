@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
-from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
+from mm_ros.body.rounding import handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.types import (
     AvatarPose,
     BodyOrientation,
@@ -24,6 +24,7 @@ from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import avatar_scale
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 
@@ -34,6 +35,7 @@ class AvatarSettings:
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
+    mounting: MountingSettings = field(default_factory=MountingSettings)
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Avatar:
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
 
     def reset(self) -> None:
@@ -76,7 +79,11 @@ class Avatar:
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use other measures of the user from the next step on, as the nodes do when the calibration changes."""
+        """Use other measures of the user from the next step on, as the nodes do when the calibration changes.
+
+        Mountings that the avatar has measured itself are kept.
+        """
+        calibration = self.mounting.set_calibration(calibration)
         self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
         self.trajectory.set_calibration(calibration)
         self.scale = avatar_scale(calibration, self._database_skeleton)
@@ -95,6 +102,10 @@ class Avatar:
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
         predicted facing."""
+        trackers, calibration = self.mounting.step(trackers)
+        if calibration is not None:
+            self.set_calibration(calibration)
+        trackers = handed_trackers(trackers)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
         desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))

@@ -139,13 +139,14 @@ def _load(path: str) -> Any:
 NODES: tuple[Node, ...] = (
     Node(
         "tracker_bridge",
-        ("head_pose", "left_pose", "right_pose"),
+        ("head_pose", "left_pose", "right_pose", "pose", "skeleton"),
         ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf"),
         (
             "mm_ros.ros.nodes.tracker_bridge:BridgeSettings",
             "mm_ros.tracking.gate:GateSettings",
             "mm_ros.tracking.hands:HandSettings",
             "mm_ros.tracking.calibration:CalibrationSettings",
+            "mm_ros.tracking.mounting:MountingSettings",
         ),
         "reads the devices, converts poses to one clock and one frame, rejects implausible samples, calibrates",
         controls=("vr",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.base.files import read_yaml, write_whole
+from mm_ros.base.files import config_folder, read_yaml, write_whole
 from mm_ros.body import plausible
 from mm_ros.body.types import Calibration
 
@@ -25,16 +24,7 @@ COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; pos
 
 
 def users_folder() -> Path:
-    own = os.environ.get("MM_ROS_USERS")
-    if own:
-        return Path(own)
-    xdg = os.environ.get("XDG_CONFIG_HOME")
-    if xdg and Path(xdg).is_absolute():
-        return Path(xdg) / "mm_ros" / "users"
-    try:
-        return Path("~/.config").expanduser() / "mm_ros" / "users"
-    except RuntimeError as error:  # a container with a user id that has no name
-        raise MmRosError("this user has no home folder for calibrations; set MM_ROS_USERS to a folder") from error
+    return config_folder("users", "MM_ROS_USERS")
 
 
 def user_file(user: str) -> Path:
@@ -49,13 +39,19 @@ def write_calibration(calibration: Calibration, path: Path | None = None) -> Pat
     content: dict[str, Any] = {"version": VERSION}
     for f in fields(Calibration):
         value = getattr(calibration, f.name)
-        content[f.name] = [round(float(v), 6) for v in value] if f.name in POSES else _plain(value)
+        content[f.name] = _numbers(value) if f.name in POSES else _plain(value)
     text = COMMENT + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None)
     write_whole(path, text.encode())
     return path
 
 
+def _numbers(pose: Any) -> list[float]:
+    return [round(float(v), 6) for v in pose]
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {role: _numbers(pose) for role, pose in value.items()}
     return round(float(value), 6) if isinstance(value, float) else value
 
 
@@ -90,6 +86,10 @@ def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
         if not numbers or not 0.9 < float(np.linalg.norm(value[3:])) < 1.1:
             raise MmRosError(f"{path}: {name}: expected x, y, z, qw, qx, qy, qz, came {value!r}")
         return np.array(value, np.float64)
+    if name == "mountings":
+        if not isinstance(value, dict):
+            raise MmRosError(f"{path}: mountings: expected poses by role, came {value!r}")
+        return {str(role): _checked(path, POSES[0], pose, None) for role, pose in value.items()}
     if isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
         if not _is_measure(value):
             raise MmRosError(f"{path}: {name}: expected a number, came {value!r}")

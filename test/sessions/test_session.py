@@ -17,7 +17,7 @@ from mm_ros.sessions.messages import trackers_to_bag
 from mm_ros.sessions.session import Session, SessionWriter, read_session, write_session
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.landmark_simulation import COMMON, simulate_landmarks
-from mm_ros.tracking.simulation import simulate_clip
+from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.sources.synthetic import user_clip
 from mm_ros.tracking.truth import truth_of_clip
 
@@ -25,7 +25,8 @@ from mm_ros.tracking.truth import truth_of_clip
 @pytest.fixture(scope="module")
 def session() -> Session:
     clip = user_clip(2.0, seed=1)
-    track, truth = simulate_clip(clip, start_ns=1_700_000_000_000_000_000), truth_of_clip(clip, 90.0)
+    track = simulate_clip(clip, Simulation(waist=True, feet=True), start_ns=1_700_000_000_000_000_000)
+    truth = truth_of_clip(clip, 90.0)
     frames = [track.frame(i) for i in range(len(track))]
     poses = [truth.pose(i, f.stamp_ns, 0) for i, f in enumerate(frames)]
     return Session(frames, from_skeleton(clip.skeleton, "anna"), poses, clip.skeleton)
@@ -166,7 +167,7 @@ def test_a_full_disk_is_a_sentence_and_costs_a_second_at_most(tmp_path, session,
     """A limit of the file size replaces a full disk."""
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (160_000, unlimited[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (240_000, unlimited[1]))
     frames, written = session.frames * 10, []
 
     def write():
@@ -190,7 +191,7 @@ def test_a_disk_that_is_full_at_the_end_is_a_sentence(tmp_path, session, storage
     writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
     for frame in session.frames:
         writer.write_frame(frame)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, unlimited[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (240_000, unlimited[1]))
     try:
         with pytest.raises(MmRosError, match="walk: "):
             writer.close()

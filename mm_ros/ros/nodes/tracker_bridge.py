@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
-from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
@@ -24,26 +23,28 @@ from mm_ros.body.types import (
     TrackerFrame,
     role_index,
 )
-from mm_ros.ros.conversions import (
-    avatar_pose_to_ros,
-    calibration_to_ros,
-    landmarks_to_ros,
-    skeleton_to_ros,
-    trackers_to_ros,
-)
+from mm_ros.ros.conversions import calibration_to_ros, landmarks_to_ros, skeleton_to_ros
 from mm_ros.ros.foreign import pose_stamped_from_ros
+from mm_ros.ros.loop import Ticker
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
-from mm_ros.tracking.calibration import CalibrationSettings, Calibrator, head_joint_height
+from mm_ros.tracking.calibration import (
+    ANOTHER,
+    CalibrationSettings,
+    Calibrator,
+    head_joint_height,
+    in_words,
+)
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
 from mm_ros.tracking.hands import HandSettings, HandStage
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
 from mm_ros.tracking.sources.topics import AXES, TopicsSource
 
-TICK_AFTER_NS, STEP_GAIN = 200_000, 0.05
+TICK_AFTER_NS = 200_000
 STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
 POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_topic": RIGHT_HAND_ROLE}
 
@@ -72,6 +73,13 @@ class BridgeSettings(Settings):
     topics_axes: str = setting("ros", "Axes of these poses: ROS (x forward) or OpenXR.", choices=AXES, live=False)
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
+    )
+    headset_port: int = setting(
+        8090, "Port of the headset page on this machine (source webxr). Wi-Fi uses the next port.", "", 1, 65534,
+        live=False,
+    )  # fmt: skip
+    headset_wifi: bool = setting(
+        False, "Serve the headset page also to other devices, encrypted, on all networks (source webxr).", live=False
     )
     noise_m: float = setting(
         0.0,
@@ -104,11 +112,12 @@ class TrackerBridge(AvatarNode):
         self._frames = TrackerTf(self.avatar, self.world_frame)
         self._room = Room(place_of(s))
         self._paused = False
-        self._ticks: Timer | None = None
+        self._ticks: Ticker | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
-            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes
-        )
+            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
+            s.headset_port, s.headset_wifi,
+        )  # fmt: skip
         warm_up()
         self._source.open()
         self._gate = TrackerGate(self._gate_settings())
@@ -137,15 +146,17 @@ class TrackerBridge(AvatarNode):
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
-                f"Stand upright and still for {s.still_s:g} s, or call the service "
+                f"It is measured while you stand and walk; or stand still for {s.still_s:g} s and call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
+        self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
         self._publish_calibration(self._calibrator.current)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
         self._hands.height = head_joint_height(calibration)
         self._room.calibrate(calibration)
-        self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
+        calibration = self._mounting.set_calibration(calibration)
+        self._calibration.publish(calibration_to_ros(calibration, self.now_ns()))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
@@ -155,30 +166,48 @@ class TrackerBridge(AvatarNode):
             for role_name, topic in pairs(s.tracker_topics).items():
                 self.listen("head_pose", self._feeder(self._source, role_index(role_name)), topic)
         elif self._source.own_clock:
-            self._awake = self.create_guard_condition(self.guarded("source", self._poll))
-            self._source.wake = self._awake.trigger
+            self._serve_page()
+            poll = self.guarded("source", self._poll)
+            self._source.wake = lambda: self.loop.post(poll)
         else:
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
 
+    def _serve_page(self) -> None:
+        """Show the avatar on the headset page of the source webxr, and take the user's wishes."""
+        server = getattr(self._source, "server", None)
+        if server is None:
+            return
+        from mm_ros.ros.headset_page import HeadsetPage
+
+        source: Any = self._source
+        self._page = HeadsetPage(
+            self, server, calibrate=self._measure, map_from_source=lambda: self._room.map_from_source,
+            sequence=source.sequence, calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+        )  # fmt: skip
+        # Not logged: the log is also published as a topic, and the address contains the token.
+        print("\n".join(headset_addresses(server)), flush=True)
+
+    def _tracking_facts(self) -> dict[str, Any]:
+        states = {role: STATES[int(state)] for role, state in list(zip(ROLES, self._states, strict=False))[:3]}
+        hands: Any = getattr(self._source, "hands", (False, False))
+        return {"tracking": states, "hands": list(hands), "trouble": self._source.status(), "paused": self._paused}
+
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:
-            source.feed(role, *pose_stamped_from_ros(msg), self._now_ns())
+            source.feed(role, *pose_stamped_from_ros(msg), self.now_ns())
 
         return feed
 
-    def _now_ns(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
-
     def _poll(self) -> None:
-        while (raw := self._source.poll(self._now_ns())) is not None:
-            self._keep_step(raw.stamp_ns)
+        while (raw := self._source.poll(self.now_ns())) is not None:
+            self._aim(raw.stamp_ns)
             for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._gate.step(raw)
             if gated is not None:
                 self._hands.step(gated)
                 self._calibrate_from(gated)
-                frame = self.outputs.trackers(self._room.carry(gated))
+                frame = self._mounted(self.outputs.trackers(self._room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
 
@@ -188,27 +217,33 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
-    def _keep_step(self, stamp_ns: int) -> None:
-        """Align the timer with the samples; otherwise each sample waits for a constant share of a period."""
+    def _aim(self, stamp_ns: int) -> None:
+        """Tick next when the next sample is due. A fixed period would let each sample wait for a part of it."""
         if self._ticks is None or not self._source.trusted:
             return
-        period_ns = 1e9 / self._source.rate
-        late_ns = self._now_ns() - stamp_ns - TICK_AFTER_NS
-        if abs(late_ns) < period_ns:
-            self._ticks.timer_period_ns = round(period_ns - STEP_GAIN * late_ns)
+        period_ns = round(1e9 / self._source.rate)
+        ahead_ns = stamp_ns + period_ns + TICK_AFTER_NS - self.now_ns()
+        if abs(ahead_ns) <= 2 * period_ns:
+            self._ticks.aim(ahead_ns)
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
+        before = self._calibrator.current
         new = None if self._given else self._calibrator.step(frame)
         if new is not None:
-            self.get_logger().info(
-                f"measured: headset at {new.head_height:.2f} m, floor at {new.floor_height:.2f} m, "
-                f"arm span {new.arm_span:.2f} m"
-            )
+            another = before.calibrated and abs(new.head_height - before.head_height) > ANOTHER
+            self.get_logger().info(f"measured{' (another person)' if another else ''}: {in_words(new)}")
             self._publish_calibration(new)
 
+    def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
+        """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
+        frame, new = self._mounting.step(frame)
+        if new is not None:
+            self._publish_calibration(self._calibrator.current)
+        return frame
+
     def _publish(self, frame: TrackerFrame) -> None:
-        self._trackers.publish(trackers_to_ros(frame))
-        self._tf.publish(self._frames.message(frame))
+        self._trackers.publish(frame)
+        self._tf.publish(self._frames.serialized(frame))
         truth = self._source.truth()
         if truth is not None:
             self._tell_truth(truth)
@@ -222,26 +257,34 @@ class TrackerBridge(AvatarNode):
             return
         if any(self._room.place[:2]):
             truth = replace(truth, root=compose(self._room.place, truth.root))
-        self._truth.publish(avatar_pose_to_ros(truth))
+        self._truth.publish(truth)
 
     def _publish_skeleton(self, now: int) -> None:
         """Publish skeleton and calibration again: the next mocap clip may show an actor of another height."""
         self._skeleton_hash = now
         skeleton, given = self._source.truth_skeleton(), self._source.calibration()
         if skeleton is not None:
-            self._truth_skeleton.publish(skeleton_to_ros(skeleton, self._now_ns(), "truth"))
+            self._truth_skeleton.publish(skeleton_to_ros(skeleton, self.now_ns(), "truth"))
         if given is not None:
             self._publish_calibration(given)
 
     def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._given:
-            response.success, response.message = False, "this source provides the calibration; nothing to calibrate"
-            return response
-        response.success, response.message = self._calibrator.measure()
-        if response.success:
-            self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._calibrator.current)
+        response.success, response.message = self._measure()
         return response
+
+    def _measure(self) -> tuple[bool, str]:
+        if self._given:
+            return False, "this source provides the calibration; nothing to calibrate"
+        success, message = self._calibrator.measure()
+        if success:
+            self._publish_calibration(self._calibrator.current)
+            message += self._kept(self._mounting.calibration) + self._mounting_report()
+        return success, message
+
+    def _mounting_report(self) -> str:
+        """One line per measured body tracker and per doubt."""
+        lines = [f"{role}: {place}" for role, place in self._mounting.places().items()]
+        return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in self._mounting.doubts())])
 
     def _kept(self, calibration: Calibration) -> str:
         try:
@@ -255,10 +298,8 @@ class TrackerBridge(AvatarNode):
         if trouble:
             self.health.warnings["source"] = trouble
             self.get_logger().warning(trouble, throttle_duration_sec=10.0)
-        if not self._calibrator.current.calibrated:
-            self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
-        else:
-            self.health.warnings.pop("calibration", None)
+        self._watch_calibration(self._calibrator.current)
+        self._report_mounting()
         self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
             state_name = STATES[int(state)] if self.health.done else "silent"
@@ -266,6 +307,13 @@ class TrackerBridge(AvatarNode):
             if state_name != STATES[TRACKED]:
                 self.health.passing[role] = f"{role} is {state_name}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
+
+    def _watch_calibration(self, now: Calibration) -> None:
+        self.health.warnings.pop("calibration", None)
+        if not now.calibrated or now.note:
+            doubt = now.note or "not calibrated: stand upright for a moment, or call `calibrate`"
+            self.health.warnings["calibration"] = doubt
+        self.health.values["measures"] = in_words(now)
 
     def _report_hands(self) -> None:
         """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
@@ -281,9 +329,18 @@ class TrackerBridge(AvatarNode):
             log = self.get_logger()
             (log.warning if hands.exchanged else log.info)(report)
 
+    def _report_mounting(self) -> None:
+        self.health.values.update({f"mounting_{role}": place for role, place in self._mounting.places().items()})
+        doubts = self._mounting.doubts()
+        self.health.warnings.pop("mounting", None)
+        if doubts:
+            self.health.warnings["mounting"] = "; ".join(doubts)
+            self.get_logger().warning(self.health.warnings["mounting"], throttle_duration_sec=30.0)
+
     def apply_settings(self) -> None:
         self._gate.settings = self._gate_settings()
         self._calibrator.settings = self.settings(CalibrationSettings)
+        self._mounting.settings = self.settings(MountingSettings)
         self._hands.settings = self.settings(HandSettings)
 
     def reset(self) -> None:
@@ -293,6 +350,17 @@ class TrackerBridge(AvatarNode):
 
     def close(self) -> None:
         self._source.close()
+
+
+def headset_addresses(server: Any) -> list[str]:
+    """Return sentences with the addresses of the headset page."""
+    out = [f"the headset page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
+    urls = server.wifi_urls()
+    if urls:
+        out.append(f"over Wi-Fi: {' or '.join(urls)}, code {server.code.digits}")
+    elif server.wifi:
+        out.append("no address in a local network was found: is the Wi-Fi of this machine connected?")
+    return out
 
 
 def simulation(s: BridgeSettings) -> Simulation:
