@@ -166,7 +166,8 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         out["database"] = given["database"]
     if node == "robot_follower":
         out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
-        out["link_tf"] = not _has_state_publisher(given["urdf"])
+        if given["urdf"]:
+            out["link_tf"] = not _has_state_publisher(given["urdf"])
     return {name: value for name, value in out.items() if value != ""}
 
 
