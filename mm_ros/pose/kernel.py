@@ -8,7 +8,16 @@ import numpy as np
 
 from mm_ros.body.kinematics import LEG_STRIDE, update_room
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
-from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, LEFT_KNEE_ROLE, WAIST_ROLE, R
+from mm_ros.body.types import (
+    F64,
+    HEAD_ROLE,
+    LEFT_FOOT_ROLE,
+    LEFT_FOREARM_ROLE,
+    LEFT_HAND_ROLE,
+    LEFT_KNEE_ROLE,
+    WAIST_ROLE,
+    R,
+)
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
@@ -22,7 +31,7 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
-from mm_ros.pose.upper_body import place_hand, place_head, torso_axis
+from mm_ros.pose.upper_body import place_hand, place_head, swivel_elbow, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
@@ -204,6 +213,10 @@ def post_step(
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+    for side in range(2):
+        role = LEFT_FOREARM_ROLE + side
+        if hold.body_weights[role] > 0.0:
+            swivel_elbow(body, side, quat.get3(hold.body_positions, role), hold.body_weights[role])
 
 
 @njit
