@@ -42,7 +42,6 @@ HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filte
 
 REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
 SHARPEST_ELBOW = 2.65  # rad
-BENT_ELBOW = 0.05  # m: an elbow this far from the line from shoulder to wrist has a direction
 CLAVICLE_START = 0.95  # share of the arm's length beyond which the shoulder follows
 CLAVICLE_LIMIT = 0.45  # rad
 CLAVICLE_DOWN = 0.4  # share of a downward pull that counts: shoulders rise easily and sink little
@@ -125,7 +124,7 @@ def torso_axis(body: Any) -> Vec:
 
 
 @njit
-def _bend_spine(body: Any, whole: Row) -> None:
+def bend_spine(body: Any, whole: Row) -> None:
     """Apply a third of a rotation (room axes) at spine, chest and upper chest. The head's pose is stale afterwards."""
     third = quat.share(whole, 1.0 / 3.0)
     part = third
@@ -144,7 +143,7 @@ def _twist_spine(body: Any, turn: Row) -> None:
     known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
-        _bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
+        bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
 
 
 @njit
@@ -175,12 +174,12 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
     if distance < 1e-6 or limit <= 0.0:
         return
     axis = quat.unit(quat.cross((0.0, 0.0, 1.0), flat), (0.0, 1.0, 0.0))
-    _bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
+    bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
     line = torso_axis(body)
     away = quat.between(upright, line)
     beyond = quat.angle_of(away) - limit
     if beyond > 0.0:
-        _bend_spine(body, quat.share(away, -beyond / quat.angle_of(away)))
+        bend_spine(body, quat.share(away, -beyond / quat.angle_of(away)))
 
 
 @njit
@@ -274,27 +273,6 @@ def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, ro
     limited = quat.mul(forearm, wrist_limited(quat.inv_mul(forearm, rotation)))
     turn_joint(body, hand, quat.normalize(limited))
     return limited
-
-
-@njit
-def swivel_elbow(body: Any, side: int, elbow: Row, weight: float) -> None:
-    """Turn a placed arm about the line from shoulder to wrist, so that its elbow points to a tracked one. The hand
-    keeps its pose."""
-    upper = LEFT_UPPER_ARM + side * ARM_STRIDE
-    shoulder, hand = quat.get3(body.room_positions, upper), quat.get4(body.room_rotations, upper + 2)
-    line = quat.unit(quat.sub(quat.get3(body.room_positions, upper + 2), shoulder), (0.0, 0.0, -1.0))
-    arm = quat.sub(quat.get3(body.room_positions, upper + 1), shoulder)
-    have, tracked = quat.across(arm, line), quat.across(quat.sub(elbow, shoulder), line)
-    # The elbow of a straight arm has no direction.
-    share = weight * min(quat.norm(have) / BENT_ELBOW, 1.0) * min(quat.norm(tracked) / BENT_ELBOW, 1.0)
-    if share <= 0.0:
-        return
-    angle = math.atan2(quat.dot(quat.cross(have, tracked), line), quat.dot(have, tracked))
-    turn = quat.about(line, share * angle)
-    turn_joint(body, upper, quat.normalize(quat.mul(turn, quat.get4(body.room_rotations, upper))))
-    quat.put3(body.room_positions, upper + 1, quat.add(shoulder, quat.rotate(turn, arm)))
-    turn_joint(body, upper + 1, quat.normalize(quat.mul(turn, quat.get4(body.room_rotations, upper + 1))))
-    turn_joint(body, upper + 2, hand)
 
 
 @njit

@@ -17,7 +17,7 @@ from mm_ros.body.skeleton import (  # fmt: skip
 )
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
-from mm_ros.pose.upper_body import elbow_direction, follow_calmly, place_hand, swivel_elbow, wrist_limited
+from mm_ros.pose.upper_body import elbow_direction, follow_calmly, place_hand, wrist_limited
 
 SKELETON = default_skeleton()
 LENGTHS = limb_lengths(SKELETON)
@@ -33,19 +33,6 @@ def arm(
     update_room(body, 0, J)
     place_hand(body, LENGTHS, side, tuple(target), q, grip, weight)
     return body
-
-
-@pytest.mark.parametrize("side", [0, 1])
-def test_a_tracked_elbow_turns_the_arm_and_not_the_hand(side: int) -> None:
-    body = arm(shoulder(side) + np.array([0.35, 0.0, 0.0]), side=side)
-    upper = (LEFT_UPPER_ARM, RIGHT_UPPER_ARM)[side]
-    wrist, hand = body.room_positions[upper + 2].copy(), body.room_rotations[upper + 2].copy()
-    swivel_elbow(body, side, tuple(shoulder(side) + np.array([0.17, 0.0, 0.3])), 1.0)  # the elbow is held up
-    update_room(body, 0, J)
-    assert body.room_positions[upper + 2] == pytest.approx(wrist, abs=1e-6)
-    assert body.room_rotations[upper + 2] == pytest.approx(hand, abs=1e-6)
-    up = body.room_positions[upper + 1] - shoulder(side)
-    assert up[2] > 0.1 and abs(up[1]) < 0.01
 
 
 def shoulder(side: int = 0) -> np.ndarray:
