@@ -102,7 +102,7 @@ def window(
     _sway_bob(c, how, rng)
     for hand in range(2):
         if rng.random() < how.other_hand:
-            _borrow(c, hand, sources[rng.integers(len(sources))], height, rng)
+            _borrow(c, hand, sources[int(rng.integers(len(sources)))], height, rng)
         elif rng.random() < how.still_hand:
             _still_hand(c, hand, rng)
     if rng.random() < how.body_moves:
