@@ -198,8 +198,10 @@ def post_step(
     feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
+    bent = quat.get3(body.room_positions, HEAD)
     if low.lean[1] > 0.0:
         bend_trunk(body, low.lean[0], low.lean[1])
+    bent = quat.sub(quat.get3(body.room_positions, HEAD), bent)
     upright = torso_axis(body)
     calm(hold, trackers, tracker_rotations, seen, dt)
     head_z = wear(quat.get3(trackers, HEAD_ROLE), quat.get4(tracker_rotations, HEAD_ROLE), devices[HEAD_ROLE])[0][2]
@@ -207,9 +209,12 @@ def post_step(
     standing *= max(1.0 - low.legs[0] - low.legs[1] - low.legs[2], 0.0)
     straighten(body, feet, lengths, head_z, standing * hold.weight[HEAD_ROLE] * seen[HEAD_ROLE])
     shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, low, dt)
+    on_feet = max(low.lean[2], 0.0) * max(1.0 - low.legs[0] - low.legs[1] - low.legs[2], 0.0)
+    still = (_least(shift[0], shift[0] + bent[0]), _least(shift[1], shift[1] + bent[1]), shift[2])
+    feet_shift = quat.mix(shift, still, on_feet)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
-    shift = quat.add(shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
+    shift = quat.add(feet_shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
     for side in range(2):
         toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
         foot, stands = feet_q[side], contacts[side] != 0
@@ -238,6 +243,13 @@ def post_step(
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+
+
+@njit
+def _least(a: float, b: float) -> float:
+    """The value nearest to 0 from `a` to `b`: the shift of the feet when the trunk bends. Bending on the spot moves the
+    hips back, but not the feet."""
+    return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 
 @njit
