@@ -43,7 +43,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "clean": (),
     "train": ("orientation", "learned"),
     "robot": ("info",),
-    "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "thesis", "all"),
+    "bench": ("search", "graph", "viewer", "trackers", "engines", "steering", "paper", "thesis", "all"),
 }
 
 GROUP_HELP = {

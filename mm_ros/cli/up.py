@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import Number, add_database, add_number, avatar
+from mm_ros.cli.arguments import CONTROLS, Number, add_database, add_number, avatar
 
 BITS = 63  # of a whole number that is a parameter of ROS
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
@@ -22,6 +22,7 @@ HELP = "start the graph (trackers → pose → TF) in one process"
 EXAMPLE = """examples:
   mm_ros up --trackers synthetic            a synthetic user walks around
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
+  mm_ros up --control joystick              a gamepad on the topic /avatar/joy
   mm_ros up --avatars 4                     four synthetic users side by side, one process each
 """
 
@@ -44,8 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start N synthetic users named avatar1, avatar2, …, each in its own process; the processes share memory",
     )
     parser.add_argument(
-        "--control", default="vr", choices=("vr", "joystick", "path"), help="source of the desired trajectory"
-    )
+        "--control", default="vr", choices=CONTROLS,
+        help="source of the desired trajectory (default: %(default)s, the trackers)",
+    )  # fmt: skip
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
     parser.add_argument(
         "--camera",

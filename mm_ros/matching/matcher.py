@@ -17,7 +17,7 @@ from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.leading_foot import LeadingFoot
-from mm_ros.matching.root_control import RootControl, RootControlSettings
+from mm_ros.matching.root_control import RootControl, RootControlSettings, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
@@ -258,6 +258,7 @@ class MatcherStage:
         verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
+        self.control.settings = settings_for(self._settings, desired.source)
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
             self.source.restart()  # results after a reset must not depend on the frame before it

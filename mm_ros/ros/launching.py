@@ -43,7 +43,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
-    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", ("vr", "joystick", "path")),
+    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", graph.CONTROLS),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
