@@ -12,7 +12,6 @@ from std_msgs.msg import Float64
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.motion.features import default_layout
-from mm_ros.ros.conversions import trajectory_to_ros
 from mm_ros.ros.foreign import heading_from_ros, joy_from_ros, twist_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
@@ -49,16 +48,16 @@ class JoystickControl(AvatarNode):
         self.start()
 
     def _on_joy(self, msg: Joy) -> None:
-        self._joy, self._twist = (self._now_ns(), joy_from_ros(msg)), None
+        self._joy, self._twist = (self.now_ns(), joy_from_ros(msg)), None
 
     def _on_twist(self, msg: Twist) -> None:
-        self._twist, self._joy = (self._now_ns(), twist_from_ros(msg)), None
+        self._twist, self._joy = (self.now_ns(), twist_from_ros(msg)), None
 
     def _on_camera(self, msg: Float64) -> None:
         self._camera = heading_from_ros(msg)
 
     def _step(self) -> None:
-        now_ns = self._now_ns()
+        now_ns = self.now_ns()
         silent_ns = self.settings(InputSettings).timeout * 1e9
         if self._joy and now_ns - self._joy[0] < silent_ns:
             asked = self._joy[1]
@@ -70,11 +69,8 @@ class JoystickControl(AvatarNode):
         else:
             desired = self._stage.step(now_ns, (0.0, 0.0))
         if desired is not None:
-            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(desired)))
+            self._trajectory.publish(self.outputs.trajectory(desired))
             self.health.step(desired.stamp_ns)
-
-    def _now_ns(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
 
     def reset(self) -> None:
         self._stage.reset()
