@@ -24,7 +24,7 @@ from mm_ros.ros.conversions import avatar_pose_from_ros
 def ros():
     rclpy.init()
     yield
-    rclpy.shutdown()
+    rclpy.try_shutdown()
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from mm_ros.trajectory.path import PathSettings, PathStage
 RATE, DT = 60, 1 / 60
 AHEAD_S, AFTER_S = 2.5, 2.5  # before and after each change of the input
 TURNS_DEG, REPEATS = (45, 90, 180), 6
+OVERSHOOTS_DEG = 30.0  # overshoot counts from the first moment that is as near as this
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
 STEADY_S = 1.5  # after a change of the input, before a motion counts as steady
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot does has a standing pose
@@ -195,7 +196,8 @@ def standing(ridden: Ridden) -> F64:
 def _of_turn(r: Ridden, s: Stream) -> dict[str, float]:
     error = np.degrees(wrap(r.root[:, 2] - s.goal))
     body = np.degrees(wrap(m.facing_of_body(r.positions) - s.goal))
-    way = np.sign(s.goal) * error[round(s.change_s * RATE) :]
+    near = np.flatnonzero(np.abs(error[round(s.change_s * RATE) :]) < OVERSHOOTS_DEG)
+    way = np.sign(s.goal) * error[round(s.change_s * RATE) + int(near[0]) :] if len(near) else np.zeros(1)
     steady = error[round((s.change_s + STEADY_S) * RATE) :]
     half = 12
     way_of = np.arctan2(*(r.root[half:, k] - r.root[:-half, k] for k in (1, 0)))
