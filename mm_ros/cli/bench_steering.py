@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         settings = MatcherSettings(engine=name, model=args.model)
         riders[name] = bench.Rider(database, settings)
         out["engines"][name] = bench.bench(
-            riders[name], scripted, limit, lambda i, n, name=name: progress(name, i, n)
+            riders[name], scripted, limit, partial(progress, name)
         )  # fmt: skip
     progress.end()
     print(table(("engine", *(c[1] for c in COLUMNS)), [_row(n, r) for n, r in out["engines"].items()]))

@@ -169,7 +169,7 @@ class PathStage:
     @staticmethod
     def _facing(points: F64, place: F64, keys: F64, yaws: Any, before: float | None) -> F64:
         if yaws is not None:
-            return np.interp(place, np.arange(len(keys)), np.unwrap(yaws))
+            return np.asarray(np.interp(place, np.arange(len(keys)), np.unwrap(yaws)))
         if len(points) < 2 or not np.ptp(points, axis=0).any():
             return np.full(len(points), before or 0.0)
         way = np.gradient(points, axis=0)

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,9 @@ def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
         changed("strafe", Input(strafe=True), Input(way, strafe=True), JoystickSettings().walk_speed)
     for sign in (1, -1):
         rate = sign * math.radians(45)
-        out.append(Stream("stick", 8.0, lambda t, r=rate: Input(heading(r * max(0.0, t - 2.0))), 2.0, rate))
-        out.append(Stream("look_aside", 6.0, lambda t, s=sign: Input((1, 0), strafe=True, look=(0, s)), 2.0))
+        out.append(Stream("stick", 8.0, partial(_turning, rate), 2.0, rate))
+        aside = Input((1, 0), strafe=True, look=(0, sign))
+        out.append(Stream("look_aside", 6.0, partial(_always, aside), 2.0, sign * math.pi / 2))
     return out
 
 
@@ -127,6 +129,14 @@ def show_stream() -> Stream:
     parts = ((1.0, Input()), (3.0, Input((1, 0))), (4.5, Input((0, 1))), (6.0, Input((-1, 0))),
              (8.0, Input((-1, 0), "jog")), (9.5, Input((0, 1), strafe=True)), (11.0, Input()))  # fmt: skip
     return Stream("show", 11.0, lambda t: next((asked for end, asked in parts if t < end), Input()))
+
+
+def _turning(rate: float, t: float) -> Input:
+    return Input(heading(rate * max(0.0, t - 2.0)))
+
+
+def _always(asked: Input, _t: float) -> Input:
+    return asked
 
 
 class Rider:
@@ -239,9 +249,8 @@ def figures_of(r: Ridden, s: Stream) -> dict[str, float]:
     if s.kind == "stick":
         goal = s.goal * (np.arange(len(r.root)) * DT - s.change_s)
         return {"stick_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[:, 2] - goal)))[after].mean())}
-    side = math.pi / 2 * np.sign(s.at(9.0).look[1])
     return {
-        "look_aside_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[after, 2] - side))).max()),
+        "look_aside_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[after, 2] - s.goal))).max()),
         "look_aside_speed_error": float(abs(np.mean(r.speed[after]) / JoystickSettings().walk_speed - 1)),
     }
 
