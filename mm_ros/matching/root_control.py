@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -82,17 +83,20 @@ class RootControlSettings(Settings):
     )
 
 
+Kind = TypeVar("Kind", bound=RootControlSettings)
+
+
 @lru_cache(maxsize=8)
-def _steered(settings: RootControlSettings) -> RootControlSettings:
-    return settings.with_values(
-        position_accuracy=settings.steered_position_accuracy, facing_accuracy=settings.steered_facing_accuracy,
-        facing_halflife=settings.steered_facing_halflife, pull_share=settings.steered_pull_share,
-    )  # fmt: skip
+def _steered(settings: Any) -> Any:
+    prefix = "steered_"
+    own = {n.removeprefix(prefix): getattr(settings, n) for n in settings.specs() if n.startswith(prefix)}
+    return settings.with_values(**own)
 
 
-def settings_for(settings: RootControlSettings, source: str) -> RootControlSettings:
+def settings_for(settings: Kind, source: str) -> Kind:
     """The settings for trajectories from this source: a steered character has accuracies of its own."""
-    return _steered(settings) if source in STEERED else settings
+    steered: Kind = _steered(settings) if source in STEERED else settings
+    return steered
 
 
 class RootControl:
