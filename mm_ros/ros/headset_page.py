@@ -69,7 +69,7 @@ class HeadsetPage:
     # ---- pages come, go and act
 
     def _act(self) -> None:
-        self._follow(bool(self.server.pages))
+        self._follow(bool(self.server.open_pages))
         while True:
             try:
                 page, wish = self.server.actions.get_nowait()
