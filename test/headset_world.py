@@ -38,6 +38,9 @@ class World:
         self._pose, self._shape = (self._publisher(name) for name in ("pose", "skeleton"))
         t = graph.TOPICS["trackers"]
         self.node.create_subscription(message_class(t.type), t.name, self._answer, listener_qos(t.qos))
+        self.bodies = []
+        t = graph.TOPICS["reported_body"]
+        self.node.create_subscription(message_class(t.type), t.name, self.bodies.append, listener_qos(t.qos))
         self._shape.publish(skeleton_to_ros(self.skeleton, self.node.get_clock().now().nanoseconds))
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.bridge)

@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
         ("page_logic_ms", "the page's own work for a frame, without drawing"),
     ):
         print(f"{text:52} " + "  ".join(f"{k} {v:.2f}" for k, v in result[name].items()) + " ms")
-    print(f"frames sent {result['sent']}, published {result['published']}, lost on the way {result['missed']}; CPU of the "
-          f"graph {result['graph_cpu_percent']:.0f} %")
+    print(f"frames sent {result['sent']}, published {result['published']}, lost on the way {result['missed']}")
+    print(f"processor time of the graph: {result['graph_cpu_percent']:.0f} %")
     if result["growth_mb"] is not None:
         print(f"memory of the graph grew by {result['growth_mb']:.1f} MB after minute 2")
     write_json(args.json, result)

@@ -148,6 +148,29 @@ def test_bare_hands_replace_controllers(world, worn):
     world.until(lambda: world.bridge._source.hands == (False, False), "the controllers are back")
 
 
+BODY = """() => { const joints = new Map([['head', mmRosPage.tracking.session.inputSources[0].gripSpace],
+    ['left-hand-wrist', mmRosPage.tracking.session.inputSources[1].gripSpace], ['hips', null]]);
+  Object.defineProperty(XRFrame.prototype, 'body', {configurable: true, get: () => joints});
+  const get = XRFrame.prototype.getPose;
+  XRFrame.prototype.getPose = function (s, base) { return s && get.call(this, s, base); };
+  mmRosPage.tracking.wantsBody = true; }"""
+
+
+def test_the_headsets_own_body_is_published_only_on_request(world, worn):
+    """IWER has no body tracking: the joints are those of the controllers, and one that is not tracked."""
+    assert world.bodies == []
+    worn.evaluate(BODY)
+    try:
+        names = {t.child_frame_id for t in world.until(lambda: world.bodies and world.bodies[-1], "a body").transforms}
+        assert names == {"head", "left-hand-wrist"}
+        hands = [in_ros((side, 1.2, -0.3), LEVEL)[0] for side in (-0.3, 0.3)]
+        for t in world.bodies[-1].transforms:
+            v = t.transform.translation
+            assert min(np.abs(np.array([v.x, v.y, v.z]) - hand).max() for hand in hands) < 1e-5
+    finally:
+        worn.evaluate("mmRosPage.tracking.wantsBody = false")
+
+
 RECENTRED = """([p, q]) => { const e = new XRReferenceSpaceEvent('reset', {
     referenceSpace: mmRosPage.tracking.space, transform: p && new XRRigidTransform(
         {x: p[0], y: p[1], z: p[2]}, {x: q[0], y: q[1], z: q[2], w: q[3]})});

@@ -191,6 +191,7 @@ class TrackerBridge(AvatarNode):
         self._page = HeadsetPage(
             self, server, calibrate=self._measure, map_from_source=lambda: self._room.map_from_source,
             sequence=source.sequence, calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+            reported=self.publisher("reported_body"),
         )  # fmt: skip
         if CODE_VARIABLE not in os.environ:  # otherwise `mm_ros headset` prints them
             # Not logged: the log is also published as a topic, and the address contains the token.

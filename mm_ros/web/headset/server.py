@@ -94,6 +94,7 @@ class HeadsetServer:
         self.accesses = {False: Access(host, self.token, LIMITS), True: Access("0.0.0.0", self.token, LIMITS)}
         self.on_frame: Callable[[Page, wire.PageFrame, int], None] = lambda page, frame, stamp_ns: None
         self.on_steering: Callable[[wire.Steering, int], None] | None = None
+        # Names of the joints, stamp in CLOCK_MONOTONIC, poses (N, 7) as the page sends them.
         self.on_body: Callable[[list[str], int, Any], None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.actions: Queue[tuple[Page, dict[str, Any]]] = Queue(maxsize=64)
@@ -339,7 +340,7 @@ class HeadsetServer:
             _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
             if page is self.tracker and page.clock.known and self.on_body is not None and len(names) == len(joints):
-                self.on_body(names, now_ns, joints)
+                self.on_body(names, page.clock.last_ns, joints)  # sampled in the same frame as the devices
         else:
             raise wire.Malformed(f"message of the unknown kind {kind}, {len(raw)} bytes")
 
