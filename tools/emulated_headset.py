@@ -242,7 +242,12 @@ def pictures(browser: Browser, url: str, folder: Path) -> None:
     (folder / "headset-eyes.png").write_bytes(worn.picture())
     watching = browser.new_page(viewport={"width": 1120, "height": 630})
     watching.goto(url)
-    watching.wait_for_timeout(12_000)
+    watching.evaluate(DRAW_ON_REQUEST)
+    watching.wait_for_timeout(4000)
+    watching.evaluate("window.__picture = ''; window.__draw = true")
+    while not watching.evaluate("window.__picture"):
+        watching.wait_for_timeout(100)
+    watching.wait_for_timeout(1000)
     watching.screenshot(path=str(folder / "headset-page.png"))
     browser.close_page(watching)
     worn.close()

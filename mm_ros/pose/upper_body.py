@@ -54,9 +54,9 @@ WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn
 @njit
 def place_head(
     body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
-    free: float, dt: float,
+    dt: float,
 ) -> Vec:  # fmt: skip
-    """Move hips, spine, neck and head. `free`: share (0 … 1) of the hips' shift. Returns the shift of the hips.
+    """Move hips, spine, neck and head. Returns the shift of the hips.
 
     The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree.
     """
@@ -70,7 +70,7 @@ def place_head(
     missing = _turn_head(body, neck, goal, target)
     asked = quat.sub(missing, _leaned(body, missing, lean_limit))
     flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
-    shift = quat.scale(follow_calmly(track, (flat[0], flat[1], asked[2]), dt), free)
+    shift = follow_calmly(track, (flat[0], flat[1], asked[2]), dt)
     move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
     upright = torso_axis(body)
     for _ in range(2):
