@@ -61,8 +61,8 @@ class HeadsetPage:
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body
-        self._changed = node.create_guard_condition(node.guarded("headset page", self._act))
-        server.on_change = self._changed.trigger
+        act = node.guarded("headset page", self._act)
+        self._wake = server.on_change = lambda: node.loop.post(act)
         self._files = {name: KnownFiles(spec.file) for name, (_, spec) in self._fields().items() if spec.file}
         self._settings: RemoteSettings | None = None
         self._values: dict[str, Any] = {}
@@ -129,7 +129,7 @@ class HeadsetPage:
     def _take_body(self, names: list[str], stamp_ns: int, joints: F64) -> None:
         """Called in the server's thread."""
         self._bodies.append((names, stamp_ns, joints))
-        self._changed.trigger()
+        self._wake()
 
     def _publish_bodies(self) -> None:
         while self._bodies and self._reported is not None:
