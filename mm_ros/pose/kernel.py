@@ -8,7 +8,15 @@ import numpy as np
 
 from mm_ros.body.kinematics import LEG_STRIDE, update_room
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
-from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, LEFT_KNEE_ROLE, WAIST_ROLE, R
+from mm_ros.body.types import (
+    F64,
+    HEAD_ROLE,
+    LEFT_FOOT_ROLE,
+    LEFT_HAND_ROLE,
+    LEFT_KNEE_ROLE,
+    WAIST_ROLE,
+    R,
+)
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
@@ -22,6 +30,7 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
+from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import place_hand, place_head, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
@@ -169,7 +178,7 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 @njit
 def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
-    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, low: Any, jumped: bool, dt: float,
 ) -> None:  # fmt: skip
     """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m]."""
     blend(body, source, t, new, jumped, dt)
@@ -180,9 +189,11 @@ def post_step(
     feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
+    if low.lean[1] > 0.0:
+        bend_trunk(body, low.lean[0], low.lean[1])
     upright = torso_axis(body)
     calm(hold, trackers, tracker_rotations, seen, dt)
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, low, dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
     shift = quat.add(shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
@@ -191,6 +202,12 @@ def post_step(
         foot, stands = feet_q[side], contacts[side] != 0
         role = LEFT_FOOT_ROLE + side
         w = hold.body_weights[role]
+        ankle, low_q, lw = low_foot(body, feet, lengths, low, side, grounds[1 + side], dt)
+        if lw > 0.0:  # sitting, kneeling, lying
+            foot = quat.slerp(foot, low_q, lw)
+            low_toe = quat.add(ankle, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            toe = quat.mix(toe, (low_toe[0], low_toe[1], low_toe[2] - grounds[1 + side]), lw)
+            stands = False
         if w > 0.0:  # a tracker on the foot replaces the lock
             p, q = quat.get3(hold.body_positions, role), quat.get4(hold.body_rotations, role)
             # A tracker on the shin measures the place of the ankle, but not the rotation of the foot.
@@ -200,7 +217,8 @@ def post_step(
             stands = False
         quat.put3(feet.knee, side, quat.get3(hold.body_positions, LEFT_KNEE_ROLE + side))
         feet.knee[side, 3] = hold.body_weights[LEFT_KNEE_ROLE + side]
-        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
+        guessed = 1.0 - max(w, lw)
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], guessed, dt)
     feet.ready[0] = 1
     for side in range(2):
         _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
@@ -270,7 +288,9 @@ def _trunk(
 
 
 @njit
-def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> Vec:
+def _head(
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, low: Any, dt: float
+) -> Vec:
     """Put the head on the headset. Returns the shift of the hips."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     hold.head[3] = w
@@ -278,7 +298,8 @@ def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any
         hold.hips[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
-    return place_head(body, hold.hips, p, q, w, t.lean_limit, t.hips_reach, dt)
+    lean = t.lean_limit * own_lean(low)
+    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach + low_reach(low), dt)
 
 
 @njit
