@@ -177,7 +177,7 @@ class Watch:
         while not self._stop.is_set():
             try:
                 with connect(
-                    f"ws://{where}/{self._token}/socket?watch", origin=f"http://{where}",  # type: ignore[arg-type]
+                    f"ws://{where}/{self._token}/socket?watch", origin=f"http://{where}",
                     compression=None, open_timeout=5,
                 ) as page:
                     page.send(json.dumps({"do": "about", "device": "mm_ros headset"}))
