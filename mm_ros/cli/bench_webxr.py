@@ -24,10 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.cli import warm
+    from mm_ros.cli.demo import Processes, free_port
     from mm_ros.ros.bench.webxr import run_bench
 
     warm.run(argparse.Namespace(quiet=True, database=args.database))
-    result = run_bench(args.rate, args.seconds, args.database, lambda text: print(text, flush=True))
+    result = run_bench(
+        Processes(), free_port(8190), args.rate, args.seconds, args.database, lambda text: print(text, flush=True)
+    )
     for name, text in (
         ("sample_to_pose_ms", "sample in the page → its pose back in the page"),
         ("echo_ms", "the same bytes to a bare echo server and back"),

@@ -22,7 +22,6 @@ import rclpy.executors
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
-from mm_ros.cli.demo import Processes, free_port
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import stamp_from_ros
 from mm_ros.ros.qos import listener_qos, message_class
@@ -71,7 +70,10 @@ SIMULATED = """async ([hz, echoPort, echoBytes]) => {
 BEGIN = "mmRosPage.back.length = 0; __bench.missed = mmRosPage.status.session.missed; __bench.on = true"
 
 
-def run_bench(rate: float, seconds: float, database: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
+def run_bench(
+    processes: Any, port: int, rate: float, seconds: float, database: Path | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """`processes` starts the graph (`cli/demo.py`), whose page gets `port`."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -80,13 +82,13 @@ def run_bench(rate: float, seconds: float, database: Path | None, say: Callable[
     if chromium is None:
         raise MmRosError("mm_ros bench webxr needs Chromium: sudo apt install chromium")
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
-    port, token = free_port(8190), new_token()
+    token = new_token()
     os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"  # the graph then prints no address
     url = address("localhost", port, token)
     words = ["up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
     words += ["-p", "tracker_bridge.auto_calibrate=false"]
     words += ["--database", str(database)] if database else []
-    with Processes() as processes, _Echo() as echo, _Stamps() as stamps:
+    with processes, _Echo() as echo, _Stamps() as stamps:
         processes.start(*words)
         _await_page(url, processes.check)
         with sync_playwright() as p:
