@@ -46,14 +46,17 @@ class SerializedTf:
 
 
 class PoseTf:
-    def __init__(self, avatar: str, world: str = WORLD) -> None:
-        parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:]]
-        self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, NAMES, strict=True)]
+    """TF of an avatar: its root in the world and the first `joints` of the skeleton, each in its parent."""
+
+    def __init__(self, avatar: str, world: str = WORLD, joints: int = len(NAMES)) -> None:
+        parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:joints]]
+        names = NAMES[:joints]
+        self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, names, strict=True)]
         self._message = TFMessage(transforms=self._transforms)
         self._wire = SerializedTf(self._transforms)
 
     def message(self, pose: AvatarPose) -> TFMessage:
-        positions, rotations = _numbers(pose)
+        positions, rotations = self._numbers(pose)
         stamp = stamp_to_ros(pose.stamp_ns)
         for t, p, q in zip(self._transforms, positions.tolist(), rotations.tolist(), strict=True):
             _fill(t, stamp, p, q)
@@ -61,7 +64,14 @@ class PoseTf:
 
     def serialized(self, pose: AvatarPose) -> bytes:
         """Return `message(pose)` serialized."""
-        return self._wire.filled(pose.stamp_ns, *_numbers(pose))
+        return self._wire.filled(pose.stamp_ns, *self._numbers(pose))
+
+    def _numbers(self, pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        count = len(self._transforms)
+        positions = pose.positions[:count].astype(np.float64)
+        rotations = _unit(pose.rotations[:count].astype(np.float64))
+        positions[0], rotations[0] = pose.root[:3], pose.root[3:]
+        return positions, rotations
 
 
 def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -77,13 +87,6 @@ def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDA
         numbers.append(at)
         at += 7 * 8
     return np.array(stamps) + 4, np.array(numbers) + 4
-
-
-def _numbers(pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    positions = pose.positions.astype(np.float64)
-    rotations = _unit(pose.rotations.astype(np.float64))
-    positions[0], rotations[0] = pose.root[:3], pose.root[3:]
-    return positions, rotations
 
 
 class RobotTf:

@@ -26,6 +26,12 @@ SKELETONS = 8
 
 @dataclass(frozen=True)
 class TfSettings(Settings):
+    tf: str = setting(
+        "joints",
+        "Frames of the avatar on TF: all `joints`, only `root`, or `off` for users who read `pose`. Fewer frames cost "
+        "less CPU here and in each listener.",
+        choices=("joints", "root", "off"),
+    )
     tf_rate: float = setting(
         0.0, "Maximum rate of TF and `joint_states`. 0: publish them for every pose.", "Hz", 0.0, 1000.0
     )
@@ -49,7 +55,10 @@ class PosePostprocessor(AvatarNode):
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
         tf = self.settings(TfSettings)
-        self._frames = PoseTf(self.avatar, self.world_frame)
+        self._frames = {
+            "joints": PoseTf(self.avatar, self.world_frame),
+            "root": PoseTf(self.avatar, self.world_frame, joints=1),
+        }
         self._robot = (
             UserRobot(tf.urdf, tf.urdf_t_pose, self.avatar, self.world_frame, tf.link_tf) if tf.urdf else None
         )
@@ -86,11 +95,13 @@ class PosePostprocessor(AvatarNode):
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:
-        rate = self.settings(TfSettings).tf_rate
+        settings = self.settings(TfSettings)
+        rate = settings.tf_rate
         if rate and 0 <= self._tf_due_ns - pose.stamp_ns < 1e9:
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
-        self._tf.publish(self._frames.serialized(pose))
+        if settings.tf != "off":
+            self._tf.publish(self._frames[settings.tf].serialized(pose))
         if self._robot is not None and self._joint_states is not None:
             state, frames = self._robot.step(pose)
             self._joint_states.publish(state)
