@@ -34,7 +34,7 @@ OUTSIDE_NS = 400_000_000  # between two looks for publishers in other processes
 class Ticker:
     """Periodic timer of the loop. In simulated time it is a timer of rclpy, which follows /clock."""
 
-    def __init__(self, loop: Loop, node: Node, period_ns: int, callback: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, node: Any, period_ns: int, callback: Callable[[], None]) -> None:
         self._loop, self._node, self._callback = loop, node, callback
         self._period_ns = period_ns
         self._simulated: Timer | None = None
@@ -46,7 +46,7 @@ class Ticker:
         return self._simulated is not None
 
     def _begin(self) -> None:
-        if self._node.get_clock().ros_time_is_active:
+        if self._node.is_simulated():
             self._simulated = self._node.create_timer(self._period_ns * 1e-9, self._callback)
         else:
             self.due_ns = self.queued_ns = time.monotonic_ns() + self._period_ns
@@ -82,7 +82,7 @@ class Ticker:
             self._loop.schedule(self)
 
     def fire(self, now_ns: int) -> None:
-        if self._node.get_clock().ros_time_is_active:
+        if self._node.is_simulated():
             self._begin()
             return
         self.due_ns += self._period_ns

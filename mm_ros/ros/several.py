@@ -19,9 +19,9 @@ from mm_ros.tracking.sources import SOURCES
 ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
 RATE = 90.0  # Hz, for which the number of avatars in a process is chosen
-# A frame costs its stages and about a third more for clocks, TF and waiting. A process has one Python thread; above two
-# thirds of a core its avatars delay each other.
-OVERHEAD, FILLED = 1.35, 0.66
+# A frame costs its stages and nearly as much again for the source, TF, clocks and waiting. A process has one Python
+# thread; above two thirds of a core its avatars delay each other.
+OVERHEAD, FILLED = 1.8, 0.66
 MEASURED_FRAMES = 60
 
 

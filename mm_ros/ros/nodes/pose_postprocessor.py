@@ -67,6 +67,7 @@ class PosePostprocessor(AvatarNode):
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
         self._stage: PostStage | None = None
+        self._stage_skeleton = 0  # hash
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
@@ -119,12 +120,13 @@ class PosePostprocessor(AvatarNode):
 
     def _use_skeleton(self, skeleton_hash: int) -> bool:
         """Switch the stage to this skeleton; return False if the skeleton was not received."""
-        if self._stage is not None and self._stage.skeleton.hash == skeleton_hash:
+        if self._stage is not None and self._stage_skeleton == skeleton_hash:
             return True
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
         self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
+        self._stage_skeleton = skeleton_hash
         if self._robot is not None:
             self._robot.wear(skeleton)
         text = self._robot.text if self._robot is not None else capsules_urdf(skeleton, self.avatar)
