@@ -25,7 +25,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.health import Health
 from mm_ros.ros.hub import Inlet, Outlet
-from mm_ros.ros.loop import Loop, Ticker
+from mm_ros.ros.loop import ByExecutor, Loop, Ticker
 from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.reach import settle_reach
@@ -45,9 +45,12 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """`loop`: main loop of the process; its nodes hand values to each other directly."""
+        """`loop`: main loop of the process, whose nodes hand values to each other directly.
+
+        Without a loop the node can be added to an executor of rclpy.
+        """
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
-        self.loop = loop or Loop()
+        self.loop = loop or ByExecutor()
         self.loop.add_node(self)
         self.described = graph.node(self.NAME)
         types = (*self.described.settings_types(), graph.FrameSettings)
@@ -99,9 +102,12 @@ class AvatarNode(Node):
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
         ours = t.type.startswith("mm_ros/")
-        made = self.create_subscription(kind, name or t.name, _taken_by_loop, subscription_qos(t.qos), raw=ours)
-        wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
-        inlet = Inlet(self.loop.hub, made, wire, lambda call: self.guarded(topic, call), callback)
+        hub, full_name = self.loop.hub, self.resolve_topic_name(name or t.name)
+        made = self.create_subscription(
+            kind, full_name, lambda message: hub.arrive(full_name, message), subscription_qos(t.qos), raw=ours
+        )
+        wire = hub.wire(topic, full_name, self.world_frame)
+        inlet = Inlet(hub, made, wire, lambda call: self.guarded(topic, call), callback)
         self.inlets.append(inlet)
         self.loop.attend(inlet)
         return inlet
@@ -206,10 +212,6 @@ class AvatarNode(Node):
         self.reset()
         response.success, response.message = True, f"{self.NAME} was reset"
         return response
-
-
-def _taken_by_loop(_message: Any) -> None:
-    """Callback of a subscription whose messages the loop takes."""
 
 
 def of_kind(settings: list[Settings], kind: type[S]) -> S:
