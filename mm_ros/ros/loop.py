@@ -116,8 +116,9 @@ class _Services(SingleThreadedExecutor):
 
 
 class Loop:
-    """Runs nodes that were made with `loop=` until `stop`, Ctrl-C or the end of rclpy."""
+    """Runs the nodes that were made for it until `stop`, Ctrl-C or the end of rclpy."""
 
+    current: Loop | None = None  # that of `run_all`, while it runs
     by_executor = False
 
     def __init__(self) -> None:

@@ -45,12 +45,12 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """`loop`: main loop of the process, whose nodes hand values to each other directly.
+        """`loop`: main loop of the process, whose nodes hand values to each other; default: that of `run_all`.
 
         Without a loop the node can be added to an executor of rclpy.
         """
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
-        self.loop = loop or ByExecutor()
+        self.loop = loop or Loop.current or ByExecutor()
         self.loop.add_node(self)
         self.described = graph.node(self.NAME)
         types = (*self.described.settings_types(), graph.FrameSettings)
@@ -243,8 +243,9 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
     nodes: list[Node] = []
     try:
         loop = executor() if executor else Loop()
+        Loop.current = None if executor else loop
         for make in makers:
-            nodes.append(make() if executor else make(loop=loop))
+            nodes.append(make())
             if executor:
                 loop.add_node(nodes[-1])
         settle()
@@ -261,6 +262,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
         if not ending.asked():
             raise
     finally:
+        Loop.current = None
         for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the clean-up
             signal.signal(number, signal.SIG_IGN)
         for n in nodes:
