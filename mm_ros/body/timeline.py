@@ -64,4 +64,4 @@ def is_identity(pose: F64) -> bool:
     x, y, z, _, qx, qy, qz = pose.tolist()
     if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half the angle; −q is q: qw's sign does not matter
         return False
-    return abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6
+    return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from rclpy.exceptions import InvalidNamespaceException
@@ -15,6 +16,8 @@ from rclpy.validate_namespace import validate_namespace
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.tracking.sources import SOURCES
+
+T = TypeVar("T")
 
 ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
@@ -92,10 +95,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def in_processes(users: Sequence[User], per_process: int) -> list[list[User]]:
+def in_processes(users: Sequence[T], per_process: int) -> list[list[T]]:
     """Distribute users evenly over as few processes as `per_process` allows."""
     count = math.ceil(len(users) / per_process)
-    return [list(part) for part in np.array_split(np.array(users, object), count)]
+    return [[users[i] for i in part] for part in np.array_split(np.arange(len(users)), count)]
 
 
 def most_per_process(database: Path | None) -> int:

@@ -196,7 +196,7 @@ def opened(settings: MatcherSettings, path: str) -> Opened:
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])
     file = Path(path or default_database_path())
-    key = (str(file), *identity(file))
+    key = (str(file), identity(file))
     if key not in _databases:
         damage: list[str] = []
         found = (read_database(file, damage.append), damage)
@@ -207,4 +207,4 @@ def opened(settings: MatcherSettings, path: str) -> Opened:
 
 
 SHARED = 4  # databases that the avatars of a process share
-_databases: dict[tuple[str | int, ...], tuple[MotionDatabase, list[str]]] = {}
+_databases: dict[tuple[str, tuple[int, ...]], tuple[MotionDatabase, list[str]]] = {}
