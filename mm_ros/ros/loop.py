@@ -198,6 +198,8 @@ class Loop:
             if context.ok() and not self._ended:
                 raise
         finally:
+            if ending.asked():  # a second signal must not interrupt the end of the thread
+                ending.ignore_more()
             services.shutdown(0)
             thread.join(2.0)
             guard, self._guard = self._guard, None

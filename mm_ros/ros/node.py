@@ -263,8 +263,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
             raise
     finally:
         Loop.current = None
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the clean-up
-            signal.signal(number, signal.SIG_IGN)
+        ending.ignore_more()
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()
