@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import NUMBERS, Number, add_database, add_number, avatar
+from mm_ros.cli.arguments import Number, add_database, add_number, avatar
 
 BITS = 63  # of a whole number that is a parameter of ROS
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
@@ -23,7 +23,7 @@ EXAMPLE = """examples:
   mm_ros up --trackers synthetic            a synthetic user walks around
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
   mm_ros up --avatars 4                     four synthetic users side by side
-  mm_ros up --avatars users.yaml            the users of a file, each with a source of its own
+  mm_ros up --users users.yaml              the users of a file, each with a source of its own
 """
 
 
@@ -39,12 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)
     parser.add_argument("--avatar", type=avatar, default="avatar", help="avatar namespace (default: %(default)s)")
-    parser.add_argument(
+    add_number(
+        parser,
         "--avatars",
-        metavar="N|FILE",
-        type=number_or_file,
-        help="start N synthetic users named avatar1, avatar2, …, or the users of a YAML file (docs/graph.md), in as "
-        "few processes as this machine allows",
+        help="start N synthetic users named avatar1, avatar2, …, in as few processes as this machine allows",
+    )
+    parser.add_argument(
+        "--users", type=Path, metavar="FILE",
+        help="start the users of a YAML file in the same way, each with a source of its own (docs/graph.md)",
     )
     parser.add_argument(
         "--control", default="vr", choices=("vr", "joystick", "path"), help="source of the desired trajectory"
@@ -102,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         nodes = [n for n in classes if n != "tracker_bridge" or one.trackers != "none"]
         return [partial(classes[name], parameter_overrides=overrides(name, one), **more) for name in nodes]
 
-    if args.avatars is None:
+    if args.avatars is None and args.users is None:
         return run_all(makers(args), ros_arguments(args))
     from mm_ros.base.process import run_each
     from mm_ros.ros.several import in_processes, most_per_process
@@ -119,23 +121,14 @@ def run(args: argparse.Namespace) -> int:
     return run_each([partial(start, group) for group in groups])
 
 
-def number_or_file(text: str) -> str:
-    """Type of `--avatars`."""
-    if text.lstrip("-").isdigit():
-        NUMBERS["--avatars"](text)
-    elif not Path(text).is_file():
-        raise argparse.ArgumentTypeError(f"expected a number of avatars or a YAML file of users, came '{text}'")
-    return text
-
-
 def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """The arguments of each avatar of `--avatars`."""
+    """The arguments of each avatar of `--avatars` or `--users`."""
     from mm_ros.ros.several import users_of
 
     if args.trackers not in ("", "synthetic") or args.place or args.camera:
-        raise MmRosError("--avatars cannot be combined with --trackers, --place or --camera; name sources in a file")
+        raise MmRosError("several avatars cannot be combined with --trackers, --place or --camera; use --users FILE")
     out = []
-    for user in users_of(str(args.avatars), args.avatar, args.seed or 0):
+    for user in users_of(str(args.users or args.avatars), args.avatar, args.seed or 0):
         given = {name: value for name, value in vars(user).items() if value != ""}
         out.append(argparse.Namespace(**{**vars(args), **given}))
     return out

@@ -106,7 +106,7 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
         check(one)
     if given["composed"] == "true":
         together = {**fixed, "avatar": "avatar", "trackers": ""}
-        nodes = _one_process(together, ["--avatars", avatars])
+        nodes = _one_process(together, ["--avatars" if avatars.isdigit() else "--users", avatars])
     else:
         nodes = [n for one in each for n in _processes(one)]
     others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"}, [one["avatar"] for one in each])
