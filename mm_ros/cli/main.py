@@ -41,7 +41,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "warm": (),
     "clean": (),
-    "train": ("orientation", "learned"),
+    "train": ("orientation", "steps", "learned"),
     "robot": ("info", "show"),
     "bench": ("search", "graph", "viewer", "trackers", "engines", "robot", "paper", "thesis", "all"),
 }

@@ -172,8 +172,12 @@ NODES: tuple[Node, ...] = (
         "trajectory_predictor",
         ("trackers", "body_orientation", "calibration", "feature_layout"),
         ("trajectory",),
-        ("mm_ros.trajectory.from_trackers:TrajectorySettings", "mm_ros.ros.nodes.trajectory_predictor:StaleSettings"),
-        "predicts the desired trajectory from trackers and facing",
+        (
+            "mm_ros.trajectory.from_trackers:TrajectorySettings",
+            "mm_ros.steps.estimator:StepSettings",
+            "mm_ros.ros.nodes.trajectory_predictor:StaleSettings",
+        ),
+        "predicts the desired trajectory from trackers and facing, and estimates the user's feet",
         controls=("vr",),
     ),
     Node(

@@ -17,12 +17,14 @@ from mm_ros.show.page.scene import HIDDEN, LAYERS
 LABELS = {
     "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
     "desired": "desired trajectory", "found": "matched trajectory", "feet": "foot contacts",
+    "user_feet": "user's feet",
     "features": "feature vectors", "trail": "trail", "landmarks": "camera landmarks",
 }  # fmt: skip
 HINTS = {
     "truth": "body of a synthetic or mocap user", "matched": "before head, hands and feet are corrected",
     "trackers": "headset, controllers, body trackers", "desired": "blue: input of motion matching",
     "found": "orange: future of the matched motion", "feet": "orange: locked; yellow: in contact with the floor",
+    "user_feet": "green: estimated from headset and controllers; with a disc: standing",
     "landmarks": "landmarks of pose_estimator, if it runs",
     "features": "blue: query, orange: match; feet, and velocities of feet and hips",
 }  # fmt: skip
