@@ -69,6 +69,7 @@ class BridgeSettings(Settings):
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
     left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
     right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
+    tracker_tf: bool = setting(True, "Publish the trackers on TF too, below <avatar>/tracker/.")
     tracker_topics: tuple[str, ...] = setting(
         ("",), "Role and PoseStamped topic of each body tracker: waist=/waist_pose, left_foot=…", live=False
     )
@@ -247,7 +248,8 @@ class TrackerBridge(AvatarNode):
 
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(frame)
-        self._tf.publish(self._frames.serialized(frame))
+        if self.settings(BridgeSettings).tracker_tf:
+            self._tf.publish(self._frames.serialized(frame))
         truth = self._source.truth()
         if truth is not None:
             self._tell_truth(truth)
