@@ -88,6 +88,7 @@ NUMBERS = {
     "--jobs": Number(1, 1024, "N", whole=True), "--threads": Number(1, 1024, "N", whole=True),
     "--avatars": Number(1, 64, "N", whole=True), "--wait-for": COUNT, "--folds": COUNT, "--tune": COUNT,
     "--memory": COUNT, "--rounds": POSITIVE, "-k": POSITIVE, "--variants": POSITIVE, "--epochs": POSITIVE,
+    "--batches": POSITIVE, "--units": POSITIVE,
     "--width": POSITIVE, "--latent": POSITIVE, "--members": POSITIVE,
 }  # fmt: skip
 

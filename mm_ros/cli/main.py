@@ -25,6 +25,7 @@ _COMMANDS = Path(__file__).parent
 # cli/bench_search.py, `session from-bvh` is cli/session_from_bvh.py.
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
+    "headset": (),
     "doctor": (),
     "setup": (),
     "import": (),
@@ -41,9 +42,9 @@ VERBS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "warm": (),
     "clean": (),
-    "train": ("orientation", "learned"),
+    "train": ("orientation", "steps", "learned"),
     "robot": ("info", "show"),
-    "bench": ("search", "graph", "viewer", "trackers", "engines", "steering", "robot", "paper", "thesis", "all"),
+    "bench": ("search", "graph", "viewer", "webxr", "trackers", "engines", "steering", "robot", "paper", "thesis", "all"),
 }
 
 GROUP_HELP = {

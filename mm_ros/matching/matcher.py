@@ -27,6 +27,7 @@ from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
+FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
 BAND_GRACE_S = 0.7  # about the duration of one step
 
 
@@ -78,6 +79,14 @@ class MatcherSettings(RootControlSettings):
     )
     end_margin: float = setting(
         0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
+    )
+    feet_weight: float = setting(
+        5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump more. "
+        "0: the feet of the current pose.", "", 0.0, 100.0,
+    )
+    feet_sigma: float = setting(
+        0.15, "Estimated feet with this expected error have half of their weight. Larger values trust them more.",
+        "m", 0.01, 10.0,
     )
     band_hysteresis: float = setting(
         0.02, "The head height ratio must pass a band border by this. Larger values react later.", "", 0.0, 0.5
@@ -345,12 +354,13 @@ class MatcherStage:
         match.query = source.queries.query(desired, self.control.root, self._features())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
-        weights = match.weights = self._weights_now(desired, match.query)
+        weights, jump_cost = self._weights_now(desired, match.query)
+        match.weights = weights
         mask = self._mask()
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             SearchRequest(
-                match.query, weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
+                match.query, weights, mask, self.mask, can_continue, s.margin, jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
@@ -367,8 +377,22 @@ class MatcherStage:
         self.since_search = 0.0
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
 
-    def _weights_now(self, desired: Trajectory, query: F32) -> F32:
-        """Write a recent leading-foot hint into the query; without one, set the weight of that feature to zero."""
+    def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
+        """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
+        without a hint, the weight of that feature is zero. Where the feet are certain, they replace the hint."""
+        weights = self._hinted(desired, query)
+        s, feet, queries = self.settings, desired.feet, self.source.queries
+        if feet is None or s.feet_weight == 0:
+            return weights, s.jump_cost
+        weights = weights.copy()
+        shares = 1.0 / (1.0 + (feet.sigma / s.feet_sigma) ** 2)
+        for columns, share in queries.feet(query, feet, self.control.root, shares):
+            weights[columns] *= np.float32(1.0 + (s.feet_weight - 1.0) * share)
+        known = float(shares.mean())
+        weights[queries.hint_columns] *= np.float32(1.0 - known)
+        return weights, s.jump_cost * (1.0 + FEET_JUMP_COST * known)
+
+    def _hinted(self, desired: Trajectory, query: F32) -> F32:
         queries = self.source.queries
         if not len(queries.hint_columns):
             return self.weights
@@ -419,5 +443,5 @@ class MatcherStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             self.source.contacts(), np.zeros(2, np.bool_),
-            self.run, self.segment, desired.stale, self.source.name,
+            self.run, self.segment, desired.stale, self.source.name, desired.feet,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from mm_ros.body.skeleton import (
     LEFT_LOWER_ARM,
     LEFT_SHOULDER,
     LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
     NECK,
     SPINE,
     UPPER_CHEST,
@@ -40,6 +41,8 @@ LEAN_SHARE = 0.5  # share of the rest that becomes lean
 
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filter on the hips' shift
 
+STRAIGHT_LEG = 0.95  # share of the leg's length that a standing user's hips may use
+UPRIGHT, STRAIGHTENED = 0.995, 0.6  # cosine of the torso that is upright; rad: largest turn of the spine toward it
 REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
 SHARPEST_ELBOW = 2.65  # rad
 CLAVICLE_START = 0.95  # share of the arm's length beyond which the shoulder follows
@@ -133,6 +136,28 @@ def bend_spine(body: Any, whole: Row) -> None:
         turn_joint(body, j, quat.normalize(quat.mul(part, old)))
         part = quat.mul(third, part)
     update_room(body, SPINE, TORSO_STOP)
+
+
+@njit
+def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float) -> None:
+    """Straighten the spine so that a standing user's head reaches the height `head` without stretched legs.
+
+    While a user rises, the played motion is still bent; lifting its hips to the headset would pull the heels up.
+    `standing`: certainty that both of the user's feet stand.
+    """
+    legs = lengths[0, 2] + lengths[0, 3]
+    highest = feet.rest[0, 1] + STRAIGHT_LEG * legs - body.positions[LEFT_UPPER_LEG, 2]
+    rise = head - body.room_positions[HEAD, 2]
+    lacking = standing * (body.room_positions[HIPS, 2] + rise - highest)
+    line = torso_axis(body)
+    if lacking <= 0.0 or line[2] > UPRIGHT:
+        return
+    size = quat.norm(quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS)))
+    wanted = min(line[2] + lacking / size, UPRIGHT)
+    # The neck moves by about two thirds of the turn, because three joints share it.
+    angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
+    axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
+    bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
 
 
 @njit

@@ -206,7 +206,7 @@ class StateMachineStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             np.asarray(self.database.contacts[self._now.nearest]) != 0, np.zeros(2, np.bool_),
-            self.run, self.segment, desired.stale, STATE_MACHINE,
+            self.run, self.segment, desired.stale, STATE_MACHINE, desired.feet,
         )  # fmt: skip
 
 
