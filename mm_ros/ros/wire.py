@@ -115,7 +115,7 @@ class _Trajectory(_Form):
         self._times = template.view("times")
         self._ahead = [template.view(name).reshape(-1, 2) for name in ("positions", "directions")]
         self._feet = template.view("feet") if len(msg.feet) else None
-        self._stale, self._feet = template.view("stale"), template.view("feet")
+        self._stale = template.view("stale")
 
     def write(self, value: Trajectory) -> None:
         _put_feet(self._feet, value.feet)
@@ -126,8 +126,6 @@ class _Trajectory(_Form):
         self._times[:] = value.times
         self._ahead[0][:], self._ahead[1][:] = value.positions, value.directions
         self._stale[0] = value.stale
-        if value.feet is not None:
-            self._feet[:] = value.feet.flat()
 
     def read(self) -> Trajectory:
         yaw, sigma, height = self._now[4:].tolist()
@@ -164,8 +162,6 @@ class _AvatarPose(_Form):
         self._rotations[:, :3], self._rotations[:, 3] = q[1:, 1:], q[1:, 0]
         self._velocities[:], self._angular[:] = value.velocities[1:], value.angular_velocities[1:]
         self._flags[:2], self._flags[2:], self._stale[0] = value.contacts, value.locked, value.stale
-        if value.feet is not None:
-            self._feet[:] = value.feet.flat()
 
     def read(self) -> AvatarPose:
         positions, velocities, angular = (np.empty((J, 3), np.float32) for _ in range(3))
