@@ -21,6 +21,7 @@ HELP = "start the graph (trackers → pose → TF) in one process"
 
 EXAMPLE = """examples:
   mm_ros up --trackers synthetic            a synthetic user walks around
+  mm_ros up --trackers webxr                a headset's browser; `mm_ros headset` leads through it
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
   mm_ros up --avatars 4                     four synthetic users side by side
   mm_ros up --users users.yaml              the users of a file, each with a source of its own
@@ -35,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="tracker source: synthetic (default), webxr (a headset's browser), mocap, openxr, steamvr, session, "
         "topics; none: no tracker node",
+    )
+    parser.add_argument(
+        "--headset-wifi", action="store_true", help="serve the headset page (--trackers webxr) to the Wi-Fi, encrypted"
     )
     parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)
@@ -161,8 +165,10 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
     from mm_ros.ros.parameters import world_frame
 
     given = {
-        "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place),
-                           "tracker_tf": args.tf == "joints" if args.tf else None},
+        "tracker_bridge": {
+            "source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place),
+            "headset_wifi": args.headset_wifi or None, "tracker_tf": args.tf == "joints" if args.tf else None,
+        },
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
         "motion_matcher": {"database": str(args.database or "")},
         "visualizer": {"database": str(args.database or "")},

@@ -42,6 +42,7 @@ ARGUMENTS: tuple[Argument, ...] = (
         ("", *SOURCES, "none"),
     ),
     Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
+    Argument("headset_wifi", "false", "Serve the headset page (trackers:=webxr) to the Wi-Fi, encrypted.", YES_NO),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
     Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", ("vr", "joystick", "path")),
@@ -161,6 +162,8 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
+        if given.get("headset_wifi") == "true":
+            out["headset_wifi"] = True
         if given["seed"]:
             out["seed"] = _whole("seed", given["seed"])
         if given["tf"]:
@@ -221,6 +224,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     command += ["--config", _parameters(given)[0]]
     for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame", "tf"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
+    command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
     t_pose = given.get("urdf_t_pose")  # in radians, but `--urdf-t-pose` takes degrees
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
