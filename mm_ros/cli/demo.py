@@ -146,6 +146,9 @@ class Processes:
             )  # fmt: skip
         self._running.append((words[0], started))
 
+    def pids(self) -> list[int]:
+        return [p.pid for _name, p in self._running]
+
     def check(self) -> str:
         """Name of a process that has ended, or ''."""
         return next((name for name, p in self._running if p.poll() is not None), "")

@@ -93,6 +93,7 @@ TOPICS: dict[str, Topic] = {
         Topic("head_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "headset pose from another package, for source `topics`", "rate of the device"),
         Topic("left_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "left controller pose from another package, for source `topics`", "rate of the device"),
         Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller pose from another package, for source `topics`", "rate of the device"),
+        Topic("reported_body", "tf2_msgs/msg/TFMessage", STREAM, "joints of the body that a headset's browser estimates by itself (source `webxr`, a switch on the page), for comparison; never used"),
         Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "world frame → <avatar>/root → joints, world frame → <avatar>/tracker/…, and links of the user's robot"),
         Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node: rate, latency, counts of dropped and refused messages, warnings", "1 Hz"),
         Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz, only from a replay with `--clock`"),
@@ -140,7 +141,7 @@ NODES: tuple[Node, ...] = (
     Node(
         "tracker_bridge",
         ("head_pose", "left_pose", "right_pose", "pose", "skeleton"),
-        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf"),
+        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "reported_body", "/tf"),
         (
             "mm_ros.ros.nodes.tracker_bridge:BridgeSettings",
             "mm_ros.tracking.gate:GateSettings",
