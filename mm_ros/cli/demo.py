@@ -22,7 +22,7 @@ from mm_ros.cli.arguments import CONTROLS, add_database, add_number, add_output,
 from mm_ros.cli.output import add_json, write_json
 from mm_ros.web.access import TOKEN_VARIABLE, address, session_token
 
-HELP = "show an avatar that follows a synthetic user, a gamepad, keys or a path, in the browser"
+HELP = "show an avatar that follows a synthetic user, a gamepad or a path, in the browser"
 
 EXAMPLE = """examples:
   mm_ros demo                          run until Ctrl-C; open the printed address in a browser
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--control", default="vr", choices=CONTROLS,
-        help="what leads the avatar: a synthetic user with a headset (vr), a gamepad, keys, or a path "
+        help="what leads the avatar: a synthetic user with a headset (vr), a gamepad, or a path "
         "(default: %(default)s); a script steers until other input arrives, and always with --headless",
     )  # fmt: skip
     parser.add_argument("--session", type=Path, help="use a recorded session instead of the synthetic user")

@@ -57,12 +57,12 @@ class MatcherSettings(RootControlSettings):
         1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
     )
     steered_search_interval: float = setting(
-        0.2, "Replaces `search_interval` for input of joystick, keyboard or path.", "s", 0.0, 10.0
+        0.2, "Replaces `search_interval` for input of joystick or path.", "s", 0.0, 10.0
     )
     steered_quality: float = setting(
-        1.5, "Replaces `quality` for input of joystick, keyboard or path.", "", 0.0, 100.0
+        1.5, "Replaces `quality` for input of joystick or path.", "", 0.0, 100.0
     )
-    steered_weights: str = setting("", "Replaces `weights` for input of joystick, keyboard or path.")
+    steered_weights: str = setting("", "Replaces `weights` for input of joystick or path.")
     weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
     tags: str = setting(
         "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."

@@ -66,20 +66,20 @@ class RootControlSettings(Settings):
     )
     steered_position_accuracy: float = setting(
         0.25,
-        "Replaces `position_accuracy` for input of joystick, keyboard or path: there is no headset to match, so the "
+        "Replaces `position_accuracy` for input of joystick or path: there is no headset to match, so the "
         "avatar follows the simulated position smoothly. Larger values change the motion less.",
         "m",
         0.0,
         10.0,
     )
     steered_facing_accuracy: float = setting(
-        0.08, "Replaces `facing_accuracy` for input of joystick, keyboard or path.", "rad", 0.0, 3.2
+        0.08, "Replaces `facing_accuracy` for input of joystick or path.", "rad", 0.0, 3.2
     )
     steered_facing_halflife: float = setting(
-        0.05, "Replaces `facing_halflife` for input of joystick, keyboard or path.", "s", 0.01, 10.0
+        0.05, "Replaces `facing_halflife` for input of joystick or path.", "s", 0.01, 10.0
     )
     steered_pull_share: float = setting(
-        0.5, "Replaces `pull_share` for input of joystick, keyboard or path.", "", 0.0, 10.0
+        0.5, "Replaces `pull_share` for input of joystick or path.", "", 0.0, 10.0
     )
 
 
