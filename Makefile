@@ -20,7 +20,7 @@ PYTEST = $(PY) -m pytest
 .PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz page pictures clean
 
 help:
-	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1)"
+	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1, CONTROL=joystick)"
 	@echo "make test         all tests (TESTS=test/test_x.py PYTEST_ARGS=-k...)"
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make colcon       build and test in a ROS 2 workspace"
@@ -38,7 +38,7 @@ venv messages:
 
 demo:
 	$(SETUP) --extras viewer
-	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
+	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(if $(CONTROL),--control $(CONTROL)) $(DEMO_ARGS)
 
 test:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint

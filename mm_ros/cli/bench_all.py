@@ -25,6 +25,7 @@ QUICK = {
     "paper": ["--test", "{cmu}/16_31.bvh"],
     "thesis": ["--data", "{cmu}/16_31.bvh", "{cmu}/16_32.bvh", "--test", "{cmu}/35_01.bvh"],
     "engines": ["{cmu}/16_31.bvh"],
+    "steering": ["--engines", "state_machine", "--rounds", "1"],
 }
 NEEDS = {"engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"]}
 

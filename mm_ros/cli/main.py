@@ -44,8 +44,10 @@ VERBS: dict[str, tuple[str, ...]] = {
     "clean": (),
     "train": ("orientation", "steps", "learned"),
     "robot": ("info", "show"),
-    "bench": ("search", "graph", "viewer", "webxr", "trackers", "engines", "robot", "paper", "thesis", "all"),
-}
+    "bench": (
+        "search", "graph", "viewer", "webxr", "trackers", "engines", "steering", "robot", "paper", "thesis", "all",
+    ),
+}  # fmt: skip
 
 GROUP_HELP = {
     "synth": "generate procedural motion capture or a session of a synthetic user",

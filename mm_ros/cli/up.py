@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import Number, add_database, add_number, avatar
+from mm_ros.cli.arguments import CONTROLS, Number, add_database, add_number, avatar
 
 BITS = 63  # of a whole number that is a parameter of ROS
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
@@ -23,6 +23,7 @@ EXAMPLE = """examples:
   mm_ros up --trackers synthetic            a synthetic user walks around
   mm_ros up --trackers webxr                a headset's browser; `mm_ros headset` leads through it
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
+  mm_ros up --control joystick              a gamepad on the topic /avatar/joy
   mm_ros up --avatars 4                     four synthetic users side by side
   mm_ros up --users users.yaml              the users of a file, each with a source of its own
 """
@@ -53,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start the users of a YAML file in the same way, each with a source of its own (docs/graph.md)",
     )
     parser.add_argument(
-        "--control", default="vr", choices=("vr", "joystick", "path"), help="source of the desired trajectory"
-    )
+        "--control", default="vr", choices=CONTROLS,
+        help="source of the desired trajectory (default: %(default)s, the trackers)",
+    )  # fmt: skip
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
     parser.add_argument(
         "--camera",

@@ -239,7 +239,7 @@ class PostStage:
         return AvatarPose(
             matched.stamp_ns, matched.epoch, matched.skeleton,
             np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), positions, rotations, velocities, angular,
-            matched.contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine,
+            matched.contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
         )  # fmt: skip
 
     @property

@@ -45,7 +45,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("headset_wifi", "false", "Serve the headset page (trackers:=webxr) to the Wi-Fi, encrypted.", YES_NO),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
-    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", ("vr", "joystick", "path")),
+    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", graph.CONTROLS),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
