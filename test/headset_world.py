@@ -61,7 +61,7 @@ class World:
         self.frames.append(frame)
         self._pose.publish(avatar_pose_to_ros(rest_pose(self.skeleton, frame.stamp_ns)))
 
-    def until(self, condition, what="", seconds=90.0, meanwhile=lambda: None):
+    def until(self, condition, what="", seconds=180.0, meanwhile=lambda: None):
         end = time.monotonic() + seconds
         while not (value := condition()):
             assert time.monotonic() < end, f"{what or condition}: not within {seconds:g} s ({len(self.frames)} frames)"

@@ -75,7 +75,7 @@ class EmulatedHeadset:
     def evaluate(self, text: str, argument: Any = None) -> Any:
         return self.page.evaluate(text, argument)
 
-    def until(self, condition: str, seconds: float = 90.0, what: str = "") -> Any:
+    def until(self, condition: str, seconds: float = 180.0, what: str = "") -> Any:
         """Wait for a condition of the page. The page's policy forbids playwright's own way, which uses eval."""
         end = time.monotonic() + seconds
         while not (value := self.page.evaluate(condition)):

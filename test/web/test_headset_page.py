@@ -67,7 +67,7 @@ def one_headset(browser, world):
 @pytest.fixture
 def worn(browser, world, one_headset):
     """The headset in VR with all devices tracked; one page for all tests."""
-    with browser.within(200.0):
+    with browser.within(420.0):
         one_headset.errors.clear()
         one_headset.evaluate(READY)
         world.until(
