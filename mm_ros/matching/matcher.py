@@ -18,7 +18,7 @@ from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.leading_foot import LeadingFoot
-from mm_ros.matching.root_control import RootControl, RootControlSettings
+from mm_ros.matching.root_control import STEERED, RootControl, RootControlSettings, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
@@ -56,6 +56,13 @@ class MatcherSettings(RootControlSettings):
     responsiveness: float = setting(
         1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
     )
+    steered_search_interval: float = setting(
+        0.2, "Replaces `search_interval` for input of joystick or path.", "s", 0.0, 10.0
+    )
+    steered_quality: float = setting(
+        1.5, "Replaces `quality` for input of joystick or path.", "", 0.0, 100.0
+    )
+    steered_weights: str = setting("", "Replaces `weights` for input of joystick or path.")
     weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
     tags: str = setting(
         "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
@@ -148,6 +155,7 @@ class MatcherStage:
     learned: LearnedNetworks | None
     source: PoseSource
     _settings: MatcherSettings
+    _active: MatcherSettings
     _due: str
     _carried: F32 | None
 
@@ -165,8 +173,9 @@ class MatcherStage:
         self.scale, self.run, self.segment = scale, run, 0
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
         self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
+        self._input = ""  # source of the trajectories
         self._use(settings, database, learned)
-        self.control = RootControl(settings)
+        self.control = RootControl(self._active)
         self.timeline = Timeline()
         self.feet = LeadingFoot()
         self.reset()
@@ -181,9 +190,12 @@ class MatcherStage:
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
-        weights, mask = self._weights(self.database, settings), tag_mask(self.database, settings.tags)
-        self._settings = self.control.settings = settings
-        self.weights = weights
+        active = settings_for(settings, self._input)
+        # Both are computed, so that wrong names are refused at once and not with the first steered trajectory.
+        both = [self._weights(self.database, settings_for(settings, source)) for source in ("", STEERED[0])]
+        mask = tag_mask(self.database, settings.tags)
+        self._settings, self._active, self.control.settings = settings, active, active
+        self.weights = both[self._input in STEERED]
         if mask != self.mask:
             self.mask, self._due = mask, self._due or "tags"
             self._band_masks.clear()
@@ -221,7 +233,7 @@ class MatcherStage:
         reason = self._change_of(settings, database, learned)
         old, features = self.source, self._features()
         self._use(settings, database, learned)
-        self.control.settings = settings
+        self.control.settings = self._active
         self._carried = self.source.queries.carried_over(old.queries, features)
         self._due = self._due or reason
 
@@ -234,13 +246,15 @@ class MatcherStage:
         return "database" if database is not self.database else "search_structure"
 
     def _use(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
-        weights, mask = self._weights(database, settings), tag_mask(database, settings.tags)
+        active = settings_for(settings, self._input)
+        weights, mask = self._weights(database, active), tag_mask(database, settings.tags)
         source: PoseSource
         if settings.engine == LEARNED:
             source = LearnedSource(check_model(learned, database), self.scale)
         else:
             source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
         self._settings, self.learned, self.source = settings, learned, source
+        self._active = active  # `settings` for the source of the trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
@@ -268,6 +282,8 @@ class MatcherStage:
         verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
+        if desired.source != self._input:
+            self._follow(desired.source)
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
             self.source.restart()  # results after a reset must not depend on the frame before it
@@ -284,6 +300,12 @@ class MatcherStage:
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
         return self._make_pose(desired), match
+
+    def _follow(self, source: str) -> None:
+        """Use the settings for trajectories from this source."""
+        self._input = source
+        self._active = self.control.settings = settings_for(self._settings, source)
+        self.weights = self._weights(self.database, self._active)
 
     def _decide(self, dt: float, desired: Trajectory) -> Match:
         """Advance the search timer and search if `_reason` names a reason."""
@@ -311,7 +333,7 @@ class MatcherStage:
             return "clip end"
         if self._abrupt(desired):
             return "abrupt"
-        return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
+        return "interval" if self.since_search >= self._active.search_interval - 1e-6 else ""
 
     def _abrupt(self, desired: Trajectory) -> bool:
         ahead, yaw = self._searched_trajectory

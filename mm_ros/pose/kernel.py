@@ -180,6 +180,24 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 
 
 @njit
+def joint_rates(
+    positions: Any, rotations: Any, last_positions: Any, last_rotations: Any, dt: float, velocities: Any, angular: Any
+) -> None:
+    """Rates of the joints' positions and rotations (all J rows, float32) from the last pose, without the root's row."""
+    seconds, two = np.float32(dt), np.float32(2.0)
+    for j in range(1, len(positions)):
+        for k in range(3):
+            velocities[j, k] = (positions[j, k] - last_positions[j, k]) / seconds
+        q = quat.mul_inv(quat.get4(rotations, j), quat.get4(last_rotations, j))
+        if q[0] < 0:
+            q = (-q[0], -q[1], -q[2], -q[3])
+        n = np.sqrt(q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+        factor = two if n < 1e-9 else two * np.arctan2(n, q[0]) / n
+        for k in range(3):
+            angular[j, k] = factor * q[k + 1] / seconds
+
+
+@njit
 def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
     tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, estimated: Any, grounds: Any, low: Any,

@@ -31,12 +31,13 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
-from mm_ros.pose.kernel import make_hold, make_source, post_step, wear
+from mm_ros.pose.kernel import joint_rates, make_hold, make_source, post_step, wear
 from mm_ros.pose.low import Low, LowPosture
 from mm_ros.pose.settings import PostSettings, tuning
 
 __all__ = ["PostSettings", "PostStage"]
 
+WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
 SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
 RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
@@ -233,17 +234,13 @@ class PostStage:
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
         if self._last is not None and dt > 0:
-            velocities[1:] = (positions[1:] - self._last.positions[1:]) / dt
-            angular[1:] = rot.log(rot.multiply(rotations[1:], rot.inverse(self._last.rotations[1:]))) / dt
-        return replace(
-            matched,
-            root=np.concatenate([self._new.root[0, :3], rot.from_yaw(self._new.root[0, 3])]),
-            positions=positions,
-            rotations=rotations,
-            velocities=velocities,
-            angular_velocities=angular,
-            locked=self._held(),
-        )
+            joint_rates(positions, rotations, self._last.positions, self._last.rotations, dt, velocities, angular)
+        x, y, z, yaw = self._new.root[0].tolist()
+        return AvatarPose(
+            matched.stamp_ns, matched.epoch, matched.skeleton,
+            np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), positions, rotations, velocities, angular,
+            matched.contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
+        )  # fmt: skip
 
     @property
     def added_lean_deg(self) -> float:
@@ -255,5 +252,7 @@ class PostStage:
         return np.asarray((self._feet.locked != 0) & (np.abs(self._feet.offset).max(1) < SETTLED))
 
     def warm_up(self, matched: AvatarPose) -> None:
-        self.step(matched, TrackerFrame(matched.stamp_ns))
+        for i in range(2):  # the second step computes rates, too
+            again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
+            self.step(again, TrackerFrame(again.stamp_ns))
         self.reset()

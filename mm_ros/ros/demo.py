@@ -15,6 +15,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from mm_ros.base import ending
 from mm_ros.ros.observer import Observer
+from mm_ros.ros.scripted import steer
 from mm_ros.show.film import BODY, GHOST, Actor, film
 from mm_ros.show.render import contact_sheet, write_gif, write_png
 
@@ -36,6 +37,10 @@ class Demo:
     def __exit__(self, *_: Any) -> None:
         self._observer.destroy_node()
         rclpy.try_shutdown()
+
+    def steer(self, control: str, seed: int) -> None:
+        """Publish scripted input for this control, unless somebody else does."""
+        steer(self._observer, control, seed)
 
     @property
     def _seen(self) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mm_ros.base.settings import Spec
 from mm_ros.show.page.scene import HIDDEN, LAYERS
+from mm_ros.web.access import HEADSET_VARIABLE, other_page
 
 LABELS = {
     "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
@@ -248,6 +249,8 @@ class Panel:
     def _add_view(self, gui: Any) -> None:
         self.status = gui.add_markdown("_Waiting for an avatar …_", order=0.0)
         hint = "avatar of camera, buttons, settings and figures"
+        if headset := other_page(HEADSET_VARIABLE):
+            gui.add_markdown(f"[the page for headsets]({headset})", order=0.5)
         self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint=hint, visible=False, order=1.0)
         self.avatar.on_update(lambda event: self._do("watch", event.target.value))
         for place, (label, (names, hint)) in enumerate(BUTTONS.items()):
