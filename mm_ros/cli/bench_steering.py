@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import add_database, add_learned_model, add_number
+from mm_ros.cli.arguments import add_database, add_learned_model, add_number, output_file
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure the response to scripted keys, stick and path: turns, starts, stops, deviation, feet"
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_learned_model(parser)
     add_number(parser, "--rounds", default=6, help="repeats of each change, at other moments (default: %(default)s)")
     add_number(parser, "--seed", default=0, help="seed of these moments (default: %(default)s)")
-    parser.add_argument("--video", type=Path, metavar="PATH", help="also write PATH.gif and PATH.png of the engines")
+    parser.add_argument("--video", type=output_file, metavar="FILE", help="also write FILE.gif and FILE.png")
     add_json(parser)
 
 
