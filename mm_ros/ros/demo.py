@@ -101,7 +101,7 @@ class Demo:
         if not self._seen.film or "pose" not in self._observer.skeletons:
             print("no film was written: the demo ended before the first pose")
             return {}
-        poses, truths = zip(*self._seen.film, strict=True)
+        poses, truths = zip(*((p.pose, p.truth) for p in self._seen.film), strict=True)
         actors = [Actor(self._observer.skeletons["pose"], poses, BODY)]
         if any(t is not None for t in truths) and "truth" in self._observer.skeletons:
             actors.append(Actor(self._observer.skeletons["truth"], truths, GHOST))
@@ -121,7 +121,7 @@ class Demo:
         from mm_ros.robot.follow import Follower
         from mm_ros.show.robot import write_film
 
-        poses = [pose for pose, _ in self._seen.film if pose is not None]
+        poses = [picture.pose for picture in self._seen.film]
         if not poses or "pose" not in self._observer.skeletons:
             return {}
         figure, skeleton = read_figure(robot), self._observer.skeletons["pose"]
