@@ -177,12 +177,13 @@ def main() -> int:
     from playwright.sync_api import sync_playwright
 
     sys.path.insert(0, str(TOP))
+    from mm_ros.base.own_python import module_command
     from mm_ros.web.access import TOKEN_VARIABLE, address, new_token
 
     port, token = free_port(), new_token()
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
-    words = [sys.executable, "-m", "mm_ros", "up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, cwd=TOP)
+    words = module_command("mm_ros", "up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}")
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True, cwd=TOP)
     graph = subprocess.Popen(words, env={**os.environ, TOKEN_VARIABLE: token}, cwd=TOP, start_new_session=True)
     try:
         with sync_playwright() as p:

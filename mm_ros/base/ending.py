@@ -41,9 +41,13 @@ def remember(*numbers: signal.Signals) -> None:
 
 def ignore_more() -> None:
     """Ignore further requests while the process cleans up."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
+    while threading.current_thread() is threading.main_thread():
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            return
+        except KeyboardInterrupt:  # a further request arrived meanwhile
+            continue
 
 
 def is_unhandled() -> bool:

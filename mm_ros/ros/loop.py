@@ -133,6 +133,8 @@ class Loop:
         self._attended: list[Inlet] = []
         self._by_pointer: dict[int, Inlet] = {}
         self._waiting: Any = None
+        self._services: _Services | None = None
+        self._thread: threading.Thread | None = None
 
     # ---- used by the nodes
 
@@ -184,11 +186,11 @@ class Loop:
     def spin(self) -> None:
         context = self._nodes[0].context
         self._guard = GuardCondition(None, None, context=context)
-        services = _Services(self.hub.lock)
+        services = self._services = _Services(self.hub.lock)
         for node in self._nodes:
             services.add_node(node)
-        thread = threading.Thread(target=services.serve, args=(self.wake,), name="services", daemon=True)
-        thread.start()
+        self._thread = threading.Thread(target=services.serve, args=(self.wake,), name="services", daemon=True)
+        self._thread.start()
         try:
             while context.ok() and not self._ended and not ending.asked() and services.failed is None:
                 ready = self._wait(context)
@@ -200,12 +202,20 @@ class Loop:
         finally:
             if ending.asked():  # a second signal must not interrupt the end of the thread
                 ending.ignore_more()
-            services.shutdown(0)
-            thread.join(2.0)
-            guard, self._guard = self._guard, None
-            guard.destroy()
+            self.end()
         if services.failed is not None:
             raise services.failed
+
+    def end(self) -> None:
+        """End the thread of the services. At the end of Python, a thread in rclpy's C++ would abort the process."""
+        services, thread = self._services, self._thread
+        if services is not None and thread is not None:
+            services.shutdown(0)
+            thread.join(2.0)
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.destroy()
+        self._services = self._thread = None
 
     def _wait(self, context: Any) -> list[Inlet]:
         """Wait until a message, a call or a ticker is due; return the inlets that have a message."""

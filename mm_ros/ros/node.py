@@ -241,8 +241,8 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
     # Shells start background processes with SIGINT ignored, but launch stops its processes with SIGINT.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
+    loop = executor() if executor else Loop()
     try:
-        loop = executor() if executor else Loop()
         Loop.current = None if executor else loop
         for make in makers:
             nodes.append(make())
@@ -264,6 +264,8 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
     finally:
         Loop.current = None
         ending.ignore_more()
+        if isinstance(loop, Loop):
+            loop.end()  # a second Ctrl-C can have interrupted the end of `spin`
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()
