@@ -38,8 +38,8 @@ class SerializedTf:
         self._words = np.frombuffer(store, "<u4", len(store) // 4)
         self._doubles = np.frombuffer(store, "<f8", len(store) // 8)
         stamps, numbers = _offsets(transforms)
-        self._stamps = (stamps + 4)[:, None] // 4 + np.arange(2)
-        self._numbers = (numbers + 4)[:, None] // 8 + np.arange(7)
+        self._stamps = ((stamps + 4)[:, None] // 4 + np.arange(2)).astype(np.int64)  # also of no transforms
+        self._numbers = ((numbers + 4)[:, None] // 8 + np.arange(7)).astype(np.int64)
 
     def filled(self, stamp_ns: int, positions: NDArray[np.float64], rotations: NDArray[np.float64]) -> bytes:
         """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms."""
