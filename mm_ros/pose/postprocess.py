@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
 from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
-from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.body.types import (
     BODY_ROLES,
     CHEST_ROLE,
@@ -29,6 +29,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
+from mm_ros.pose.fade import FadeIn
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
 from mm_ros.pose.kernel import joint_rates, make_hold, make_source, post_step, wear
@@ -48,13 +49,16 @@ class PostStage:
     """Post-processing of one avatar. `skeleton` must already have the user's size (database skeleton × scale)."""
 
     def __init__(
-        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None
-    ) -> None:
+        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None,
+        former: AvatarPose | None = None,
+    ) -> None:  # fmt: skip
+        """`former`: last pose of a stage that was killed; the first pose fades in from there, or has another `run`."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
         self._lengths = limb_lengths(skeleton)
         self.set_calibration(calibration)
         self.settings = settings
         self.reset()
+        self._fade = FadeIn(former)
 
     @property
     def settings(self) -> PostSettings:
@@ -95,7 +99,7 @@ class PostStage:
         return np.concatenate([mounting[:3] + shift, mounting[3:]])
 
     def reset(self) -> None:
-        self._timeline = Timeline()
+        self._timeline, self._fade = Timeline(), FadeIn()
         self._forget()
 
     def _forget(self) -> None:
@@ -132,7 +136,9 @@ class PostStage:
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
         own = replace(matched, contacts=stands)
-        self._last = self._published(own, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        made = self._published(own, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        travels = trackers is not None and not is_identity(trackers.new_from_old)
+        self._last = self._fade.step(made, judged.dt, travels or judged.verdict == RESET)
         return self._last
 
     def _carry(self, new_from_old: F64) -> None:
