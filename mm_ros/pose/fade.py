@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mm_ros.body.skeleton import HIPS
+from mm_ros.body.skeleton import HIPS, J
 from mm_ros.body.types import AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import decay
@@ -28,57 +28,53 @@ class FadeIn:
 
     def __init__(self, former: AvatarPose | None = None) -> None:
         """`former`: pose that another process published last, before it was killed."""
-        self._former, self._last = former, former
+        self._last, self._resumes = former, former is not None
         self._mixed = 0
         self._clear()
 
     def _clear(self) -> None:
-        self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 0, 3))  # value and rate; no joints: no offset
+        # Value and rate: of x, y, z and yaw of the root; of each joint's rotation, and of the hips' position (last row).
+        self._root, self._joints = np.zeros((2, 4)), np.zeros((2, J + 1, 3))
         self._active = False
 
-    def step(self, pose: AvatarPose, dt: float, declared: bool) -> AvatarPose:
-        """The pose to publish. `declared`: its epoch, or a transform of the play space, announces a leap."""
+    def step(self, pose: AvatarPose, dt: float, declared: bool, gap: bool = False) -> AvatarPose:
+        """The pose to publish. `declared`: its epoch, or a transform of the play space, announces a leap.
+
+        `gap`: poses were missing for a while. The trackers have moved meanwhile, and with them head and hands.
+        """
         last, self._last = self._last, None
-        resumes = last is not None and last is self._former
-        self._former = None
-        if declared and not resumes:
+        gap, self._resumes = gap or self._resumes, False
+        if declared and not gap:
             self._clear()
             last = None
         self._advance(dt)
         out = self._shifted(pose)
         if last is not None:
             away = float(np.linalg.norm(out.root[:3] - last.root[:3]))
-            restarted = resumes or pose.run ^ self._mixed != last.run
             if away > REACH_M:
                 self._clear()
-                out = pose
-                self._declare()
-            elif restarted or away > LEAP_M:
-                self._begin(last, pose, joints=resumes)
+                out, self._mixed = pose, random.getrandbits(32) | 1
+            elif gap or away > LEAP_M or pose.run ^ self._mixed != last.run:
+                self._begin(last, pose)
                 out = self._shifted(pose)
         self._last = out = replace(out, run=pose.run ^ self._mixed) if self._mixed else out
         return out
 
-    def _declare(self) -> None:
-        self._mixed = random.getrandbits(32) | 1
-
-    def _begin(self, last: AvatarPose, pose: AvatarPose, joints: bool) -> None:
+    def _begin(self, last: AvatarPose, pose: AvatarPose) -> None:
         self._clear()
         self._active = True
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
-        if joints:  # those of a stage that runs are blended by inertialization
-            turned = rot.multiply(last.rotations.astype(np.float64), rot.inverse(pose.rotations.astype(np.float64)))
-            self._joints = np.zeros((2, len(turned) + 1, 3))
-            self._joints[0, :-1] = rot.log(turned)
-            self._joints[0, -1] = last.positions[HIPS] - pose.positions[HIPS]
+        turned = rot.multiply(last.rotations.astype(np.float64), rot.inverse(pose.rotations.astype(np.float64)))
+        self._joints[0, :-1] = rot.log(turned)
+        self._joints[0, -1] = last.positions[HIPS] - pose.positions[HIPS]
 
     def _advance(self, dt: float) -> None:
         if self._active:
             dt = min(dt, LONGEST_STEP_S)
             self._root = np.stack(decay(*self._root, HALFLIFE_S, dt))
             self._joints = np.stack(decay(*self._joints, HALFLIFE_S, dt))
-            self._active = bool(np.abs(self._root).max() > 1e-5 or np.abs(self._joints).max(initial=0.0) > 1e-5)
+            self._active = bool(np.abs(self._root).max() > 1e-5 or np.abs(self._joints).max() > 1e-5)
 
     def _shifted(self, pose: AvatarPose) -> AvatarPose:
         if not self._active:
@@ -86,8 +82,6 @@ class FadeIn:
         offset, root = self._root[0], pose.root.copy()
         root[:3] += offset[:3]
         root[3:] = rot.from_yaw(rot.yaw_of(pose.root[3:]) + offset[3])
-        if not self._joints.shape[1]:
-            return replace(pose, root=root)
         rotations, positions = rot.multiply(rot.exp(self._joints[0, :-1]), pose.rotations), pose.positions.copy()
         positions[HIPS] += self._joints[0, -1].astype(np.float32)
         return replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))

@@ -106,7 +106,8 @@ class PostStage:
         self._body, self._source, self._new = make_body(), make_source(), make_source()
         self._hold, self._feet = make_hold(), make_feet(self.skeleton)
         self._low = LowPosture(self.skeleton)
-        self._last: AvatarPose | None = None
+        self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
+        self._shown: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._stands = np.ones(2, np.bool_)  # the user's feet
@@ -116,8 +117,8 @@ class PostStage:
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         """Published pose for a matched pose; without trackers the limbs follow the motion."""
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
-        if judged.verdict == DROP and self._last is not None:
-            return self._last
+        if judged.verdict == DROP and self._shown is not None:
+            return self._shown
         if judged.verdict == RESET:
             self._forget()
         if judged.verdict == CARRY and trackers is not None:
@@ -136,10 +137,10 @@ class PostStage:
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
         own = replace(matched, contacts=stands)
-        made = self._published(own, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
-        travels = trackers is not None and not is_identity(trackers.new_from_old)
-        self._last = self._fade.step(made, judged.dt, travels or judged.verdict == RESET)
-        return self._last
+        self._last = self._published(own, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        declared = judged.verdict == RESET or (trackers is not None and not is_identity(trackers.new_from_old))
+        self._shown = self._fade.step(self._last, judged.dt, declared, judged.verdict == HOLD)
+        return self._shown
 
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
