@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -178,6 +179,7 @@ class MatcherStage:
         self.control = RootControl(self._active)
         self.timeline = Timeline()
         self.feet = LeadingFoot()
+        self._played: deque[tuple[float, ...]] = deque()  # time, x, y, yaw of the root
         self.reset()
 
     @property
@@ -294,11 +296,14 @@ class MatcherStage:
             if verdict == HOLD or (self._was_stale and not desired.stale):
                 self._due = self._due or "abrupt"
                 self.control.found(np.asarray(desired.position), desired.yaw)
+        if verdict in (RESET, CARRY, HOLD):
+            self._played.clear()
         self._was_stale = desired.stale
         match = self._decide(dt, desired)
         goal = desired_tempo(self.source.root_velocity(), self.control.root, desired, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
+        self._remember(desired.stamp_ns)
         return self._make_pose(desired), match
 
     def _follow(self, source: str) -> None:
@@ -351,7 +356,7 @@ class MatcherStage:
 
     def _search(self, desired: Trajectory, reason: str, match: Match) -> None:
         s, source = self.settings, self.source
-        match.query = source.queries.query(desired, self.control.root, self._features())
+        match.query = source.queries.query(desired, self.control.root, self._features(), self._past())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
         weights, jump_cost = self._weights_now(desired, match.query)
@@ -376,6 +381,19 @@ class MatcherStage:
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
+
+    def _past(self) -> F64 | None:
+        """Rows of time, x, y, yaw of the played root, the present one last; None soon after a reset."""
+        return np.array(self._played) if len(self._played) > 1 else None
+
+    def _remember(self, stamp_ns: int) -> None:
+        """Keep the played root as long as the layout looks back."""
+        keep_s = self.source.queries.past_s
+        if keep_s:
+            now = stamp_ns * 1e-9
+            self._played.append((now, *self.control.root.tolist()))
+            while len(self._played) > 2 and now - self._played[1][0] >= keep_s:
+                self._played.popleft()
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
         """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
