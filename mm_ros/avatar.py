@@ -15,7 +15,7 @@ from mm_ros.matching.engines.state_machine import matcher_stage
 from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
-from mm_ros.tracking.calibration import avatar_scale
+from mm_ros.tracking.calibration import avatar_arms, avatar_scale
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 
@@ -53,11 +53,13 @@ class Avatar:
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
         self.scale = avatar_scale(calibration, database.skeleton)
-        self.skeleton = database.skeleton.scaled(self.scale)
+        arms = avatar_arms(calibration, database.skeleton)
+        self.skeleton = database.skeleton.scaled(self.scale, arms)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
         self.fusion = FusionStage(settings.fusion, calibration)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
+        self.matcher.set_scale(self.scale, arms)
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.last: Steps | None = None
 

@@ -119,7 +119,8 @@ def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibr
         database = learned.digest  # the learned engine carries its own database
     avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned)
     if row.drag:
-        avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
+        arms, avatar.matcher = avatar.matcher.arms, StillStage(database, avatar.scale)  # type: ignore[assignment]
+        avatar.matcher.set_scale(avatar.scale, arms)
     return avatar
 
 

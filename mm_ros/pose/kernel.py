@@ -21,7 +21,7 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
-from mm_ros.pose.upper_body import move_hips, place_hand, place_head, torso_axis
+from mm_ros.pose.upper_body import follow_hands, move_hips, place_hand, place_head, torso_axis
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
 TRACKED_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
@@ -46,6 +46,7 @@ class Hold(NamedTuple):
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
+    trunk: F64  # (2, 3): of `follow_hands`
     hips: F64  # (3, 3): shift of the hips toward the head; its rate; (1 when ready, added lean [rad], 0)
 
 
@@ -58,7 +59,7 @@ def make_source() -> Source:
 def make_hold() -> Hold:
     q = np.zeros((R, 4))
     q[:, 0] = 1.0
-    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((3, 3)))
+    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((2, 3)), np.zeros((3, 3)))
 
 
 @njit
@@ -186,8 +187,15 @@ def post_step(
             stands = False
         place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
     feet.ready[0] = 1
+    wrists, weights = np.zeros((2, 3)), np.zeros(2)
     for side in range(2):
-        _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+        role = LEFT_HAND_ROLE + side
+        p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
+        quat.put3(wrists, side, p)
+        weights[side] = w
+        if w > 0.0:
+            place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+    follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
 
 
 @njit
@@ -219,17 +227,7 @@ def _head(
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     if w <= 0.0:
         hold.hips[:] = 0.0
+        hold.trunk[:] = 0.0
         return (0.0, 0.0, 0.0)
     lean = t.lean_limit + waist * max(TRACKED_LEAN_LIMIT - t.lean_limit, 0.0)
-    return place_head(body, hold.hips, p, q, w, lean, t.hips_reach, 1.0 - waist, dt)
-
-
-@njit
-def _hand(
-    body: Any, hold: Any, lengths: Any, t: Any, side: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
-    dt: float,
-) -> None:  # fmt: skip
-    role = LEFT_HAND_ROLE + side
-    p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, rotations, seen, devices, dt)
-    if w > 0.0:
-        place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+    return place_head(body, hold.hips, hold.trunk, p, q, w, lean, t.hips_reach, 1.0 - waist, dt)

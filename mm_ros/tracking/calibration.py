@@ -10,7 +10,7 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
-from mm_ros.body.skeleton import HEAD, Skeleton
+from mm_ros.body.skeleton import HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, Skeleton
 from mm_ros.body.timeline import ADVANCE, DROP, Timeline
 from mm_ros.body.types import (
     F64,
@@ -22,9 +22,11 @@ from mm_ros.body.types import (
     TrackerFrame,
 )
 from mm_ros.maths import quat
+from mm_ros.tracking.reach import ArmReach
 
 HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)  # m, head axes: x forward, z up
 CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
+ARMS_RANGE = 0.8, 1.3  # plausible factors between the arms of a user and of a database
 
 
 def head_joint_height(calibration: Calibration) -> float:
@@ -35,6 +37,16 @@ def head_joint_height(calibration: Calibration) -> float:
 def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
     """Size of the user divided by the size of the skeleton."""
     return head_joint_height(calibration) / skeleton.head_height
+
+
+def avatar_arms(calibration: Calibration, skeleton: Skeleton) -> float:
+    """Length of the user's arms divided by that of the skeleton's at the user's size; 1 without a measured span."""
+    if calibration.arm_span <= 0.0:
+        return 1.0
+    scaled = skeleton.scaled(avatar_scale(calibration, skeleton))
+    shoulder = float(np.abs(scaled.rest_positions()[[LEFT_UPPER_ARM, RIGHT_UPPER_ARM], 1]).mean())
+    arm = calibration.arm_span / 2 - CONTROLLER_ALONG_HAND - shoulder
+    return float(np.clip(arm / scaled.arm_length, *ARMS_RANGE))
 
 
 def standing_headset_height(skeleton: Skeleton) -> float:
@@ -64,6 +76,7 @@ def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
 SEATED_TO_STANDING = 0.42  # m; difference of eye height between standing and sitting, about the length of a thigh
 LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
 JUDGED_EVERY_NS = 200_000_000
+SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each changes the avatar's skeleton
 CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
 
 
@@ -107,6 +120,7 @@ class Calibrator:
         self._judged_ns = 0
         self._resting: dict[int, tuple[float, float, F64]] = {}
         self._timeline = Timeline()
+        self._reach = ArmReach()
         self._stood: float | None = None  # measured standing height in the source's room
 
     def forget_motion(self) -> None:
@@ -194,18 +208,9 @@ class Calibrator:
         return True
 
     def _arms(self, frame: TrackerFrame) -> bool:
-        """Measure the arm span when the arms are spread at shoulder height, wider than before."""
-        hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
-        if (frame.state[hands] != TRACKED).any() or np.abs(frame.velocities[hands]).max() > 0.3:
-            return False
-        left, right = frame.positions[hands]
-        span = float(np.linalg.norm(left - right))
-        below = frame.positions[HEAD_ROLE, 2] - np.array([left[2], right[2]])
-        middle = (left + right)[:2] / 2 - frame.positions[HEAD_ROLE, :2]
-        level = (below > 0.0).all() and (below < 0.5).all() and abs(left[2] - right[2]) < 0.2
-        if not level or np.linalg.norm(middle) > 0.25 or not 0.75 < span / self.current.head_height < 1.25:
-            return False
-        if span < self.current.arm_span + 0.02:
+        """Estimate the arm span from the reach of the hands."""
+        span = self._reach.step(frame, head_joint_height(self.current))
+        if span is None or abs(span - self.current.arm_span) < (SPAN_REFINED if self.current.arm_span else 0.0):
             return False
         self.current = replace(self.current, arm_span=span)
         return True

@@ -61,6 +61,13 @@ class HandFit:
     bend_after: float
 
 
+def headset_yaw(q: Quat) -> float | None:
+    """Yaw of a headset; while it looks down, its up axis points ahead. None where the yaw is not defined."""
+    ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
+    x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
+    return None if math.hypot(x, y) < 1e-3 else math.atan2(y, x)
+
+
 class _Hand:
     """Samples of one controller: the forearm's direction in device axes, and its rotation."""
 
@@ -144,12 +151,9 @@ class HandStage:
 
     def _follow_head(self, frame: TrackerFrame, dt: float) -> None:
         q = quat.get4(frame.rotations, HEAD_ROLE)
-        ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
-        # Looking down, the headset's up axis points ahead.
-        x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
-        if math.hypot(x, y) < 1e-3:
+        yaw = headset_yaw(q)
+        if yaw is None:
             return
-        yaw = math.atan2(y, x)
         if self._yaw is None:
             self._yaw = yaw
         self._yaw += damping_share(TORSO_HALFLIFE_S, dt) * float(quat.wrap(yaw - self._yaw))

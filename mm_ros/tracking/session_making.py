@@ -88,4 +88,4 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
     # The user never stood still for long, so a high percentile is used: people are upright most of the time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
-    return from_standing_height(guess, calibrated=False)
+    return from_standing_height(guess, calibrated=False, arm_span=calibrator.current.arm_span)

@@ -122,7 +122,8 @@ class PosePostprocessor(AvatarNode):
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
-        self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
+        if self._stage is None or not self._stage.wear(skeleton):
+            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
         if self._robot is not None:
             self._robot.wear(skeleton)
         text = self._robot.text if self._robot is not None else capsules_urdf(skeleton, self.avatar)
