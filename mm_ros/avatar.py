@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
-from mm_ros.body.types import AvatarPose, BodyOrientation, Calibration, Match, TrackerFrame, Trajectory
+from mm_ros.body.types import (
+    AvatarPose,
+    BodyOrientation,
+    Calibration,
+    FeetEstimate,
+    Match,
+    TrackerFrame,
+    Trajectory,
+)
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
@@ -16,6 +24,7 @@ from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import avatar_arms, avatar_scale
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 
@@ -26,6 +35,7 @@ class AvatarSettings:
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
+    mounting: MountingSettings = field(default_factory=MountingSettings)
 
 
 @dataclass
@@ -37,6 +47,7 @@ class Steps:
     matched: AvatarPose
     match: Match
     pose: AvatarPose
+    feet: FeetEstimate | None = None  # the user's feet as a step estimator finds them
 
 
 class Avatar:
@@ -52,6 +63,7 @@ class Avatar:
         learned: LearnedNetworks | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
+        self.calibration, self._database_skeleton = calibration, database.skeleton
         self.scale = avatar_scale(calibration, database.skeleton)
         arms = avatar_arms(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale, arms)
@@ -61,11 +73,29 @@ class Avatar:
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.matcher.set_scale(self.scale, arms)
         self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
 
     def reset(self) -> None:
         for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
             stage.reset()
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Use other measures of the user from the next step on, as the nodes do when the calibration changes.
+
+        Mountings that the avatar has measured itself are kept.
+        """
+        calibration = self.mounting.set_calibration(calibration)
+        self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
+        self.trajectory.set_calibration(calibration)
+        self.scale = avatar_scale(calibration, self._database_skeleton)
+        arms = avatar_arms(calibration, self._database_skeleton)
+        self.matcher.set_scale(self.scale, arms)
+        self.skeleton = self._database_skeleton.scaled(self.scale, arms)
+        if self.post.wear(self.skeleton):
+            self.post.set_calibration(calibration)
+        else:
+            self.post = PostStage(self.post.settings, self.skeleton, calibration)
 
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. They take effect from the next step on."""
@@ -75,6 +105,9 @@ class Avatar:
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
         predicted facing."""
+        trackers, calibration = self.mounting.step(trackers)
+        if calibration is not None:
+            self.set_calibration(calibration)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
         desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))

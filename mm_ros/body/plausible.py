@@ -16,7 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.skeleton import NAMES, Skeleton
 from mm_ros.body.timeline import is_identity
-from mm_ros.body.types import ROLES, AvatarPose, BodyOrientation, Calibration, TrackerFrame, Trajectory
+from mm_ros.body.types import ROLES, WAIST_ROLE, AvatarPose, BodyOrientation, Calibration, TrackerFrame, Trajectory
 
 M = TypeVar("M")
 
@@ -196,6 +196,10 @@ def calibration(measured: Calibration) -> Calibration:
     _check("forward yaw of the calibration", measured.forward_yaw, "angle")
     for name in ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand"):
         _check_pose(f"{name} of the calibration", getattr(measured, name), "device")
+    for role, pose in measured.mountings.items():
+        if role not in ROLES[WAIST_ROLE:]:
+            raise Implausible(f"mounting of {role} in the calibration: not among {', '.join(ROLES[WAIST_ROLE:])}")
+        _check_pose(f"mounting of {role} in the calibration", pose, "device")
     # The scale of the avatar and the height ratio are derived from this height.
     _check("head joint's height of the calibration", measured.head_height - measured.headset_in_head[2], "head height")
     return measured

@@ -103,6 +103,15 @@ class BodyOrientation:
 
 
 @dataclass
+class FeetEstimate:
+    """Estimate of the user's feet, which no tracker measures. Rows: left, right."""
+
+    ankles: F64  # (2, 3) room, m
+    contact: F64  # (2,) probability that the foot stands on the floor
+    touchdown: NDArray[np.bool_]  # (2,) whether the foot touches the floor in this sample, after a swing
+
+
+@dataclass
 class Trajectory:
     """Desired trajectory of the body. Positions and velocities are at the user's own size."""
 
@@ -212,3 +221,4 @@ class Calibration:
     headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
     left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
     right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
+    mountings: dict[str, F64] = field(default_factory=dict)  # of body trackers, by role; absent: not measured

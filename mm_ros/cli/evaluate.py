@@ -24,25 +24,32 @@ HELP = "run the avatar offline on clips or sessions and compare it with the trut
 EXAMPLE = """examples:
   mm_ros evaluate take1.bvh take2.bvh --database my.mmdb
   mm_ros evaluate clips/ --jobs 2 --json table.json --html report.html
+  mm_ros evaluate recordings/*.csv     tables of poses; body trackers in them are the truth
+  mm_ros evaluate walk.csv --footfalls marks.csv
   mm_ros evaluate recording/           a session without truth: only the metrics that need no truth
 
+A table has the columns t, role, x, y, z, qx, qy, qz, qw (ROS axes, metres). Roles: head, left_hand, right_hand; waist,
+chest, left_foot, left_knee, left_forearm and the same on the right. Tables run through gate and calibration as live
+trackers do. Marked footfalls are a table t, foot (left or right), also as NAME.footfalls.csv beside NAME.csv.
+
 rows of the table, which docs/evaluation.md explains together with the metrics:
-  ours          the avatar with the given settings
-  ground_truth  the motion of the clips themselves
-  database      the motion of the database
-  fused         camera landmarks correct the facing
-  true_facing   the true facing of the pelvis replaces the predicted one
-  hmd_forward   the facing is the forward direction of the headset
-  drag          no matching: a standing pose follows the desired position
-  no_foot_lock  matching without foot lock
-  brute         brute-force search; its poses must equal those of 'ours'
-  learned       learned engine instead of the search; only if --rows names it"""
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EXAMPLE
+    from mm_ros.evaluation.rows import MEANINGS
+
+    parser.epilog = EXAMPLE + "\n".join(f"  {name:13} {meaning}" for name, meaning in MEANINGS.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders or archives; sessions")
+    parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders or archives; sessions; tables (.csv)")
+    parser.add_argument(
+        "--feed", choices=("hands", "all"), default="hands",
+        help="trackers of sessions and tables that the avatar follows: head and hands, or the body trackers too; the "
+        "others are only compared with it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--footfalls", type=Path, metavar="FILE", help="marked footfalls (t, foot) of the one recording"
+    )
     add_database(parser)
     add_number(
         parser,
@@ -81,23 +88,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mm_ros.cli.progress import Progress
     from mm_ros.evaluation import table
-    from mm_ros.evaluation.evaluate import evaluate
+    from mm_ros.evaluation.evaluate import evaluate, expanded
     from mm_ros.evaluation.rows import chosen
     from mm_ros.motion.default_database import default_database_path
 
     rows = chosen(args.rows)
     if args.model and not any(row.name == "learned" for row in rows):
         raise MmRosError("--model applies only to the learned engine: it needs --rows learned")
-    for path in args.paths:  # checked here because building the default database is slow
-        if not path.exists():
-            raise MmRosError(f"{path}: there is no such file or folder")
+    paths = expanded(args.paths)  # first, because building the default database is slow
     progress = Progress()
     database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)
-    result = evaluate(args.paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
-                      camera=camera_of(args.simulated_camera))  # fmt: skip
+    result = evaluate(paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
+                      camera=camera_of(args.simulated_camera), footfalls=args.footfalls,
+                      feed_all=args.feed == "all")  # fmt: skip
     progress.end()
     print(table.text(table.lines(result.table["summary"])))
+    offsets = table.offset_lines(result.table["summary"]["ours"])
+    if offsets:
+        print("\noffsets of the joints in the body trackers, fitted on the first 3 s of each recording")
+        print(table.text(offsets))
+    if result.table["missing"]:
+        print(f"\nnot measured: {table.missing_line(result.table['missing'])}")
     if result.table["beside_fletcher"]:
         print("\nfacing error with a camera, compared with Fletcher 2023")
         print(table.text(result.table["beside_fletcher"]))

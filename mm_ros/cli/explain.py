@@ -23,26 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.avatar import AvatarSettings
-    from mm_ros.body.clip import Clip
-    from mm_ros.body.types import Calibration
     from mm_ros.cli.progress import Progress
     from mm_ros.evaluation import evaluate, explain, run, table
     from mm_ros.evaluation.explain_picture import write_picture
     from mm_ros.evaluation.rows import CHAIN_ROWS
     from mm_ros.motion.default_database import default_database_path
     from mm_ros.motion.files import read_database
-    from mm_ros.tracking.calibration import from_skeleton
-    from mm_ros.tracking.simulation import simulate_clip
+    from mm_ros.tracking.simulation import Simulation
 
     progress = Progress()
-    _name, given = evaluate.read_inputs([args.path], progress)[0]
-    if isinstance(given, Clip):
-        track, calibration = simulate_clip(given), from_skeleton(given.skeleton)
-    else:
-        track, calibration = run.track_of_session(given), given.calibration or Calibration()
-    database = read_database(args.database or default_database_path(progress))
-    avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, calibration)
-    e = explain.explain(track, avatar, args.at, args.k)
+    name, given, _ = evaluate.read_inputs([args.path], progress)[0]
+    path = args.database or default_database_path(progress)
+    inputs = run.input_of(run.task_of(name, given, path, Simulation(), 0.0))
+    database = read_database(path)
+    avatar = run.make_avatar(CHAIN_ROWS[0], AvatarSettings(), database, inputs.calibration)
+    e = explain.explain(inputs.track, avatar, args.at, args.k, inputs.calibrations)
     print(f"search at {e.at:.2f} s, reason: {e.match.reason}; height band {e.match.band or '–'}")
     print("query, in root space (m, m/s):")
     for name, values in e.query.items():

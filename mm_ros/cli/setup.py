@@ -28,6 +28,7 @@ PURPOSES = {
     "steamvr": "SteamVR devices with OpenVR",
     "pose": "pose estimation from images (node pose_estimator), with its networks",
     "webcam": "pose estimation from a webcam or a video file",
+    "robot": "humanoid robots that follow the avatar",
     "plot": "plots (option --plot)",
     "train": "mm_ros train",
     "tune": "mm_ros train orientation --tune",
@@ -36,7 +37,7 @@ PURPOSES = {
     "test_pose": "development: tests of the pose estimator",
     "lint": "development: ruff, mypy, import contracts",
     "colcon": "development: colcon",
-    "dev": "development: viewer, openxr, steamvr, test, lint, colcon",
+    "dev": "development: viewer, openxr, steamvr, robot, test, lint, colcon",
 }
 ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the estimator's networks
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HEAD, LEFT_LOWER_ARM, LEFT_UPPER_ARM, NECK, RIGHT_LOWER_ARM, RIGHT_UPPER_ARM
 from mm_ros.body.types import F32
 from mm_ros.evaluation import measure, run
-from mm_ros.evaluation.rows import DATABASE, GROUND_TRUTH, ROW_NAMES, Row
+from mm_ros.evaluation.footfalls import Landings
+from mm_ros.evaluation.rows import CHANCE, DATABASE, GROUND_TRUTH, OURS, ROW_NAMES, STEPS, Row
 from mm_ros.evaluation.table import fletcher_lines
 from mm_ros.motion.cleaning import resample
 from mm_ros.motion.database import MotionDatabase
@@ -24,7 +26,8 @@ from mm_ros.motion.files import read_database
 from mm_ros.motion.importing import load_clips
 from mm_ros.motion.kinds import KINDS
 from mm_ros.sessions.paths import is_session
-from mm_ros.sessions.session import read_session
+from mm_ros.sessions.session import Session, read_session
+from mm_ros.sessions.tables import FOOTFALLS, Table, is_table, read_devices, read_footfalls
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
@@ -54,16 +57,25 @@ def evaluate(
     keep: bool = False,
     clips: Sequence[Clip] | None = None,
     camera: LandmarkSimulation = COMMON,
+    footfalls: Path | None = None,
+    feed_all: bool = False,
 ) -> Evaluation:
     motion = read_database(database)
     whole, limit = run.measure_database(motion)
-    inputs: list[tuple[str, Any]] = [(c.name, c) for c in clips] if clips is not None else read_inputs(paths, tell)
+    inputs: list[tuple[str, Any, Landings | None]] = [(c.name, c, None) for c in clips or ()]
+    if clips is None:
+        inputs = read_inputs(paths, tell)
+    if footfalls is not None:
+        if len(inputs) != 1:
+            raise MmRosError(f"--footfalls applies to one recording, came {len(inputs)}; name files NAME{FOOTFALLS}")
+        inputs = [(name, given, footfalls_of(given, footfalls)) for name, given, _ in inputs]
     tasks = [
-        replace(run.task_of(name, given, database, simulation, limit, rows, settings, keep), camera=camera)
-        for name, given in inputs
-    ]
+        replace(run.task_of(name, given, database, simulation, limit, rows, settings, keep),
+                camera=camera, footfalls=marks, feed_all=feed_all)
+        for name, given, marks in inputs
+    ]  # fmt: skip
     outcomes = run.run_all(tasks, jobs, tell)
-    known = clips_in(motion, [given for _, given in inputs if isinstance(given, Clip)])
+    known = clips_in(motion, [given for _, given, _ in inputs if isinstance(given, Clip)])
     return Evaluation({**table_of(outcomes, whole, rows), "in_database": known}, outcomes)
 
 
@@ -87,33 +99,59 @@ def _is_in(known: F32, own: F32) -> bool:
     return False
 
 
-def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any]]:
-    """Read sessions (rosbag2 folders or files); import all other paths as motion clips."""
-    sessions = [p for p in paths if is_session(p)]
-    others = [p for p in paths if p not in sessions]
+def expanded(paths: Sequence[Path]) -> list[Path]:
+    """Paths with patterns and folders of tables replaced by their files. A missing path is refused."""
+    out: list[Path] = []
     for p in paths:
-        if not p.exists():
-            raise MmRosError(f"{p} does not exist; expected BVH files, folders, archives, or sessions")
-    out: list[tuple[str, Any]] = [(p.name, read_session(p)) for p in sessions]
+        found = [p] if p.exists() else [Path(name) for name in sorted(glob(str(p), recursive=True))]
+        if not found:
+            raise MmRosError(f"{p}: there is no such file or folder")
+        for path in found:
+            tables = sorted(path.glob("*.csv")) if path.is_dir() and not is_session(path) else []
+            tables = [t for t in tables if is_table(t)]
+            motion = path.is_dir() and any(path.rglob("*.[bB][vV][hH]"))
+            out += [*([path] if motion or not tables else []), *tables]
+    return [p for p in out if len(out) == 1 or not p.name.endswith(FOOTFALLS)]
+
+
+def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any, Landings | None]]:
+    """Read tables (CSV) and sessions (rosbag2 folders or files) with marked footfalls beside them; import the rest."""
+    paths = expanded(paths)
+    sessions = [p for p in paths if is_session(p)]
+    tables = [p for p in paths if p.suffix.lower() == ".csv" and p.is_file()]
+    others = [p for p in paths if p not in sessions and p not in tables]
+    out: list[tuple[str, Any, Landings | None]] = []
+    for p in (*sessions, *tables):
+        given = read_session(p) if p in sessions else read_devices(p)
+        name = p.name if p in sessions else p.stem
+        marks = p.with_name(name + FOOTFALLS)
+        out.append((name, given, footfalls_of(given, marks) if marks.is_file() else None))
+        samples = len(given.frames if isinstance(given, Session) else given.devices["head"])
+        if isinstance(given, Session) and given.damage:
+            print(f"mm_ros: {p.name}: {given.damage}", file=sys.stderr)
+        if samples < 10:
+            raise MmRosError(f"{p.name} has {samples} samples of the headset; at least 10 are needed")
     if others:
-        out += [(c.name, c) for c in load_clips(others, progress=tell) if c.seconds >= 1.0]
+        out += [(c.name, c, None) for c in load_clips(others, progress=tell) if c.seconds >= 1.0]
     if not out:
         raise MmRosError("nothing to evaluate: all clips are shorter than a second")
-    for name, given in out:
-        if not isinstance(given, Clip) and given.damage:
-            print(f"mm_ros: {name}: {given.damage}", file=sys.stderr)
-        if not isinstance(given, Clip) and len(given.frames) < 10:
-            raise MmRosError(f"session {name} has {len(given.frames)} tracker samples; at least 10 are needed")
     return out
+
+
+def footfalls_of(given: Any, path: Path) -> Landings:
+    """Marked footfalls in seconds: in a table's own clock, else after the first sample."""
+    return read_footfalls(path, given.began if isinstance(given, Table) else 0.0)
 
 
 def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tuple[Row, ...]) -> dict[str, Any]:
     names = [n for n in ROW_NAMES if any(n in o.rows for o in outcomes)]
     summary: dict[str, Any] = {n: measure.pooled([o.rows[n] for o in outcomes if n in o.rows]) for n in names}
+    for name in (r.name for r in rows if r.name in summary):
+        summary[name] = {**dict.fromkeys(measure.NEEDS), **summary[name]}
     summary[DATABASE] = measure.pooled([database])
     kinds = {}
     for n in names:
-        if n == GROUND_TRUTH:
+        if n in (GROUND_TRUTH, STEPS, CHANCE):
             continue
         with_kinds = [o for o in outcomes if len(o.kinds)]
         if with_kinds:
@@ -125,6 +163,7 @@ def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tupl
             for o in outcomes
         ],
         "summary": summary,
+        "missing": {k: f"needs {why}" for k, why in measure.NEEDS.items() if summary[OURS].get(k) is None},
         "beside_fletcher": fletcher_lines(summary),
         "kinds": kinds,
         "seconds": sum(o.seconds for o in outcomes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from mm_ros.avatar import Avatar
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import Match
+from mm_ros.body.types import Calibration, Match
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.tracking.simulation import TrackerTrack
 
@@ -33,8 +34,10 @@ class Explanation:
     query: dict[str, list[float]]  # physical units
 
 
-def explain(track: TrackerTrack, avatar: Avatar, at: float, k: int = 5) -> Explanation:
-    """Explain the last search at or before `at` seconds."""
+def explain(
+    track: TrackerTrack, avatar: Avatar, at: float, k: int = 5, calibrations: Mapping[int, Calibration] | None = None
+) -> Explanation:
+    """Explain the last search at or before `at` seconds. `calibrations` as for `run_chain`."""
     last = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
     if not 0 <= at <= last:
         raise MmRosError(f"--at: expected 0 to {last:.2f} s, came {at:g}")
@@ -46,6 +49,8 @@ def explain(track: TrackerTrack, avatar: Avatar, at: float, k: int = 5) -> Expla
         t = (track.stamps_ns[i] - track.stamps_ns[0]) * 1e-9
         if t > at and found is not None:
             break
+        if calibrations and i in calibrations:
+            avatar.set_calibration(calibrations[i])
         if avatar.step(track.frame(i)) is None or avatar.last is None:
             continue
         match = avatar.last.match

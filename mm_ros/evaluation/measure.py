@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.body.skeleton import HEAD, LEFT_HAND, PARENTS, RIGHT_HAND, Skeleton
-from mm_ros.body.types import F64, LOST, Calibration
-from mm_ros.evaluation import look_ahead
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_HAND, PARENTS, RIGHT_FOOT, RIGHT_HAND
+from mm_ros.body.types import F64, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, TRACKED
+from mm_ros.evaluation import footfalls, look_ahead
+from mm_ros.evaluation.footfalls import Feet
+from mm_ros.evaluation.reference import CARRIERS, FITTED_S, Known, Offset, fit_offset
 from mm_ros.evaluation.replay_chain import ChainResult, PoseTrack
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, spherical
 from mm_ros.motion import metrics as m
+from mm_ros.pose.upper_body import WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT
 
 RATE = 60.0
 DT = 1 / RATE
@@ -23,13 +26,39 @@ DT = 1 / RATE
 VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
-    "target_error_m", "root_error_m", "head_error_m", "head_error_deg", "hand_error_m", "lean_deg",
+    "target_error_m", "root_error_m", "head_error_m", "head_error_deg", "hand_error_m", "hand_error_all_m",
+    "wrist_bend_deg", "lean_deg", "ankle_error_cm", "hips_error_cm", "hips_height_error_cm", "chest_error_cm",
+    "knee_error_cm", "elbow_error_cm",
     "stance_drift_m", "stance_twist_deg", "locked_motion_m", "floor_penetration_m", "knee_beyond_straight_deg",
     "start_lag_s", "stop_lag_s", "step_ms",
     *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
 )  # fmt: skip
 # One number per clip, pooled with its duration as weight.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
+# Shares: the count of hits over that of all samples.
+COUNTED = {
+    "wrist_limit_share": ("wrist_limit", "wrists"),
+    "reach_share": ("in_reach", "wrists"),
+    "solver_reach_share": ("in_solver_reach", "wrists"),
+}
+# Metrics that every chain row of the table has, null without a truth, and what their truth comes from.
+NEEDS = {
+    **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
+                    "tracked controllers"),
+    "head_error_m": "a tracked headset",
+    "ankle_error_cm": "trackers on both feet, or motion capture",
+    **dict.fromkeys(("hips_error_cm", "predicted_facing_error_deg", "facing_error_deg", "ahead_1000ms_share"),
+                    "a waist tracker, or motion capture"),
+    "contact_agreement": "trackers on the feet that stand and move, or motion capture",
+    **dict.fromkeys(("steps_per_minute", "true_steps_per_minute", "phantom_steps_per_minute"),
+                    "trackers on both feet, marked footfalls, or motion capture"),
+    **dict.fromkeys(("footfall_f1", "footfall_delay_s", "same_foot", "same_foot_matches"),
+                    "footfalls of the user (trackers on both feet, marks, or motion capture) that some of ours match"),
+    "stance_drift_m": "feet of the avatar that stand",
+}  # fmt: skip
+UPRIGHT_DEG = 30.0
+WRIST_AT_LIMIT = 0.99  # share of the wrist's limits
+FROZEN_S = 0.1  # a device that repeats its pose for this time is frozen
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -45,6 +74,10 @@ class Measured:
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
     by_frame: dict[str, F64] = field(default_factory=dict)  # at 60 Hz, for kinds and plots
+    counts: dict[str, float] = field(default_factory=dict)  # of samples and events, which are added over clips
+    delays: F64 = field(default_factory=lambda: np.zeros(0))  # of touchdowns, s
+    offsets: dict[str, Offset] = field(default_factory=dict)  # of the joints in the body trackers
+    feet: tuple[Feet, Feet] | None = None  # of the user and of this row
 
 
 @dataclass(frozen=True)
@@ -59,6 +92,9 @@ class Truth:
     @property
     def facing(self) -> F64:
         return m.facing_of_body(self.positions)
+
+
+NOTHING_KNOWN = Known()
 
 
 def room(track: PoseTrack) -> tuple[F64, F64]:
@@ -89,12 +125,7 @@ def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> 
 
 
 def of_chain(
-    result: ChainResult,
-    trackers: Any,
-    calibration: Calibration,
-    skeleton: Skeleton,
-    truth: Truth | None,
-    pop_limit: float,
+    result: ChainResult, trackers: Any, truth: Truth | None, pop_limit: float, known: Known = NOTHING_KNOWN
 ) -> Measured:
     """All metrics of one run. `trackers`: the TrackerTrack rows that the chain used, in order."""
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
@@ -109,13 +140,83 @@ def of_chain(
     out.by_frame["target_error_m"] = np.interp(wanted, times, result.target_error_m)
     out.numbers["jumps_per_s"] = m.jumps_per_s(result.pose.segment, float(np.median(np.diff(times))))
     out.values["step_ms"] = result.step_s * 1e3
-    _against_trackers(out, result, trackers, calibration, skeleton)
+    _against_trackers(out, result, trackers, known.arm)
     if truth is not None:
         _against_truth(out, result, positions, times, wanted, truth)
         hips = m.root_position(truth.positions)
+    else:
+        hips = _against_devices(out, result, positions, rotations, times, wanted, known)
+    if np.isfinite(hips).any():
         out.values.update(look_ahead.values(result, trackers, times, hips, DT))
+    user = user_feet(truth, known, result.stamps_ns[0], len(wanted))
+    _compare_feet(out, user, footfalls.feet_of(positions[:, [LEFT_FOOT, RIGHT_FOOT]], DT))
     out.values.update({k: v for k, v in out.by_frame.items() if k in VALUES})
     return out
+
+
+def of_chance(ours: Measured) -> Measured | None:
+    """Agreement of the feet with the user's shifted in time; None without the user's feet."""
+    if ours.feet is None:
+        return None
+    return Measured(ours.seconds, counts=footfalls.chance(*ours.feet, ours.seconds, DT))
+
+
+def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measured | None:
+    """The estimated feet of the user alone; None without an estimator."""
+    estimate = result.feet
+    if estimate is None:
+        return None
+    times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
+    frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
+    wanted = np.arange(frames) * DT
+    wanted = wanted[wanted <= times[-1] + 1e-9]
+    out = Measured(float(times[-1]))
+    place = np.clip(np.round(np.interp(wanted, times, np.arange(len(times)))).astype(int), 0, len(times) - 1)
+    ankles = estimate.ankles[place]
+    errors = []
+    for side, (role, joint) in enumerate((("left_foot", LEFT_FOOT), ("right_foot", RIGHT_FOOT))):
+        if truth is not None:
+            user = truth.positions[: len(wanted), joint]
+        elif role in known.devices:
+            p, q = known.devices[role].at(result.stamps_ns[0] + np.round(wanted * 1e9).astype(np.int64))
+            level = np.tile([1.0, 0.0, 0.0, 0.0], (len(p), 1))
+            offset = fit_offset(p, q, ankles[:, side], level, wanted)
+            if offset is None:
+                continue
+            out.offsets[role], (user, _) = offset, offset.joint(p, q)
+        else:
+            continue
+        errors.append(m.position_error_m(ankles[:, side], user) * 100)
+    if errors:
+        out.values["ankle_error_cm"] = np.concatenate(errors)
+    landings = tuple(times[estimate.touchdown[:, side]] for side in range(2))
+    mine = Feet((estimate.contact[place] > 0.5).astype(np.float64), (landings[0], landings[1]))
+    _compare_feet(out, user_feet(truth, known, result.stamps_ns[0], len(wanted)), mine)
+    return out
+
+
+def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
+    """The user's feet: joints of the truth or foot trackers as they are; marks replace their touchdowns."""
+    if truth is not None:
+        feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)
+    else:
+        stamps = first_ns + np.round(np.arange(frames) * DT * 1e9).astype(np.int64)
+        unknown = np.full((frames, 3), np.nan)
+        roles = ("left_foot", "right_foot")
+        points = [known.devices[r].at(stamps)[0] if r in known.devices else unknown for r in roles]
+        feet = footfalls.feet_of(np.stack(points, 1), DT)
+    if known.landings is None:
+        return feet
+    late = (first_ns - known.start_ns) * 1e-9
+    left, right = (t[(t >= late) & (t <= late + frames * DT)] - late for t in known.landings)
+    return Feet(feet.still, (left, right))
+
+
+def _compare_feet(out: Measured, user: Feet, own: Feet) -> None:
+    counts, out.delays = footfalls.agreement(user, own, out.seconds)
+    out.counts.update(counts)
+    if counts:
+        out.feet = user, own
 
 
 def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wanted: F64, truth: Truth) -> None:
@@ -132,39 +233,115 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
     out.by_frame["facing_error_root_deg"] = m.angle_error_deg(root, root_yaw)
     out.by_frame["root_error_m"] = m.position_error_m(m.root_position(positions), m.root_position(true))
+    out.values["hips_error_cm"] = out.by_frame["root_error_m"] * 100
+    out.values["hips_height_error_cm"] = np.abs(positions[:, HIPS, 2] - true[:, HIPS, 2]) * 100
+    ankles = [LEFT_FOOT, RIGHT_FOOT]
+    out.values["ankle_error_cm"] = m.position_error_m(positions[:, ankles], true[:, ankles]).ravel() * 100
     for name, lag in (("start_lag_s", m.start_lag_s), ("stop_lag_s", m.stop_lag_s)):
         out.values[name] = lag(m.root_position(true), m.root_position(positions), DT)
 
 
-def _against_trackers(out: Measured, r: ChainResult, trackers: Any, c: Calibration, skeleton: Skeleton) -> None:
-    """Errors of the devices as attached to the published joints; NaN for lost devices."""
+def _against_devices(
+    out: Measured, r: ChainResult, positions: F64, rotations: F64, times: F64, wanted: F64, known: Known
+) -> F64:
+    """Errors against body trackers less one constant offset each; returns the user's hips (F, 2), NaN if unknown."""
+    stamps = r.stamps_ns[0] + np.round(wanted * 1e9).astype(np.int64)
+    hips = np.full((len(wanted), 2), np.nan)
+    errors: dict[str, list[F64]] = {}
+    for role, device in known.devices.items():
+        joint, name = CARRIERS[role]
+        p, q = device.at(stamps)
+        offset = fit_offset(p, q, positions[:, joint], rotations[:, joint], wanted)
+        if offset is None:
+            continue
+        out.offsets[role] = offset
+        user, turned = offset.joint(p, q)
+        if role != "waist":
+            errors.setdefault(f"{name}_error_cm", []).append(m.position_error_m(positions[:, joint], user) * 100)
+            continue
+        hips = user[:, :2]
+        errors["hips_error_cm"] = [m.position_error_m(positions[:, joint, :2], hips) * 100]
+        errors["hips_height_error_cm"] = [np.abs(positions[:, joint, 2] - user[:, 2]) * 100]
+        predicted = np.interp(wanted, times, np.unwrap(r.facing_yaw))
+        # The pelvis, because a waist tracker says nothing about the shoulders.
+        for metric, yaw in (("predicted_facing", predicted), ("facing", m.facing_of_pelvis(positions))):
+            out.by_frame[f"{metric}_error_deg"] = _yaw_error_deg(yaw, upright_yaw(turned), wanted)
+    out.values.update({name: np.concatenate(parts) for name, parts in errors.items()})
+    return hips
+
+
+def upright_yaw(pelvis: F64) -> F64:
+    """Yaw (F,) of the pelvis; NaN where it is tilted by more than UPRIGHT_DEG, which turns a waist tracker as well."""
+    up = rot.rotate(pelvis, np.broadcast_to(np.array([0.0, 0.0, 1.0]), (len(pelvis), 3)))[:, 2]
+    return np.where(up >= np.cos(np.radians(UPRIGHT_DEG)), rot.yaw_of(pelvis), np.nan)
+
+
+def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
+    """Absolute difference of two yaws (F,) less its median in the first seconds, which is the strap's."""
+    apart = yaw - user
+    first = apart[(times <= FITTED_S) & np.isfinite(apart)]
+    mean = np.arctan2(np.sin(first).mean(), np.cos(first).mean()) if len(first) else 0.0
+    constant = mean + np.median(rot.wrap_angle(first - mean)) if len(first) else 0.0
+    return m.angle_error_deg(apart, np.full(len(apart), constant))
+
+
+def _against_trackers(out: Measured, r: ChainResult, trackers: Any, arm: float | None) -> None:
+    """Errors of the devices as attached to the published joints; NaN for lost devices. `arm`: the user's length."""
     p, q = room(r.pose)
     seen = trackers.state != LOST
-    at, turned = _carried(p[:, HEAD], q[:, HEAD], c.headset_in_head)
+    at, turned = _carried(p[:, HEAD], q[:, HEAD], r.mounts[:, 0])
     head = np.where(seen[:, 0], m.position_error_m(at, trackers.positions[:, 0]), np.nan)
     turn = np.where(seen[:, 0], m.rotation_error_deg(turned, trackers.rotations[:, 0]), np.nan)
-    grips = (c.left_grip_in_hand, c.right_grip_in_hand)
-    held = [(trackers.positions[:, i + 1], trackers.rotations[:, i + 1], grips[i]) for i in range(2)]
-    wrists = np.stack([_wrist(*h) for h in held], 1)
-    reach = m.hands_in_reach(p, wrists, skeleton) & seen[:, 1:3]
-    hands = np.stack(
-        [
-            m.position_error_m(_carried(p[:, j], q[:, j], grips[i])[0], trackers.positions[:, i + 1])
-            for i, j in enumerate((LEFT_HAND, RIGHT_HAND))
-        ],
-        1,
-    )
     out.values["head_error_m"], out.values["head_error_deg"] = head, turn
-    out.values["hand_error_m"] = np.where(reach, hands, np.nan).ravel()
+    hands, bends = [], []
+    for role, joint in ((LEFT_HAND_ROLE, LEFT_HAND), (RIGHT_HAND_ROLE, RIGHT_HAND)):
+        device, turned_device, grip = trackers.positions[:, role], trackers.rotations[:, role], r.mounts[:, role]
+        error = m.position_error_m(_carried(p[:, joint], q[:, joint], grip)[0], device)
+        local = r.pose.positions.astype(np.float64)
+        length = np.linalg.norm(local[:, joint], axis=1) + np.linalg.norm(local[:, joint - 1], axis=1)
+        away = m.position_error_m(p[:, joint - 2], _wrist(device, turned_device, grip))
+        hands.append(np.where((away <= length) & seen[:, role], error, np.nan))
+        good = (trackers.state[:, role] == TRACKED) & ~frozen(trackers, role)
+        out.values.setdefault("hand_error_all_m", np.zeros(0))
+        out.values["hand_error_all_m"] = np.concatenate([out.values["hand_error_all_m"], error[good]])
+        bend, limit = wrist_bend(r.pose.rotations[good, joint].astype(np.float64))
+        bends.append(bend)
+        _count(out, "wrists", good)
+        _count(out, "wrist_limit", limit >= WRIST_AT_LIMIT)
+        _count(out, "in_solver_reach", away[good] <= length[good])
+        _count(out, "in_reach", away[good] <= (length[good] if arm is None else arm))
+    out.values["hand_error_m"] = np.stack(hands, 1).ravel()
+    out.values["wrist_bend_deg"] = np.concatenate(bends)
+
+
+def _count(out: Measured, name: str, hits: NDArray[np.bool_]) -> None:
+    out.counts[name] = out.counts.get(name, 0.0) + float(hits.sum())
+
+
+def wrist_bend(local: F64) -> tuple[F64, F64]:
+    """Angle of the hand against the forearm [deg], without twist, and its share of the wrist's limits, both (F,)."""
+    along = rot.rotate(local, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (len(local), 3)))
+    bend = np.degrees(np.arctan2(np.hypot(along[:, 0], along[:, 2]), along[:, 1]))
+    v = rot.log(local)
+    return bend, np.hypot(v[:, 0] / WRIST_BEND_LIMIT, v[:, 2] / WRIST_SIDE_LIMIT)
+
+
+def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
+    """Samples (F,) of a device that repeats its pose exactly for FROZEN_S or longer."""
+    p, q = trackers.positions[:, role], trackers.rotations[:, role]
+    same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
+    run = np.cumsum(~same)  # number of the run of equal poses that each sample belongs to
+    first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
+    return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)
 
 
 def _carried(p: F64, q: F64, offset: F64) -> tuple[F64, F64]:
-    return p + rot.rotate(q, offset[:3]), rot.multiply(q, np.broadcast_to(offset[3:], q.shape))
+    return p + rot.rotate(q, offset[:, :3]), rot.multiply(q, offset[:, 3:])
 
 
 def _wrist(p: F64, q: F64, offset: F64) -> F64:
-    joint = rot.multiply(q, np.broadcast_to(rot.inverse(offset[3:]), q.shape))
-    return np.asarray(p - rot.rotate(joint, np.broadcast_to(offset[:3], p.shape)))
+    joint = rot.multiply(q, rot.inverse(offset[:, 3:]))
+    return np.asarray(p - rot.rotate(joint, offset[:, :3]))
 
 
 def of_truth(truth: Truth, pop_limit: float) -> Measured:
@@ -187,9 +364,30 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
         if have_numbers:
             value, seconds = np.array(have_numbers).T
             out[name] = float(np.average(value, weights=np.maximum(seconds, 1e-9)))
+    counts: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.counts.items():
+            counts[name] = counts.get(name, 0.0) + value
+    for name, (hits, every) in COUNTED.items():
+        if counts.get(every):
+            out[name] = counts[hits] / counts[every]
+    out |= footfalls.figures(counts, np.concatenate([p.delays for p in parts]) if parts else np.zeros(0))
+    offsets = pooled_offsets(parts)
+    if offsets:
+        out["offsets"] = offsets
     for share, error, raw in zip(look_ahead.SHARES, look_ahead.ERRORS, look_ahead.RAW_ERRORS, strict=True):
         if error in out:
             out[share] = out[error]["mean"] / max(out[raw]["mean"], 1e-9)
+    return out
+
+
+def pooled_offsets(parts: list[Measured]) -> dict[str, dict[str, float]]:
+    """Mean and largest size of the fitted offset of each body tracker."""
+    out = {}
+    for role in dict.fromkeys(role for p in parts for role in p.offsets):
+        sizes = np.array([(p.offsets[role].centimetres, p.offsets[role].degrees) for p in parts if role in p.offsets])
+        names = ("mean_cm", "mean_deg", "largest_cm", "largest_deg")
+        out[role] = dict(zip(names, (*sizes.mean(0).tolist(), *sizes.max(0).tolist()), strict=True))
     return out
 
 

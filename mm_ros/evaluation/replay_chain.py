@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mm_ros.avatar import Avatar
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.landmarks import Sighting
-from mm_ros.body.types import F32, F64, AvatarPose, BodyOrientation
+from mm_ros.body.types import F32, F64, AvatarPose, BodyOrientation, Calibration, FeetEstimate
 from mm_ros.tracking.simulation import TrackerTrack
 
 
@@ -39,6 +39,15 @@ class PoseTrack:
 
 
 @dataclass
+class FeetTrack:
+    """FeetEstimates as arrays over F frames."""
+
+    ankles: F64  # (F, 2, 3)
+    contact: F64  # (F, 2)
+    touchdown: NDArray[np.bool_]  # (F, 2)
+
+
+@dataclass
 class ChainResult:
     stamps_ns: NDArray[np.int64]  # (F,)
     facing_yaw: F64  # (F,) predicted, rad
@@ -58,6 +67,8 @@ class ChainResult:
     continue_cost: F64  # (F,)
     added_lean_deg: F64  # (F,) torso lean that IK adds to reach the head
     step_s: F64  # (F,) wall time of a step
+    mounts: F64  # (F, 3, 7) headset and grips in the axes of head and hands, as calibrated at that time
+    feet: FeetTrack | None = None  # the estimated feet of the user
 
     def __len__(self) -> int:
         return len(self.stamps_ns)
@@ -69,12 +80,13 @@ class ChainResult:
 
 
 def run_chain(
-    track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = ()
-) -> ChainResult:
+    track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = (),
+    calibrations: Mapping[int, Calibration] | None = None,
+) -> ChainResult:  # fmt: skip
     """Run the chain on all samples; the result omits samples that the chain drops.
 
     `facing` (F,): yaws that replace the predicted ones [rad]. `sightings`: camera landmarks, each given to the avatar
-    before the first sample after its arrival.
+    before the first sample after its arrival. `calibrations`: index of the sample before which one takes effect.
     """
     if warm:
         avatar.warm_up()
@@ -82,6 +94,8 @@ def run_chain(
     coming = deque(sightings)
     for i in range(len(track)):
         trackers = track.frame(i)
+        if calibrations and i in calibrations:
+            avatar.set_calibration(calibrations[i])
         while coming and coming[0].arrives_ns <= trackers.stamp_ns:
             avatar.watch(coming.popleft().landmarks)
         given = None
@@ -93,10 +107,11 @@ def run_chain(
         if pose is not None and avatar.last is not None:
             s = avatar.last
             lean = avatar.post.added_lean_deg
-            rows.append((trackers.stamp_ns, s.facing, s.desired, s.match, s.matched, pose, lean, took))
+            mounts = mounts_of(avatar.calibration)
+            rows.append((trackers.stamp_ns, s.facing, s.desired, s.match, s.matched, pose, lean, took, mounts, s.feet))
     if not rows:
         raise MmRosError("the headset is not tracked in any sample, so there is no pose")
-    stamps, facings, targets, matches, matched, poses, leans, took_s = zip(*rows, strict=True)
+    stamps, facings, targets, matches, matched, poses, leans, took_s, worn, feet = zip(*rows, strict=True)
     return ChainResult(
         stamps_ns=np.array(stamps),
         facing_yaw=np.array([f.yaw for f in facings]),
@@ -116,7 +131,23 @@ def run_chain(
         continue_cost=np.array([m.continue_cost for m in matches]),
         added_lean_deg=np.array(leans),
         step_s=np.array(took_s),
+        mounts=np.stack(worn),
+        feet=stack_feet(feet),
     )
+
+
+def mounts_of(calibration: Calibration) -> F64:
+    c = calibration
+    return np.stack([c.headset_in_head, c.left_grip_in_hand, c.right_grip_in_hand])
+
+
+def stack_feet(feet: Sequence[FeetEstimate | None]) -> FeetTrack | None:
+    """Estimates of all samples; None if a sample has none."""
+    known = [f for f in feet if f is not None]
+    if len(known) < len(feet):
+        return None
+    ankles, contact, touchdown = (np.stack([getattr(f, n) for f in known]) for n in ("ankles", "contact", "touchdown"))
+    return FeetTrack(ankles, contact, touchdown)
 
 
 def stack_poses(poses: Any) -> PoseTrack:

@@ -37,6 +37,10 @@ def write_report(path: Path, evaluation: Evaluation) -> None:
     t, outcomes = evaluation.table, evaluation.outcomes
     what = f"{t['seconds']:.0f} s of motion in {len(t['clips'])} clips; hash of all poses <code>{t['hash']}</code>"
     parts = [f"<h1>mm_ros evaluate</h1><p>{what}</p>", _table(table.lines(t["summary"]))]
+    if table.offset_lines(t["summary"]["ours"]):
+        parts += ["<h2>Offsets of body trackers</h2>", _table(table.offset_lines(t["summary"]["ours"]))]
+    if t["missing"]:
+        parts.append(f"<p>Not measured: {html.escape(table.missing_line(t['missing']))}.</p>")
     if t["kinds"].get("ours"):
         parts += ["<h2>Row 'ours' by kind of motion</h2>", _table(table.kind_lines(t["kinds"]["ours"]))]
     parts += ["<h2>Database frames used</h2>", _heat(outcomes), "<h2>Largest errors</h2>", _worst(outcomes)]

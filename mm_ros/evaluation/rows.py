@@ -25,27 +25,44 @@ class Row:
         return out
 
 
+OURS, STEPS, CHANCE, GROUND_TRUTH, DATABASE = "ours", "steps", "chance", "ground_truth", "database"
 CHAIN_ROWS: tuple[Row, ...] = (
-    Row("ours", "the chain with the given settings"),
+    Row(OURS, "the avatar with the given settings"),
     Row("fused", "camera landmarks correct the facing: simulated for clips, recorded for sessions", camera=True),
+    Row("true_facing", "the true facing of the pelvis replaces the predicted one", true_facing=True),
     Row(
-        "true_facing",
-        "the true pelvis facing replaces the predicted one, which leaves the errors of matching",
-        true_facing=True,
+        "hmd_forward",
+        "the facing is the forward direction of the headset",
+        (("orientation", "predictor", "hmd_forward"),),
     ),
-    Row("hmd_forward", "the facing is the headset's forward direction", (("orientation", "predictor", "hmd_forward"),)),
     Row(
         "drag",
-        "no matching: a standing pose that follows the desired position, with IK",
+        "no matching: a standing pose follows the desired position",
         (("post", "foot_lock", False),),
         drag=True,
     ),
     Row("no_foot_lock", "matching without foot lock", (("post", "foot_lock", False),)),
-    Row("brute", "brute-force search; its poses must equal ours", (("matcher", "search_structure", "brute"),)),
-    Row("learned", "networks instead of the database", (("matcher", "engine", "learned"),), asked_only=True),
+    Row(
+        "brute",
+        "brute-force search; its poses must equal those of 'ours'",
+        (("matcher", "search_structure", "brute"),),
+    ),
+    Row(
+        "learned",
+        "learned engine instead of the search; only if --rows names it",
+        (("matcher", "engine", "learned"),),
+        asked_only=True,
+    ),
 )
-GROUND_TRUTH, DATABASE = "ground_truth", "database"
-ROW_NAMES = (*(r.name for r in CHAIN_ROWS[:1]), GROUND_TRUTH, DATABASE, *(r.name for r in CHAIN_ROWS[1:]))
+# Rows that no chain of their own makes.
+DERIVED = {
+    STEPS: "the estimator of the user's feet alone, without the avatar",
+    CHANCE: "feet of 'ours' against those of the user at other times, shifted around the end",
+    GROUND_TRUTH: "the motion of the clips themselves",
+    DATABASE: "the motion of the database",
+}
+ROW_NAMES = (OURS, *DERIVED, *(r.name for r in CHAIN_ROWS[1:]))
+MEANINGS = {**{r.name: r.meaning for r in CHAIN_ROWS}, **DERIVED}
 
 
 def chosen(names: str) -> tuple[Row, ...]:

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.avatar import Avatar, AvatarSettings
+from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
 from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import Sighting
 from mm_ros.body.skeleton import PARENTS
-from mm_ros.body.types import Calibration, TrackerFrame
+from mm_ros.body.types import LOST, ROLES, Calibration, TrackerFrame
 from mm_ros.evaluation import measure
+from mm_ros.evaluation.footfalls import Landings
 from mm_ros.evaluation.measure import Measured, Truth
+from mm_ros.evaluation.reference import (
+    CARRIERS,
+    FED,
+    Device,
+    Known,
+    arm_of_skeleton,
+    arm_of_user,
+    devices_of_frames,
+)
 from mm_ros.evaluation.replay_chain import ChainResult, run_chain
-from mm_ros.evaluation.rows import DATABASE, GROUND_TRUTH, Row
+from mm_ros.evaluation.rows import CHANCE, DATABASE, GROUND_TRUTH, OURS, STEPS, Row
 from mm_ros.evaluation.still import StillStage
 from mm_ros.facing.model_file import load_facing_model
 from mm_ros.matching.model_file import load_learned
@@ -31,8 +43,13 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.files import read_database
 from mm_ros.motion.kinds import KINDS, kinds_of
 from mm_ros.sessions.session import Session
+from mm_ros.sessions.tables import Table
 from mm_ros.tracking.calibration import from_skeleton
+from mm_ros.tracking.hand_poses import ESTIMATED
+from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation, simulate_landmarks
+from mm_ros.tracking.live import live_frames
+from mm_ros.tracking.session_making import START_NS
 from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 
@@ -46,18 +63,29 @@ class Task:
     settings: AvatarSettings
     simulation: Simulation
     pop_limit: float
-    clip: Clip | None = None
-    session: Session | None = None
+    given: Clip | Session | Table
+    footfalls: Landings | None = None  # marked footfalls of the user, s
+    feed_all: bool = False  # feed body trackers too
     keep: bool = False  # keep the poses for a report
     camera: LandmarkSimulation = COMMON
 
 
 def task_of(
-    name: str, given: Clip | Session, database: Path, simulation: Simulation, limit: float,
+    name: str, given: Clip | Session | Table, database: Path, simulation: Simulation, limit: float,
     rows: tuple[Row, ...] = (), settings: AvatarSettings | None = None, keep: bool = False,
 ) -> Task:  # fmt: skip
-    clip, session = (given, None) if isinstance(given, Clip) else (None, given)
-    return Task(name, database, rows, settings or AvatarSettings(), simulation, limit, clip, session, keep)
+    return Task(name, database, rows, settings or AvatarSettings(), simulation, limit, given, keep=keep)
+
+
+class Inputs(NamedTuple):
+    """What a task gives to the chain, and what is known about the user."""
+
+    track: TrackerTrack
+    calibration: Calibration  # at the start
+    truth: Truth | None
+    kinds: NDArray[np.int8]
+    known: Known
+    calibrations: Mapping[int, Calibration] = MappingProxyType({})  # index of the sample before which one takes effect
 
 
 @dataclass
@@ -80,7 +108,7 @@ def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None])
 
 def run_one(task: Task) -> Outcome:
     database = _database(task.database)
-    track, calibration, truth, kinds = input_of(task)
+    track, calibration, truth, kinds, known, calibrations = input_of(task)
     limit = pop_limit(task.pop_limit, truth)
     rows: dict[str, Measured] = {}
     hashes: dict[str, str] = {}
@@ -91,11 +119,14 @@ def run_one(task: Task) -> Outcome:
             continue  # the session has no camera landmarks or no truth
         avatar = make_avatar(row, task.settings, database, calibration)
         facing = true_facing(truth, track) if row.true_facing and truth is not None else None
-        result = run_chain(track, avatar, facing, sightings=seen)
+        result = run_chain(track, avatar, facing, sightings=seen, calibrations=calibrations)
         taken = taken_of(track, result)
-        rows[row.name] = measure.of_chain(result, taken, calibration, avatar.skeleton, truth, limit)
+        rows[row.name] = measure.of_chain(result, taken, truth, limit, known)
         hashes[row.name] = pose_hash(result)
-        if task.keep and row.name == "ours":
+        if row.name == OURS:
+            more = {STEPS: measure.of_estimate(result, truth, known), CHANCE: measure.of_chance(rows[OURS])}
+            rows |= {name: measured for name, measured in more.items() if measured is not None}
+        if task.keep and row.name == OURS:
             kept = {"result": result, "skeleton": avatar.skeleton, "truth": truth}
     if truth is not None:
         rows[GROUND_TRUTH] = measure.of_truth(truth, limit)
@@ -124,22 +155,70 @@ def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibr
     return avatar
 
 
-def input_of(task: Task) -> tuple[TrackerTrack, Calibration, Truth | None, NDArray[np.int8]]:
-    if task.clip is not None:
-        kinds, _ = kinds_of(task.clip)
-        return simulate_clip(task.clip, task.simulation), from_skeleton(task.clip.skeleton), truth_of(task.clip), kinds
-    session = task.session
-    assert session is not None
-    calibration = session.calibration or Calibration()
-    return track_of_session(session), calibration, truth_of_session(session), np.zeros(0, np.int8)
+def input_of(task: Task) -> Inputs:
+    given = task.given
+    if isinstance(given, Clip):
+        kinds, _ = kinds_of(given)
+        known = Known({}, task.footfalls, arm_of_skeleton(given.skeleton))
+        calibration = from_skeleton(given.skeleton)
+        return Inputs(simulate_clip(given, task.simulation), calibration, truth_of(given), kinds, known)
+    if isinstance(given, Table):
+        return _input_of_table(given, task)
+    return _input_of_session(given, task)
+
+
+def _input_of_table(table: Table, task: Task) -> Inputs:
+    """The live chain of an unknown user: gate, calibration and room, as the tracker bridge runs them."""
+    fed = ROLES if task.feed_all else FED
+    live = live_frames(table.frames(START_NS, fed), hands=HandStage(HandSettings(hand_pose=ESTIMATED)))
+    if not live.frames:
+        raise MmRosError(f"{task.name}: the headset is not tracked in any sample, so there is no pose")
+    devices = {}
+    for role, rows in table.devices.items():
+        if role in CARRIERS and len(rows) > 1:
+            stamps = START_NS + np.round(rows[:, 0] * 1e9).astype(np.int64)
+            devices[role] = Device(stamps, *live.to_map(stamps, rows[:, 1:4], rows[:, 4:]))
+    arm = arm_of_user(live.frames, live.calibrations[max(live.calibrations)])
+    return Inputs(
+        track_of_frames(live.frames), live.calibrations[0], None, np.zeros(0, np.int8),
+        Known(devices, task.footfalls, arm, START_NS), live.calibrations,
+    )  # fmt: skip
+
+
+def _input_of_session(session: Session, task: Task) -> Inputs:
+    frames, calibrations = session.frames, dict[int, Calibration]()
+    devices = devices_of_frames(frames)
+    if not task.feed_all:
+        frames = [_only(f, FED) for f in frames]
+    calibration = session.calibration
+    if calibration is None:
+        live = live_frames(frames, gated=True)
+        frames, calibrations, calibration = live.frames, live.calibrations, live.calibrations[0]
+        for role, d in devices.items():
+            devices[role] = Device(d.stamps_ns, *live.to_map(d.stamps_ns, d.positions, d.rotations))
+    truth = truth_of_session(session)
+    skeleton = session.truth_skeleton
+    arm = arm_of_skeleton(skeleton) if skeleton is not None else arm_of_user(frames, calibration)
+    known = Known(devices, task.footfalls, arm, session.frames[0].stamp_ns)
+    return Inputs(track_of_frames(frames), calibration, truth, np.zeros(0, np.int8), known, calibrations)
+
+
+def _only(frame: TrackerFrame, roles: tuple[str, ...]) -> TrackerFrame:
+    """Copy of a frame in which all other roles are lost."""
+    kept = np.isin(ROLES, roles)
+    if (frame.state[~kept] == LOST).all():
+        return frame
+    return replace(frame, state=np.where(kept, frame.state, LOST).astype(np.uint8))
 
 
 def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
     """Landmarks of a simulated camera for a clip, or the recorded ones of a session."""
-    if task.clip is None:
-        return task.session.sightings if task.session is not None else []
+    if isinstance(task.given, Session):
+        return task.given.sightings
+    if not isinstance(task.given, Clip):
+        return []
     camera = replace(task.camera, seed=task.camera.seed + task.simulation.seed)
-    return simulate_landmarks(task.clip, camera, int(track.stamps_ns[0]), track)
+    return simulate_landmarks(task.given, camera, int(track.stamps_ns[0]), track)
 
 
 def true_facing(truth: Truth, track: TrackerTrack) -> Any:
@@ -174,9 +253,8 @@ def truth_of_session(session: Session) -> Truth | None:
     return Truth(positions, rotations, yaw, contacts(positions[:, list(TOES)], rest, measure.RATE))
 
 
-def track_of_session(session: Session) -> TrackerTrack:
-    """Session as arrays. Each frame keeps its own epoch, so that a looped session resets as it does live."""
-    f = session.frames
+def track_of_frames(f: list[TrackerFrame]) -> TrackerTrack:
+    """Frames as arrays. Each frame keeps its own epoch, so that a looped session resets as it does live."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),

@@ -18,6 +18,28 @@ COLUMNS = (
     ("head_error_m", "head cm", 100, 2, "mean"),
     ("head_error_deg", "head °", 1, 2, "mean"),
     ("hand_error_m", "hands p99 cm", 100, 2, "p99"),
+    ("hand_error_all_m", "hands, all samples cm", 100, 2, "mean"),
+    ("hand_error_all_m", "hands, all samples p99 cm", 100, 2, "p99"),
+    ("wrist_bend_deg", "wrist bend, median °", 1, 1, "median"),
+    ("wrist_limit_share", "wrist at its limit", 1, 3, ""),
+    ("reach_share", "within the user's reach", 1, 3, ""),
+    ("solver_reach_share", "within the avatar's reach", 1, 3, ""),
+    ("hips_error_cm", "hips cm", 1, 1, "mean"),
+    ("hips_height_error_cm", "hips height cm", 1, 1, "mean"),
+    ("ankle_error_cm", "ankle, median cm", 1, 1, "median"),
+    ("ankle_error_cm", "ankle p95 cm", 1, 1, "p95"),
+    ("ankle_error_cm", "ankle, mean cm", 1, 1, "mean"),
+    ("knee_error_cm", "knee cm", 1, 1, "mean"),
+    ("elbow_error_cm", "elbow cm", 1, 1, "mean"),
+    ("chest_error_cm", "chest cm", 1, 1, "mean"),
+    ("footfall_f1", "footfalls F1", 1, 2, ""),
+    ("footfall_delay_s", "footfall delay s", 1, 3, ""),
+    ("same_foot", "same foot", 1, 2, ""),
+    ("same_foot_matches", "… of matches", 1, 0, ""),
+    ("contact_agreement", "contact agreement", 1, 2, ""),
+    ("steps_per_minute", "steps/min", 1, 1, ""),
+    ("true_steps_per_minute", "steps/min of the user", 1, 1, ""),
+    ("phantom_steps_per_minute", "phantom steps/min", 1, 1, ""),
     ("lean_deg", "added lean p95 °", 1, 1, "p95"),
     ("stance_drift_m", "drift cm", 100, 2, "median"),
     ("stance_twist_deg", "twist °", 1, 1, "median"),
@@ -52,6 +74,22 @@ def lines(summary: dict[str, Any]) -> list[list[str]]:
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
+
+
+def offset_lines(row: dict[str, Any]) -> list[list[str]]:
+    """Sizes of the offsets between body trackers and joints; empty without body trackers."""
+    offsets = row.get("offsets") or {}
+    head = ["offset of", "mean cm", "largest cm", "mean °", "largest °"]
+    names = ("mean_cm", "largest_cm", "mean_deg", "largest_deg")
+    return [head, *([role, *(f"{v[n]:.1f}" for n in names)] for role, v in offsets.items())] if offsets else []
+
+
+def missing_line(missing: dict[str, str]) -> str:
+    """One sentence that says which metrics have no truth, grouped by what they need; empty without any."""
+    groups: dict[str, list[str]] = {}
+    for key, why in missing.items():
+        groups.setdefault(why, []).append(key)
+    return "; ".join(f"{', '.join(keys)}: {why}" for why, keys in groups.items())
 
 
 def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:

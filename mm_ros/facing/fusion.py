@@ -241,9 +241,16 @@ class FusionStage:
     def _correct_by_body_trackers(self, frame: TrackerFrame, predicted: float, dt: float) -> None:
         for tracker in self._body_trackers:
             if frame.state[tracker.role] == TRACKED:
-                facing = tracker.facing(frame.rotations[tracker.role], predicted, dt, self.settings.learn_mounting)
+                facing = self._facing_of(tracker, frame.rotations[tracker.role], predicted, dt)
                 sigma = tracker.sigma * math.sqrt(max(tracker.lasts_s / max(dt, 1e-3), 1.0))
                 self._filter.correct(facing, predicted, sigma, biased=False)
+
+    def _facing_of(self, tracker: MountedTracker, rotation: F64, predicted: float, dt: float) -> float:
+        """Facing [rad] by one body tracker. A measured mounting is used; otherwise its yaw is learned."""
+        mounting = self.calibration.mountings.get(ROLES[tracker.role])
+        if mounting is None:
+            return tracker.facing(rotation, predicted, dt, self.settings.learn_mounting)
+        return float(rot.yaw_of(rot.multiply(rotation, rot.inverse(mounting[3:]))))
 
     def _corrected(self, predicted: BodyOrientation) -> BodyOrientation:
         if self._offset == 0.0:

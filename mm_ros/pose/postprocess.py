@@ -10,9 +10,23 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
-from mm_ros.body.skeleton import ARM_BONES, Skeleton
+from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
-from mm_ros.body.types import BODY_ROLES, F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, AvatarPose, Calibration, R, TrackerFrame
+from mm_ros.body.types import (
+    BODY_ROLES,
+    CHEST_ROLE,
+    F64,
+    HEAD_ROLE,
+    JOINT_OF_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    ROLES,
+    WAIST_ROLE,
+    AvatarPose,
+    Calibration,
+    R,
+    TrackerFrame,
+)
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
 from mm_ros.pose.feet import SETTLED, make_feet
@@ -52,6 +66,9 @@ class PostStage:
         self._devices[HEAD_ROLE] = calibration.headset_in_head
         self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
         self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
+        self._mounted = np.array([r < WAIST_ROLE or name in calibration.mountings for r, name in enumerate(ROLES)])
+        for name, mounting in calibration.mountings.items():
+            self._devices[ROLES.index(name)] = self._on_this_skeleton(ROLES.index(name), mounting)
         lengths = np.linalg.norm(self._devices[:, 3:], axis=1)
         if not np.isfinite(self._devices).all() or (np.abs(lengths - 1) > 1e-3).any():
             raise MmRosError(
@@ -67,6 +84,20 @@ class PostStage:
             return False
         self.skeleton, self._lengths = skeleton, limb_lengths(skeleton)
         return True
+
+    def _on_this_skeleton(self, role: int, mounting: F64) -> F64:
+        """Mounting on this skeleton, so that in the rest pose the device is where it is on the default skeleton.
+
+        Mountings are measured on the default skeleton; a database may have longer legs.
+        """
+        joint = JOINT_OF_ROLE[role]
+        rest = default_skeleton()
+        rest = rest.scaled(self.skeleton.head_height / rest.head_height)
+        moved = (rest.rest_positions() - self.skeleton.rest_positions()).astype(np.float64)
+        # Feet stand on the floor and hang on the hips, so only the height of their joints differs.
+        on_trunk = role in (WAIST_ROLE, CHEST_ROLE)
+        shift = moved[joint] - moved[HEAD] if on_trunk else np.array([0.0, 0.0, moved[joint, 2]])
+        return np.concatenate([mounting[:3] + shift, mounting[3:]])
 
     def reset(self) -> None:
         self._timeline = Timeline()
@@ -144,6 +175,7 @@ class PostStage:
         norm = np.sqrt((q * q).sum(1))
         good = np.isfinite(p).all(1) & (np.abs(norm - 1) < 0.1) & (trackers.state != LOST)
         s = self._settings
+        good &= self._mounted
         good &= np.array([s.head, s.hands, s.hands, *[s.extra_trackers] * len(BODY_ROLES)])
         bad = ~good[:, None]
         p, q = np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q)

@@ -20,68 +20,32 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row
+from mm_ros.robot.figure import Figure
+from mm_ros.robot.model import MOVING, Robot, RobotJoint
+from mm_ros.robot.tree import Tree
 
 SWEEPS = 60
 SETTLED_RAD = 1e-8
-MOVING = ("revolute", "continuous")
-
-
-@dataclass(frozen=True)
-class RobotJoint:
-    """`origin`: x y z qw qx qy qz in the parent link; `axis`: unit vector in the joint's axes; limits in rad."""
-
-    name: str
-    kind: str  # revolute, continuous, fixed
-    parent: str
-    child: str
-    origin: F64
-    axis: F64
-    lower: float
-    upper: float
-
-    def moved(self, parent: F64, angle: float) -> F64:
-        """Pose of the child link."""
-        q = rot.multiply(parent[3:], self.origin[3:])
-        if self.kind in MOVING:
-            q = rot.multiply(q, rot.exp(self.axis * angle))
-        return np.concatenate([parent[:3] + rot.rotate(parent[3:], self.origin[:3]), q])
-
-
-@dataclass(frozen=True)
-class Robot:
-    """Tree of links and joints of a robot, as read from a URDF."""
-
-    name: str
-    base: str
-    joints: tuple[RobotJoint, ...]  # parents before children
-
-    def joint(self, name: str) -> RobotJoint:
-        for j in self.joints:
-            if j.name == name:
-                return j
-        names = ", ".join(j.name for j in self.joints)
-        raise MmRosError(f"joint '{name}' is not in robot '{self.name}'. Joints: {names}")
-
-    @property
-    def moving(self) -> tuple[str, ...]:
-        return tuple(j.name for j in self.joints if j.kind in MOVING)
-
-    def links(self, angles: dict[str, float], base: Any = None) -> dict[str, F64]:
-        """Pose (x y z qw qx qy qz) of each link, with the base link at `base`; missing angles are 0."""
-        out = {self.base: np.array(base if base is not None else [0, 0, 0, 1.0, 0, 0, 0], np.float64)}
-        for j in self.joints:
-            out[j.child] = j.moved(out[j.parent], angles.get(j.name, 0.0))
-        return out
-
 
 @dataclass(frozen=True)
 class RobotMap:
     """`chains`: canonical joint → the robot's joints that follow it, from the base outward. `t_pose`: angles by joint
-    [rad] of the robot in the canonical T-pose; others are 0."""
+    [rad] of the robot in the canonical T-pose; others are 0. `base`: canonical joint that the base link follows."""
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
     feet: tuple[str, str] = ("", "")  # links of the feet; "": the height is not adapted to the floor
+    base: str = "hips"
+
+
+def map_of(figure: Figure, t_pose: dict[str, float] | None = None) -> RobotMap:
+    """The map of the roles that were found. With the base above the waist, the waist turns the hips."""
+    chains, base = dict(figure.roles.chains), "hips"
+    groups = Tree(figure.robot).group_of
+    if "upper_chest" in chains and groups[figure.robot.base] == groups[figure.roles.chest]:
+        base, chains["hips"] = "upper_chest", chains.pop("upper_chest")
+    feet = {side: sole.link for side, sole in figure.soles.items()}
+    return RobotMap(chains, t_pose or {}, (feet.get("left", ""), feet.get("right", "")), base)
 
 
 @dataclass
@@ -141,7 +105,7 @@ class RevoluteRetargeter:
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
         p, q = rot.forward_kinematics(PARENTS, p, q)
-        base_q = rot.multiply(q[1], self._rest[self.robot.base][3:])
+        base_q = rot.multiply(q[NAMES.index(self.map.base)], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}
         links = {self.robot.base: base}  # filled from the base outward: parents come first

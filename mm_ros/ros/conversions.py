@@ -24,6 +24,7 @@ from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOO
 from mm_ros.body.types import (
     LOST,
     ROLES,
+    WAIST_ROLE,
     AvatarPose,
     BodyOrientation,
     Calibration,
@@ -380,19 +381,16 @@ def calibration_to_ros(c: Calibration, stamp_ns: int) -> CalibrationMsg:
         floor_height=c.floor_height,
         arm_span=c.arm_span,
         forward_yaw=c.forward_yaw,
-        roles=list(ROLES[:3]),
-        offsets=[pose_to_ros(getattr(c, name)) for name in _DEVICE_OFFSETS],
+        roles=[*ROLES[:WAIST_ROLE], *c.mountings],
+        offsets=[*(pose_to_ros(getattr(c, name)) for name in _DEVICE_OFFSETS), *map(pose_to_ros, c.mountings.values())],
     )
 
 
 def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
     if len(msg.roles) != len(msg.offsets):
         raise MmRosError(f"calibration: {len(msg.roles)} roles came with {len(msg.offsets)} offsets")
-    offsets = {
-        _DEVICE_OFFSETS[ROLES.index(role)]: pose_from_ros(pose)
-        for role, pose in zip(msg.roles, msg.offsets, strict=True)
-        if role in ROLES[:3]
-    }
+    poses = {role: pose_from_ros(pose) for role, pose in zip(msg.roles, msg.offsets, strict=True)}
+    offsets = {_DEVICE_OFFSETS[ROLES.index(role)]: poses.pop(role) for role in ROLES[:WAIST_ROLE] if role in poses}
     out = Calibration(
         user=msg.user,
         calibrated=bool(msg.calibrated),
@@ -401,6 +399,7 @@ def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
         floor_height=msg.floor_height,
         arm_span=msg.arm_span,
         forward_yaw=msg.forward_yaw,
+        mountings={role: pose for role, pose in poses.items() if role in ROLES},
         **offsets,
     )
     return plausible.calibration(out)

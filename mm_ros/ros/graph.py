@@ -138,6 +138,7 @@ NODES: tuple[Node, ...] = (
             "mm_ros.tracking.gate:GateSettings",
             "mm_ros.tracking.hands:HandSettings",
             "mm_ros.tracking.calibration:CalibrationSettings",
+            "mm_ros.tracking.mounting:MountingSettings",
         ),
         "reads the devices, converts poses to one clock and one frame, rejects implausible samples, calibrates",
         controls=("vr",),

@@ -11,7 +11,7 @@ from tf2_msgs.msg import TFMessage
 from mm_ros.body.skeleton import NAMES, PARENTS
 from mm_ros.body.types import LOST, ROLES, AvatarPose, TrackerFrame
 from mm_ros.maths import rotations as rot
-from mm_ros.robot.revolute import MOVING, Robot
+from mm_ros.robot.model import MOVING, Robot
 from mm_ros.ros.conversions import WORLD, stamp_to_ros, w_last
 
 

@@ -6,27 +6,24 @@ publishes the links, and this module publishes only the base.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sensor_msgs.msg import JointState
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import AvatarPose
-from mm_ros.robot.revolute import RevoluteRetargeter
-from mm_ros.robot.urdf import guess_map, read_urdf
+from mm_ros.robot.figure import read_figure
+from mm_ros.robot.load import robot_text
+from mm_ros.robot.revolute import RevoluteRetargeter, map_of
 from mm_ros.ros.conversions import header
 from mm_ros.ros.tf import RobotTf
 
 
 class UserRobot:
     def __init__(self, path: str, t_pose: str, avatar: str, world: str, links: bool = True) -> None:
-        self._robot = read_urdf(path)
-        self.text = Path(path).read_text(encoding="utf-8")
-        self._map = guess_map(self._robot, angles(t_pose))
-        if not self._map.chains:
-            names = ", ".join(self._robot.moving) or "none"
-            raise MmRosError(f"{path}: no joint has the name of a human joint (hip, knee, elbow, …). Joints: {names}")
+        figure = read_figure(path)
+        self._robot = figure.robot
+        self.text = robot_text(path)
+        self._map = map_of(figure, angles(t_pose))
         self._tf = RobotTf(self._robot, f"{avatar}/robot/", world, links)
         self._retarget: RevoluteRetargeter | None = None
 

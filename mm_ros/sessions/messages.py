@@ -12,7 +12,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.body.landmarks import COUNT, Landmarks, flat
 from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
-from mm_ros.body.types import F64, LOST, ROLES, AvatarPose, Calibration, R, TrackerFrame, role_index
+from mm_ros.body.types import F64, LOST, ROLES, WAIST_ROLE, AvatarPose, Calibration, R, TrackerFrame, role_index
 from mm_ros.sessions.definitions import typestore
 from mm_ros.sessions.versions import PACKAGE, engine_today
 
@@ -189,17 +189,14 @@ def calibration_to_bag(c: Calibration, stamp_ns: int) -> Any:
         floor_height=float(c.floor_height),
         arm_span=float(c.arm_span),
         forward_yaw=float(c.forward_yaw),
-        roles=list(ROLES[:3]),
-        offsets=[_pose(getattr(c, name)) for name in _CARRIED],
+        roles=[*ROLES[:WAIST_ROLE], *c.mountings],
+        offsets=[*(_pose(getattr(c, name)) for name in _CARRIED), *map(_pose, c.mountings.values())],
     )
 
 
 def calibration_from_bag(msg: Any) -> Calibration:
-    offsets = {
-        _CARRIED[ROLES.index(role)]: _from_pose(pose)
-        for role, pose in zip(msg.roles, msg.offsets, strict=True)
-        if role in ROLES[:3]
-    }
+    poses = {role: _from_pose(pose) for role, pose in zip(msg.roles, msg.offsets, strict=True)}
+    offsets = {_CARRIED[ROLES.index(role)]: poses.pop(role) for role in ROLES[:WAIST_ROLE] if role in poses}
     out = Calibration(
         user=msg.user,
         calibrated=bool(msg.calibrated),
@@ -208,6 +205,7 @@ def calibration_from_bag(msg: Any) -> Calibration:
         floor_height=float(msg.floor_height),
         arm_span=float(msg.arm_span),
         forward_yaw=float(msg.forward_yaw),
+        mountings={role: pose for role, pose in poses.items() if role in ROLES},
         **offsets,
     )
     return plausible.calibration(out)

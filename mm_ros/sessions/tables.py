@@ -3,54 +3,125 @@
 from __future__ import annotations
 
 import csv
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import F64, HEAD_ROLE, ROLES, TRACKED, R, TrackerFrame, role_index
+from mm_ros.body.types import F64, HEAD_ROLE, ROLE_ALIASES, ROLES, TRACKED, TrackerFrame, role_index
 
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
+FOOTFALL_COLUMNS = ("t", "foot")
+FEET = ("left", "right")
+FOOTFALLS = ".footfalls.csv"  # a table of marked footfalls beside the table of poses
 # Devices polled one after the other have stamps up to this far apart and still belong to one frame.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
 
+@dataclass(frozen=True)
+class Table:
+    """`devices`: role → rows (N, 8) in order of time: t, x, y, z, qw, qx, qy, qz. `began`: subtracted from all t."""
+
+    devices: dict[str, F64]
+    skipped: dict[str, int]  # unknown role → number of rows
+    began: float = 0.0
+
+    def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
+        """One frame per sample of the head, with the latest sample of each other device in `roles`."""
+        rows = [self.devices.get(r, np.zeros((0, 8))) if r in roles else np.zeros((0, 8)) for r in ROLES]
+        head = rows[HEAD_ROLE]
+        latest = [_latest(table, head[:, 0]) for table in rows]
+        return [_frame(i, rows, latest, start_ns) for i in range(len(head))]
+
+
 def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
-    """One frame per sample of the head, with the latest sample of each other device; its time is `sampled_ns`."""
-    rows = _rows(path)
-    head = rows[HEAD_ROLE]
-    if not len(head):
+    """Frames of the known roles, one per sample of the head; the time of each device is in `sampled_ns`."""
+    return read_devices(path).frames(start_ns)
+
+
+def read_devices(path: Path) -> Table:
+    """Samples of each device. Rows of unknown roles are skipped with one line on stderr."""
+    devices, skipped = _rows(path)
+    if skipped:
+        names = ", ".join(f"'{role}' ({n} rows)" for role, n in skipped.items())
+        print(f"mm_ros: {path}: skipped the unknown roles {names}. Roles: {', '.join(ROLES)}", file=sys.stderr)
+    if "head" not in devices:
         raise MmRosError(f"{path} has no rows of role 'head'. Roles: {', '.join(ROLES)}")
-    rows = _from_zero(path, rows)
-    head = rows[HEAD_ROLE]
-    latest = [_latest(table, head[:, 0]) for table in rows]
-    return [_frame(i, rows, latest, start_ns) for i in range(len(head))]
+    return _from_zero(path, devices, skipped)
 
 
-def _rows(path: Path) -> list[F64]:
-    """Rows (N, 8) of each role in order of time: t, x, y, z, qw, qx, qy, qz."""
-    out: list[list[list[float]]] = [[] for _ in range(R)]
+def is_table(path: Path) -> bool:
+    """Whether the file is a table of poses, by its first line."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            return tuple(next(csv.reader(handle), [])) == COLUMNS
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+
+
+def read_footfalls(path: Path, began: float = 0.0) -> tuple[F64, F64]:
+    """Sorted times [s] at which the left and the right foot touch the floor (CSV: t, foot)."""
+    out: dict[str, list[float]] = {foot: [] for foot in FEET}
+    for number, row in enumerate(_lines(path), 1):
+        if number == 1:
+            if tuple(row) != FOOTFALL_COLUMNS:
+                expected = ",".join(FOOTFALL_COLUMNS)
+                raise MmRosError(f"{path}: expected the columns {expected}, came {','.join(row)[:80]}")
+            continue
+        if row:
+            foot, t = _footfall(path, number, row)
+            out[foot].append(t - began)
+    left, right = (np.sort(np.array(out[foot], np.float64)) for foot in FEET)
+    return left, right
+
+
+def _footfall(path: Path, number: int, row: list[str]) -> tuple[str, float]:
+    try:
+        t, foot = row
+        if foot not in FEET or not np.isfinite(float(t)):
+            raise ValueError("not a footfall")
+        return foot, float(t)
+    except ValueError:
+        raise MmRosError(
+            f"{path}, line {number}: expected a time and a foot (left or right), came {','.join(row)[:100]}"
+        ) from None
+
+
+def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
+    """Rows (N, 8) of each known role in order of time, and the number of rows of each unknown role."""
+    out: dict[str, list[list[float]]] = {}
+    skipped: Counter[str] = Counter()
     for number, row in enumerate(_lines(path), 1):
         if number == 1 and tuple(row) != COLUMNS:
             raise MmRosError(f"{path}: expected the columns {','.join(COLUMNS)}, came {','.join(row)[:80]}")
-        if number > 1 and row:
-            role, values = _row(path, number, row)
-            out[role].append(values)
-    tables = [np.array(table, np.float64).reshape(-1, 8) for table in out]
-    return [table[np.argsort(table[:, 0], kind="stable")] for table in tables]
+        if number == 1 or not row:
+            continue
+        if len(row) == len(COLUMNS) and row[1] and row[1] not in (*ROLES, *ROLE_ALIASES):
+            skipped[row[1]] += 1
+            continue
+        role, values = _row(path, number, row)
+        out.setdefault(role, []).append(values)
+    tables = {role: np.array(values, np.float64) for role, values in out.items()}
+    return {role: table[np.argsort(table[:, 0], kind="stable")] for role, table in tables.items()}, dict(skipped)
 
 
-def _from_zero(path: Path, rows: list[F64]) -> list[F64]:
-    """Rows whose times count from the first sample of the head if the clock began long before (Unix time)."""
-    first = float(rows[HEAD_ROLE][0, 0])
-    if abs(first) > LONGEST_S:
-        rows = [np.concatenate([table[:, :1] - first, table[:, 1:]], axis=1) for table in rows]
-    times = np.concatenate([table[:, 0] for table in rows])
-    if np.abs(times).max() > LONGEST_S:
-        came = f"{np.abs(times).max():.3g}"
-        raise MmRosError(f"{path}: times lie up to {came} s from the start; expected seconds, at most {LONGEST_S:g}")
-    return rows
+def _from_zero(path: Path, devices: dict[str, F64], skipped: dict[str, int]) -> Table:
+    """Count times from the first sample of the head if the clock began long before (Unix time)."""
+    first = float(devices["head"][0, 0])
+    began = first if abs(first) > LONGEST_S else 0.0
+    if began:
+        devices = {r: np.concatenate([table[:, :1] - began, table[:, 1:]], axis=1) for r, table in devices.items()}
+    farthest = max(float(np.abs(table[:, 0]).max()) for table in devices.values())
+    if farthest > LONGEST_S:
+        raise MmRosError(
+            f"{path}: times lie up to {farthest:.3g} s from the start; expected seconds, at most {LONGEST_S:g}"
+        )
+    return Table(devices, skipped, began)
 
 
 def _lines(path: Path) -> list[list[str]]:
@@ -64,16 +135,16 @@ def _lines(path: Path) -> list[list[str]]:
         raise MmRosError(f"{path}: is not a comma-separated table ({error})") from error
 
 
-def _row(path: Path, number: int, row: list[str]) -> tuple[int, list[float]]:
+def _row(path: Path, number: int, row: list[str]) -> tuple[str, list[float]]:
     try:
         t, role, x, y, z, qx, qy, qz, qw = row
         values = [float(v) for v in (t, x, y, z, qw, qx, qy, qz)]
         length = float(np.linalg.norm(values[4:]))
-        if not 0.9 < length < 1.1 or not np.isfinite(values[0]) or any(abs(v) > FARTHEST_M for v in values[1:4]):
+        if not 0.9 < length < 1.1 or not np.isfinite(values[0]) or any(not abs(v) <= FARTHEST_M for v in values[1:4]):
             raise ValueError("not a pose")
         values[4:] = [v / length for v in values[4:]]
-        return role_index(role), values
-    except (ValueError, MmRosError):
+        return ROLES[role_index(role)], values
+    except ValueError:
         raise MmRosError(
             f"{path}, line {number}: expected {','.join(COLUMNS)} with a role of {', '.join(ROLES)} "
             f"and a quaternion of length 1, came {','.join(row)[:100]}"

@@ -49,13 +49,19 @@ def write_calibration(calibration: Calibration, path: Path | None = None) -> Pat
     content: dict[str, Any] = {"version": VERSION}
     for f in fields(Calibration):
         value = getattr(calibration, f.name)
-        content[f.name] = [round(float(v), 6) for v in value] if f.name in POSES else _plain(value)
+        content[f.name] = _numbers(value) if f.name in POSES else _plain(value)
     text = COMMENT + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None)
     write_whole(path, text.encode())
     return path
 
 
+def _numbers(pose: Any) -> list[float]:
+    return [round(float(v), 6) for v in pose]
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {role: _numbers(pose) for role, pose in value.items()}
     return round(float(value), 6) if isinstance(value, float) else value
 
 
@@ -90,6 +96,10 @@ def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
         if not numbers or not 0.9 < float(np.linalg.norm(value[3:])) < 1.1:
             raise MmRosError(f"{path}: {name}: expected x, y, z, qw, qx, qy, qz, came {value!r}")
         return np.array(value, np.float64)
+    if name == "mountings":
+        if not isinstance(value, dict):
+            raise MmRosError(f"{path}: mountings: expected poses by role, came {value!r}")
+        return {str(role): _checked(path, POSES[0], pose, None) for role, pose in value.items()}
     if isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
         if not _is_measure(value):
             raise MmRosError(f"{path}: {name}: expected a number, came {value!r}")

@@ -96,7 +96,7 @@ class HandStage:
         self.settings = settings
         name = settings.hand_pose if settings.hand_pose != "declared" else declared
         self.estimating = name in ("", ESTIMATED)
-        self.convention = "wrist" if self.estimating else hand_pose(name).name
+        self.convention = "steamvr_raw" if self.estimating else hand_pose(name).name
         self.exchanged = False
         self.height = 1.6  # m; head joint of the standing user
         self._begin()

@@ -7,6 +7,7 @@ Noise, dropouts, grips and look-around are options with a seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,13 @@ class TrackerTrack:
             self.velocities[i].copy(),
             self.angular_velocities[i].copy(),
             self.state[i].copy(),
-            np.full(R, self.stamps_ns[i], np.int64),
+            np.where(self.present, self.stamps_ns[i], 0),
         )
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Whether the user has each device (R,)."""
+        return np.asarray((self.state != LOST).any(0))
 
 
 def simulate_clip(clip: Clip, options: Simulation = Simulation(), start_ns: int = 0) -> TrackerTrack:

@@ -14,6 +14,7 @@ from mm_ros.body.types import (
     F64,
     HEAD_ROLE,
     LOST,
+    ROLES,
     WAIST_ROLE,
     BodyOrientation,
     Calibration,
@@ -22,6 +23,7 @@ from mm_ros.body.types import (
     identity_pose,
 )
 from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp, spring, spring_angle
 from mm_ros.tracking.calibration import head_joint_height
@@ -156,9 +158,19 @@ class TrajectoryStage:
         tracked = trackers.state[WAIST_ROLE] != LOST
         self.worn = damp(self.worn, float(tracked), WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
         if tracked:
-            self.waist = trackers.positions[WAIST_ROLE, :2].copy()
-            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - velocity)
+            arm = self._waist_arm(trackers)
+            swing = np.cross(trackers.angular_velocities[WAIST_ROLE], arm)
+            self.waist = trackers.positions[WAIST_ROLE, :2] - arm[:2]
+            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - swing[:2] - velocity)
         return velocity
+
+    def _waist_arm(self, trackers: TrackerFrame) -> F64:
+        """Vector (3,) from the hips to the waist tracker in the room; zero while the mounting is not measured."""
+        mounting = self.calibration.mountings.get(ROLES[WAIST_ROLE])
+        if mounting is None:
+            return np.zeros(3)
+        hips = rot.multiply(trackers.rotations[WAIST_ROLE], rot.inverse(mounting[3:]))
+        return np.asarray(rot.rotate(hips, mounting[:3]))
 
     def _locomotion_velocity(self, new_from_old: F64, dt: float) -> F64:
         """Velocity of stick locomotion, which moves the play space rather than the trackers in it."""

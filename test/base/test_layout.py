@@ -23,7 +23,6 @@ EDGE_MODULES = {
     "motion/shared_data.py": "finds motion data",
     "facing/camera/estimator.py": "runs the networks of the pose estimator",
     "facing/camera/pictures.py": "reads cameras and videos",
-    "robot/urdf.py": "reads URDF files",
 }
 CLOCK_EDGES = ("base/", "sessions/", "show/", "web/", "ros/", "cli/", "evaluation/", "tracking/sources/")
 

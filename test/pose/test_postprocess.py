@@ -25,17 +25,20 @@ from mm_ros.body.skeleton import (  # fmt: skip
     default_skeleton,
 )
 from mm_ros.body.types import (  # fmt: skip
+    BODY_ROLES,
     HEAD_ROLE,
     LEFT_FOOT_ROLE,
     LEFT_HAND_ROLE,
     LOST,
     RIGHT_FOOT_ROLE,
     RIGHT_HAND_ROLE,
+    ROLES,
     TRACKED,
     WAIST_ROLE,
     AvatarPose,
     Calibration,
     TrackerFrame,
+    identity_pose,
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.metrics import lean_deg
@@ -44,7 +47,8 @@ from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import from_skeleton
 
 SKELETON = default_skeleton()
-CALIBRATION = from_skeleton(SKELETON)
+# Body trackers sit exactly on their joints.
+CALIBRATION = replace(from_skeleton(SKELETON), mountings={ROLES[r]: identity_pose() for r in BODY_ROLES})
 REST = SKELETON.rest_positions().astype(np.float64)
 STEP_NS = 11_111_111
 Vec = tuple[float, float, float]

@@ -25,8 +25,11 @@ from mm_ros.body.skeleton import (  # fmt: skip
 from mm_ros.body.types import AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.pose.retarget import Humanoid, HumanoidPose, Retargeter
-from mm_ros.robot.revolute import RevoluteRetargeter, Robot, RobotMap
-from mm_ros.robot.urdf import guess_map, parse_urdf, read_urdf
+from mm_ros.robot.figure import figure_of
+from mm_ros.robot.model import Robot
+from mm_ros.robot.revolute import RevoluteRetargeter, RobotMap, map_of
+from mm_ros.robot.roles import find_roles
+from mm_ros.robot.urdf import parse_urdf, read_urdf
 
 SKELETON = default_skeleton()
 ROOT = np.array([1.0, -2.0, 0.0, *rot.from_yaw(0.7)])
@@ -181,13 +184,13 @@ ARMS_UP = {"LShoulderRoll": HALF, "RShoulderRoll": -HALF, "LShoulderYaw": -HALF,
 
 def robots() -> list[tuple[Robot, RobotMap]]:
     a, b = parse_urdf(upright_robot()), parse_urdf(hanging_robot())
-    return [(a, guess_map(a)), (b, guess_map(b, ARMS_UP))]
+    return [(r, map_of(figure_of(r, find_roles(r)), angles)) for r, angles in ((a, {}), (b, ARMS_UP))]
 
 
-def test_the_map_is_guessed_from_names() -> None:
+def test_the_map_is_that_of_the_roles() -> None:
     a, b = (m for _, m in robots())
     assert a.chains["left_upper_leg"] == ("left_hip_yaw", "left_hip_roll", "left_hip_pitch")
-    assert a.chains["neck"] == ("neck_yaw", "neck_pitch") and a.feet == ("left_foot", "right_foot")
+    assert a.chains["head"] == ("neck_yaw", "neck_pitch") and a.feet == ("left_foot", "right_foot")
     assert b.chains["right_upper_arm"] == ("RShoulderPitch", "RShoulderRoll", "RShoulderYaw") and b.feet == ("L5", "R5")
 
 

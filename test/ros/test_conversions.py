@@ -52,8 +52,8 @@ def trackers() -> TrackerFrame:
 def trajectory() -> Trajectory:
     return Trajectory(
         STAMP, 2, "vr", RANDOM.normal(size=2), RANDOM.normal(size=2), 0.3, 0.1, 0.97,
-        np.array([0.3, 0.6, 1.0], np.float32), RANDOM.normal(size=(3, 2)).astype(np.float32),
-        RANDOM.normal(size=(3, 2)).astype(np.float32), True, np.concatenate([[0.0, 1.0, 0.0], rot.from_yaw(-1.0)]),
+        np.array([0.3, 0.6, 1.0], np.float32), RANDOM.uniform(-1, 1, (3, 2)).astype(np.float32),
+        RANDOM.uniform(-1, 1, (3, 2)).astype(np.float32), True, np.concatenate([[0.0, 1.0, 0.0], rot.from_yaw(-1.0)]),
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def test_angles_of_the_t_pose_are_read():
 def test_a_urdf_that_is_no_human_is_refused(tmp_path):
     path = tmp_path / "box.urdf"
     path.write_text('<robot name="box"><link name="lid"/></robot>')
-    with pytest.raises(MmRosError, match="no joint has the name"):
+    with pytest.raises(MmRosError, match="is not a humanoid: it has no joint that turns"):
         UserRobot(str(path), "", "anna", "map")
 
 

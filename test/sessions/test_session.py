@@ -17,7 +17,7 @@ from mm_ros.sessions.messages import trackers_to_bag
 from mm_ros.sessions.session import Session, SessionWriter, read_session, write_session
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.landmark_simulation import COMMON, simulate_landmarks
-from mm_ros.tracking.simulation import simulate_clip
+from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.sources.synthetic import user_clip
 from mm_ros.tracking.truth import truth_of_clip
 
@@ -25,7 +25,8 @@ from mm_ros.tracking.truth import truth_of_clip
 @pytest.fixture(scope="module")
 def session() -> Session:
     clip = user_clip(2.0, seed=1)
-    track, truth = simulate_clip(clip, start_ns=1_700_000_000_000_000_000), truth_of_clip(clip, 90.0)
+    track = simulate_clip(clip, Simulation(waist=True, feet=True), start_ns=1_700_000_000_000_000_000)
+    truth = truth_of_clip(clip, 90.0)
     frames = [track.frame(i) for i in range(len(track))]
     poses = [truth.pose(i, f.stamp_ns, 0) for i, f in enumerate(frames)]
     return Session(frames, from_skeleton(clip.skeleton, "anna"), poses, clip.skeleton)

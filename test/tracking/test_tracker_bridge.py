@@ -177,7 +177,7 @@ def test_another_bridges_topics_then_calibrated(bench):
         nonlocal count
         now_ns = b.node.get_clock().now().nanoseconds
         left.publish(pose(b.node, now_ns - 2_000_000, 1.1))
-        chest.publish(pose(b.node, now_ns, 1.3))
+        chest.publish(pose(b.node, now_ns, 1.3 + 0.001 * np.sin(count)))
         head.publish(pose(b.node, now_ns, 1.6 + 0.001 * np.sin(count)))
         count += 1
         for _ in range(8):
@@ -192,6 +192,7 @@ def test_another_bridges_topics_then_calibrated(bench):
     assert calibration_from_ros(b.heard["calibration"][-1]).head_height == pytest.approx(1.6, abs=0.002)
     answer = b.call("calibrate")
     assert answer.success, answer.message
+    assert "chest: " in answer.message
     assert read_calibration("ben").head_height == pytest.approx(1.6, abs=0.002)
 
 

@@ -121,7 +121,7 @@ def test_a_table_with_all_body_trackers_and_elbows_as_forearms(tmp_path):
     ("text", "words"),
     [
         ("a,b\n", "columns"),
-        ("t,role,x,y,z,qx,qy,qz,qw\n0,tail,0,0,0,0,0,0,1\n", "line 2"),
+        ("t,role,x,y,z,qx,qy,qz,qw\n0,tail,0,0,0,0,0,0,1\n", "no rows of role 'head'"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,head,0,0,0,0,0,0,0\n", "length 1"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,left_hand,0,0,0,0,0,0,1\n", "no rows of role 'head'"),
         ("t,role,x,y,z,qx,qy,qz,qw\n0,head,0,0\n", "line 2"),

@@ -21,7 +21,7 @@ from mm_ros.motion.feature_files import format_layout, read_layout
 from mm_ros.motion.files import write_database
 from mm_ros.motion.importing.export import to_bvh
 from mm_ros.motion.procedural import make_clips
-from mm_ros.robot.urdf import guess_map, read_urdf
+from mm_ros.robot.figure import read_figure
 from mm_ros.sessions.session import write_session
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.session_making import session_of_clips
@@ -70,7 +70,7 @@ def motion_of(folder: Path, clip: Clip) -> Path:
 
 
 def robot(path: Path) -> None:
-    guess_map(read_urdf(path))
+    read_figure(path)
 
 
 def network(path: Path) -> None:

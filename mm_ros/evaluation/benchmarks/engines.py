@@ -87,7 +87,7 @@ def compare(
     frame_ms: dict[str, list[float]] = {c.name: [] for c in chosen}
     for name, given in inputs:
         task = run.task_of(name, given, path, simulation, limit)
-        track, calibration, truth, _ = run.input_of(task)
+        track, calibration, truth, _, known, changes = run.input_of(task)
         own_limit = run.pop_limit(limit, truth)
         for c in chosen:
             tell("running", done, len(inputs) * len(chosen))
@@ -96,9 +96,9 @@ def compare(
             avatar.warm_up()
             timed = _Timed(avatar.matcher)
             avatar.matcher = timed  # type: ignore[assignment]
-            result = run_chain(track, avatar, warm=False)
+            result = run_chain(track, avatar, warm=False, calibrations=changes)
             taken = run.taken_of(track, result)
-            parts[c.name].append(measure.of_chain(result, taken, calibration, avatar.skeleton, truth, own_limit))
+            parts[c.name].append(measure.of_chain(result, taken, truth, own_limit, known))
             frame_ms[c.name] += [1e3 * s for s in timed.took_s]
         if truth is not None:
             truths.append(measure.of_truth(truth, own_limit))

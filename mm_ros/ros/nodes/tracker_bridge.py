@@ -38,6 +38,7 @@ from mm_ros.tracking.calibration import CalibrationSettings, Calibrator, head_jo
 from mm_ros.tracking.files import read_calibration, write_calibration
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
 from mm_ros.tracking.hands import HandSettings, HandStage
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
@@ -140,11 +141,13 @@ class TrackerBridge(AvatarNode):
                 f"Stand upright and still for {s.still_s:g} s, or call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
+        self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
         self._publish_calibration(self._calibrator.current)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
         self._hands.height = head_joint_height(calibration)
         self._room.calibrate(calibration)
+        calibration = self._mounting.set_calibration(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
@@ -178,7 +181,7 @@ class TrackerBridge(AvatarNode):
             if gated is not None:
                 self._hands.step(gated)
                 self._calibrate_from(gated)
-                frame = self.outputs.trackers(self._room.carry(gated))
+                frame = self._mounted(self.outputs.trackers(self._room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
 
@@ -205,6 +208,13 @@ class TrackerBridge(AvatarNode):
                 f"arm span {new.arm_span:.2f} m"
             )
             self._publish_calibration(new)
+
+    def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
+        """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
+        frame, new = self._mounting.step(frame)
+        if new is not None:
+            self._publish_calibration(self._calibrator.current)
+        return frame
 
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(trackers_to_ros(frame))
@@ -240,8 +250,13 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = self._calibrator.measure()
         if response.success:
             self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._calibrator.current)
+            response.message += self._kept(self._mounting.calibration) + self._mounting_report()
         return response
+
+    def _mounting_report(self) -> str:
+        """One line per measured body tracker and per doubt."""
+        lines = [f"{role}: {place}" for role, place in self._mounting.places().items()]
+        return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in self._mounting.doubts())])
 
     def _kept(self, calibration: Calibration) -> str:
         try:
@@ -259,6 +274,7 @@ class TrackerBridge(AvatarNode):
             self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
         else:
             self.health.warnings.pop("calibration", None)
+        self._report_mounting()
         self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
             state_name = STATES[int(state)] if self.health.done else "silent"
@@ -281,9 +297,18 @@ class TrackerBridge(AvatarNode):
             log = self.get_logger()
             (log.warning if hands.exchanged else log.info)(report)
 
+    def _report_mounting(self) -> None:
+        self.health.values.update({f"mounting_{role}": place for role, place in self._mounting.places().items()})
+        doubts = self._mounting.doubts()
+        self.health.warnings.pop("mounting", None)
+        if doubts:
+            self.health.warnings["mounting"] = "; ".join(doubts)
+            self.get_logger().warning(self.health.warnings["mounting"], throttle_duration_sec=30.0)
+
     def apply_settings(self) -> None:
         self._gate.settings = self._gate_settings()
         self._calibrator.settings = self.settings(CalibrationSettings)
+        self._mounting.settings = self.settings(MountingSettings)
         self._hands.settings = self.settings(HandSettings)
 
     def reset(self) -> None:

@@ -1,0 +1,204 @@
+"""Weighted least-squares fit of pelvis and spine to body trackers, with the head on the headset.
+
+Straps slip, skin moves, and the avatar's proportions are not the user's, so no body tracker is taken as truth. Nine
+numbers move the body from the pose that the headset alone gives: shift and turn of the pelvis, and a bend that spine,
+chest and upper chest share. Gauss–Newton minimises the sum of squared residuals, each divided by its standard
+deviation: headset, waist, chest, feet that the legs must reach, knees at the length of a thigh, and the distance from
+the initial pose. What then lacks at the head is taken by the hips, so the head stays on the headset.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
+from mm_ros.body.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_SHOULDER,
+    LEFT_UPPER_LEG,
+    NECK,
+    SPINE,
+    UPPER_CHEST,
+    J,
+)
+from mm_ros.body.types import CHEST_ROLE, LEFT_FOOT_ROLE, LEFT_KNEE_ROLE, WAIST_ROLE
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Row, Vec
+
+ITERATIONS = 3
+UNKNOWNS = 9  # shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes)
+# Standard deviations [m, rad]. Chosen on simulated users with random straps (benchmarks/2026-11-trackers.md).
+HEAD_M = 0.002
+WAIST_M, WAIST_RAD = 0.02, 0.08
+CHEST_M, CHEST_RAD = 0.03, 0.12
+LEG_M, LEG_SHARE = 0.006, 0.985  # a foot farther away than this share of the leg's length pulls at the hips
+KNEE_M = 0.03
+SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # distance from the initial pose
+
+
+@njit
+def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: Any, head: Row) -> Vec:
+    """Fit pelvis and spine. `targets`, `rotations`, `weights` (R, …): joint poses that the trackers ask for, in the
+    room, and their weights 0 … 1. The rotations of neck and head keep. Returns the shift of the hips."""
+    before = quat.get3(body.room_positions, HIPS)
+    a, b, x = np.zeros((UNKNOWNS, UNKNOWNS)), np.zeros(UNKNOWNS), np.zeros(UNKNOWNS)
+    total = np.zeros(UNKNOWNS)
+    for _ in range(ITERATIONS):
+        _normal_equations(body, lengths, targets, rotations, weights, head, total, a, b)
+        _solve(a, b, x)
+        total += x
+        _move(body, x)
+    missing = quat.sub(head, quat.get3(body.room_positions, HEAD))
+    _shift_hips(body, missing)
+    update_room(body, LEFT_SHOULDER, J)
+    return quat.sub(quat.get3(body.room_positions, HIPS), before)
+
+
+@njit
+def _normal_equations(
+    body: Any, lengths: Any, targets: Any, rotations: Any, weights: Any, head: Row, total: Any, a: Any, b: Any
+) -> None:
+    a[:] = 0.0
+    b[:] = 0.0
+    for k in range(UNKNOWNS):
+        sd = SHIFT_M if k < 3 else (TURN_RAD if k < 6 else BEND_RAD)
+        a[k, k] += 1.0 / (sd * sd)
+        b[k] -= total[k] / (sd * sd)
+    hips = quat.get3(body.room_positions, HIPS)
+    neck = quat.get3(body.room_positions, NECK)
+    none = (0.0, 0.0, 0.0)
+    bend = _bend_arm(body, neck, UPPER_CHEST)
+    missing = quat.sub(head, quat.get3(body.room_positions, HEAD))
+    _add_point(a, b, missing, quat.sub(neck, hips), bend, 1.0 / HEAD_M)
+    w = weights[WAIST_ROLE]
+    if w > 0.0:
+        _add_point(a, b, quat.sub(quat.get3(targets, WAIST_ROLE), hips), none, none, w / WAIST_M)
+        turn = quat.log(quat.mul_inv(quat.get4(rotations, WAIST_ROLE), quat.get4(body.room_rotations, HIPS)))
+        _add_turn(a, b, turn, 0.0, w / WAIST_RAD)
+    w = weights[CHEST_ROLE]
+    if w > 0.0:
+        p = quat.get3(body.room_positions, UPPER_CHEST)
+        bend = _bend_arm(body, p, CHEST)
+        _add_point(a, b, quat.sub(quat.get3(targets, CHEST_ROLE), p), quat.sub(p, hips), bend, w / CHEST_M)
+        turn = quat.log(quat.mul_inv(quat.get4(rotations, CHEST_ROLE), quat.get4(body.room_rotations, UPPER_CHEST)))
+        _add_turn(a, b, turn, 1.0, w / CHEST_RAD)
+    for side in range(2):
+        top = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE)
+        thigh, leg = lengths[side, 2], lengths[side, 2] + lengths[side, 3]
+        w = weights[LEFT_FOOT_ROLE + side]
+        if w > 0.0:
+            line = quat.sub(quat.get3(targets, LEFT_FOOT_ROLE + side), top)
+            beyond = quat.norm(line) - LEG_SHARE * leg
+            if beyond > 0.0:
+                _add_along(a, b, quat.unit(line, (0.0, 0.0, -1.0)), beyond, quat.sub(top, hips), w / LEG_M)
+        w = weights[LEFT_KNEE_ROLE + side]
+        if w > 0.0:
+            line = quat.sub(quat.get3(targets, LEFT_KNEE_ROLE + side), top)
+            beyond = quat.norm(line) - thigh
+            _add_along(a, b, quat.unit(line, (0.0, 0.0, -1.0)), beyond, quat.sub(top, hips), w / KNEE_M)
+
+
+@njit
+def _bend_arm(body: Any, point: Row, last: int) -> Vec:
+    """Lever of the shared bend at a point that the joints SPINE … `last` carry: a third of the levers' sum."""
+    out = (0.0, 0.0, 0.0)
+    for j in range(SPINE, last + 1):
+        out = quat.add(out, quat.scale(quat.sub(point, quat.get3(body.room_positions, j)), 1.0 / 3.0))
+    return out
+
+
+@njit
+def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weight: float) -> None:
+    """Three rows: a point moves with the hips, and turns about them and with the bend at these levers."""
+    row = np.zeros(UNKNOWNS)
+    for k in range(3):
+        row[:] = 0.0
+        row[k] = 1.0
+        i, j = (k + 1) % 3, (k + 2) % 3  # component k of ω × r is ω_i r_j − ω_j r_i
+        row[3 + i], row[3 + j] = turn_arm[j], -turn_arm[i]
+        row[6 + i], row[6 + j] = bend_arm[j], -bend_arm[i]
+        _add_row(a, b, row, missing[k], weight)
+
+
+@njit
+def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None:
+    """Three rows: a rotation turns with the hips, and by the share `bends` of the spine's bend."""
+    row = np.zeros(UNKNOWNS)
+    for k in range(3):
+        row[:] = 0.0
+        row[3 + k], row[6 + k] = 1.0, bends
+        _add_row(a, b, row, missing[k], weight)
+
+
+@njit
+def _add_along(a: Any, b: Any, way: Row, missing: float, turn_arm: Row, weight: float) -> None:
+    """One row: a point at `turn_arm` from the hips moves along the unit vector `way`."""
+    row = np.zeros(UNKNOWNS)
+    turned = quat.cross(turn_arm, way)
+    for k in range(3):
+        row[k], row[3 + k] = way[k], turned[k]
+    _add_row(a, b, row, missing, weight)
+
+
+@njit
+def _add_row(a: Any, b: Any, row: Any, missing: float, weight: float) -> None:
+    w = weight * weight
+    for i in range(UNKNOWNS):
+        if row[i] != 0.0:
+            b[i] += w * row[i] * missing
+            for j in range(UNKNOWNS):
+                a[i, j] += w * row[i] * row[j]
+
+
+@njit
+def _solve(a: Any, b: Any, x: Any) -> None:
+    """Solve a x = b by Cholesky decomposition in place; `a` is positive definite because of the prior."""
+    n = UNKNOWNS
+    for i in range(n):
+        for j in range(i + 1):
+            s = a[i, j]
+            for k in range(j):
+                s -= a[i, k] * a[j, k]
+            a[i, j] = math.sqrt(max(s, 1e-12)) if i == j else s / a[j, j]
+    for i in range(n):
+        s = b[i]
+        for k in range(i):
+            s -= a[i, k] * x[k]
+        x[i] = s / a[i, i]
+    for i in range(n - 1, -1, -1):
+        s = x[i]
+        for k in range(i + 1, n):
+            s -= a[k, i] * x[k]
+        x[i] = s / a[i, i]
+
+
+@njit
+def _move(body: Any, x: Any) -> None:
+    """Apply shift, turn and bend; neck and head keep their rotations in the room."""
+    neck, head = quat.get4(body.room_rotations, NECK), quat.get4(body.room_rotations, HEAD)
+    turn = quat.exp((x[3], x[4], x[5]))
+    _shift_hips(body, (x[0], x[1], x[2]))
+    turn_joint(body, HIPS, quat.normalize(quat.mul(turn, quat.get4(body.room_rotations, HIPS))))
+    part = turn
+    third = quat.exp((x[6] / 3.0, x[7] / 3.0, x[8] / 3.0))
+    for j in (SPINE, CHEST, UPPER_CHEST):
+        part = quat.mul(third, part)
+        turn_joint(body, j, quat.normalize(quat.mul(part, quat.get4(body.room_rotations, j))))
+    turn_joint(body, NECK, neck)
+    turn_joint(body, HEAD, head)
+    update_room(body, SPINE, LEFT_SHOULDER)
+    update_room(body, LEFT_SHOULDER, J)
+
+
+@njit
+def _shift_hips(body: Any, shift: Row) -> None:
+    moved = quat.add(quat.get3(body.room_positions, HIPS), shift)
+    local = quat.unrotate(quat.get4(body.room_rotations, 0), quat.sub(moved, quat.get3(body.room_positions, 0)))
+    quat.put3(body.positions, HIPS, local)
+    update_room(body, HIPS, LEFT_SHOULDER)

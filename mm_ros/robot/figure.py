@@ -1,0 +1,137 @@
+"""The robot as a figure: the lines of its limbs, its trunk, soles and size, from its roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
+from mm_ros.robot.load import load_robot
+from mm_ros.robot.model import Robot
+from mm_ros.robot.overrides import FILE, Overrides, adapted, read_overrides, roles_with
+from mm_ros.robot.roles import NotHumanoidError, Roles, meeting_point
+from mm_ros.robot.soles import Sole, find_sole
+from mm_ros.robot.tree import Tree
+
+TWIST = 0.9  # cosine between the axis of a twist joint and its limb
+SIDES = ("left", "right")
+NONE = Overrides()
+
+
+@dataclass(frozen=True)
+class Limb:
+    """`root`, `bend` and `end` are hip, knee, ankle or shoulder, elbow, wrist at zero angles in base axes. The upper
+    and lower line are fixed in `upper` and `lower`; the hand or foot is `tip`."""
+
+    side: str
+    kind: str  # leg, arm
+    root: F64
+    bend: F64
+    end: F64
+    upper: str
+    lower: str
+    tip: str
+
+    @property
+    def length(self) -> float:
+        return float(np.linalg.norm(self.bend - self.root) + np.linalg.norm(self.end - self.bend))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`front`: rotation of the base that makes the robot face +x at zero angles."""
+
+    robot: Robot
+    roles: Roles
+    zero: dict[str, F64]
+    front: F64
+    limbs: dict[str, Limb]  # "left leg", …
+    soles: dict[str, Sole]  # by side
+    overrides: str = ""  # path of the robot.yaml
+
+    @cached_property
+    def leg_length(self) -> float:
+        """Mean length of the legs; without legs an estimate from the arms."""
+        legs = [limb.length for limb in self.limbs.values() if limb.kind == "leg"]
+        return float(np.mean(legs)) if legs else 1.5 * float(np.mean([a.length for a in self.limbs.values()]))
+
+    @cached_property
+    def hips(self) -> F64:
+        """Centre between the hips at zero angles in base axes."""
+        legs = [limb.root for limb in self.limbs.values() if limb.kind == "leg"]
+        return np.mean(legs, axis=0) if legs else self.zero[self.roles.pelvis][:3]
+
+    @cached_property
+    def sole_height(self) -> float:
+        """Mean height of the ankles above the soles."""
+        return float(np.mean([s.height for s in self.soles.values()])) if self.soles else 0.0
+
+    def in_link(self, link: str, point: F64) -> F64:
+        """A point in base axes at zero angles, in the axes of a link."""
+        pose = self.zero[link]
+        return np.asarray(rot.rotate(rot.inverse(pose[3:]), point - pose[:3]))
+
+
+def read_figure(path: str | Path, overrides: str | Path | None = None) -> Figure:
+    """Read a robot file with the robot.yaml that is given, or else the one beside the file if there is one."""
+    beside = Path(path).parent / FILE
+    chosen = overrides or (beside if beside.is_file() else None)
+    stated = Overrides() if chosen is None else read_overrides(chosen)
+    robot = adapted(load_robot(path), stated)
+    return figure_of(robot, roles_with(robot, stated), stated)
+
+
+def figure_of(robot: Robot, roles: Roles, stated: Overrides = NONE) -> Figure:
+    tree = Tree(robot)
+    if len(roles.missing) == 4:
+        raise NotHumanoidError(f"robot '{robot.name}' is not a humanoid: it has neither two legs nor two arms")
+    limbs: dict[str, Limb] = {}
+    for side in SIDES:
+        for kind, parts in (("leg", ("upper_leg", "lower_leg", "foot")), ("arm", ("upper_arm", "lower_arm", "hand"))):
+            if roles.has(side, kind):
+                limbs[f"{side} {kind}"] = _limb(tree, side, kind, [roles.chains.get(f"{side}_{p}", ()) for p in parts])
+    front = rot.from_yaw(-roles.facing)
+    soles = {}
+    for limb in limbs.values():
+        if limb.kind == "leg":
+            soles[limb.side] = _sole(tree, roles, limb, front, stated)
+    return Figure(robot, roles, tree.zero, front, limbs, soles, stated.source)
+
+
+def _limb(tree: Tree, side: str, kind: str, chains: list[tuple[str, ...]]) -> Limb:
+    robot = tree.robot
+    upper, lower, end = chains
+    points, axes = tree.points, tree.axes
+    bend_joint = lower[0]
+    near = upper[-3:] if upper else (bend_joint,)
+    root = meeting_point([points[j] for j in near], [axes[j] for j in near])
+    tip = robot.joint((*upper, *lower, *end)[-1]).child
+    far = tree.end_of((*upper, *lower, *end))
+    hinge = [j for j in end if kind == "leg" or not _along(tree, j, far - points[bend_joint])]
+    stop = meeting_point([points[j] for j in hinge[:3]], [axes[j] for j in hinge[:3]]) if hinge else far
+    # The knee or elbow may lie anywhere on its axis: take the point nearest to the line from root to end.
+    p, axis = points[bend_joint], axes[bend_joint]
+    bend = p + axis * float(((root - p) @ axis + (stop - p) @ axis) / 2)
+    if kind == "leg":  # a leg stands upright in the plane of its foot, also when the hip axes meet beside it
+        root, bend = root + axis * float((stop - root) @ axis), p + axis * float((stop - p) @ axis)
+    lower_link = robot.joint(hinge[0]).parent if hinge else tip
+    return Limb(side, kind, root, bend, stop, robot.joint(bend_joint).parent, lower_link, tip)
+
+
+def _along(tree: Tree, joint: str, way: F64) -> bool:
+    return abs(float(tree.axes[joint] @ way)) > TWIST * float(np.linalg.norm(way))
+
+
+def _sole(tree: Tree, roles: Roles, limb: Limb, front: F64, stated: Overrides) -> Sole:
+    feet = roles.chains.get(f"{limb.side}_foot") or roles.chains[f"{limb.side}_lower_leg"]
+    group = tree.child_group(feet[-1])
+    links = [limb.tip, *(m for m in tree.members[group] if m != limb.tip)]
+    toes = roles.chains.get(f"{limb.side}_toes", ())
+    if toes:
+        links = [tree.robot.joint(feet[-1]).child, *(m for m in links if m != tree.robot.joint(feet[-1]).child)]
+        links += tree.members[tree.child_group(toes[-1])]
+    return find_sole(tree.robot, links, tree.zero, limb.end, limb.length, front, stated.sole)

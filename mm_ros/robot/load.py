@@ -1,0 +1,110 @@
+"""Read a robot from a file of any supported format: URDF, xacro or MJCF."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.robot.mjcf import read_mjcf
+from mm_ros.robot.model import Robot
+from mm_ros.robot.urdf import parse_urdf
+from mm_ros.robot.xml import file_text
+
+HIGHEST = 5  # folders above the file among which a package is sought
+
+
+def load_robot(path: str | Path) -> Robot:
+    """Read a robot file. Raises MmRosError with the reason when it cannot be used.
+
+    A .xacro file is expanded by the package xacro where it is installed. xacro evaluates expressions of the file: it
+    must come from a trusted source.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise MmRosError(f"{path}: is a folder; expected a URDF, xacro or MJCF file")
+    text = file_text(path)
+    if path.suffix == ".xacro" or "<xacro:" in text:
+        return parse_urdf(_expanded(path), str(path))
+    root = re.search(r"<\s*(robot|mujoco)[\s>]", text)
+    return read_mjcf(path) if root is not None and root.group(1) == "mujoco" else parse_urdf(text, str(path))
+
+
+def robot_text(path: str | Path) -> str:
+    """The URDF text of a file, for `robot_description`; "" when it is not a URDF."""
+    path, text = Path(path), file_text(path)
+    text = _expanded(path) if path.suffix == ".xacro" or "<xacro:" in text else text
+    return text if "<robot" in text else ""
+
+
+def _expanded(path: Path) -> str:
+    file_text(path)  # the bounds of the file
+    try:
+        import xacro
+        from xacro import substitution_args
+    except ImportError:
+        raise MmRosError(
+            f"{path}: is a xacro file, and the package xacro is not installed. "
+            f"Install it, or expand the file where it is: xacro {path.name} > robot.urdf"
+        ) from None
+    with _packages_beside(substitution_args, path):
+        try:
+            return str(xacro.process_file(str(path)).toxml())
+        except (Exception, SystemExit) as error:  # xacro evaluates the file, so that any error may come
+            raise MmRosError(f"{path}: xacro cannot expand it: {' '.join(str(error).split())[:300]}") from None
+
+
+@contextmanager
+def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
+    """Let $(find PACKAGE) find packages beside the file, which need not be installed."""
+    installed = substitution_args._eval_find
+
+    def find(package: str) -> str:
+        beside = package_folder(path, package)
+        return str(beside) if beside is not None else str(installed(package))
+
+    substitution_args._eval_find = find
+    try:
+        yield
+    finally:
+        substitution_args._eval_find = installed
+
+
+def package_folder(path: Path, package: str) -> Path | None:
+    """Folder of a package: a folder of this name above the robot file, or beside a folder above it."""
+    if not package or "/" in package or package in (".", ".."):
+        return None
+    for above in list(path.resolve().parents)[:HIGHEST]:
+        if above.name == package:
+            return above
+        if (above / package).is_dir():
+            return above / package
+    return None
+
+
+def mesh_path(robot: Robot, file: str) -> Path | None:
+    """Path of a mesh; None when it does not exist or is outside of the robot's folders."""
+    if not robot.source or not file or "\0" in file:
+        return None
+    source = Path(robot.source).resolve()
+    scheme, _, rest = file.rpartition("://")
+    # Folders of the robot: up to HIGHEST above the file, but not the root of the disk.
+    folders = [f for f in list(source.parents)[:HIGHEST] if f.parent != f]
+    if scheme in ("package", "model"):
+        package, _, inner = rest.partition("/")
+        folder = package_folder(source, package)
+        # A checkout often has another name than its package.
+        tries = [folder / inner] if folder is not None else [f / inner for f in folders]
+    elif scheme in ("", "file"):
+        tries = [source.parent / rest]
+    else:
+        return None
+    for given in tries:
+        found = given.resolve()
+        # A robot file must not lead to files elsewhere on the disk.
+        if any(found.is_relative_to(f) for f in folders) and found.is_file():
+            return found
+    return None

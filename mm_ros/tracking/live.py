@@ -1,0 +1,59 @@
+"""Gate, calibration and room applied to recorded frames as the tracker bridge applies them to live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_ros.body.types import F64, Calibration, TrackerFrame, identity_pose
+from mm_ros.maths import rotations as rot
+from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, head_joint_height
+from mm_ros.tracking.gate import TrackerGate
+from mm_ros.tracking.hands import HandStage
+from mm_ros.tracking.room import Room, compose, room_from_source
+
+
+@dataclass
+class LiveFrames:
+    """`calibrations`: index of the frame before which the calibration takes effect → calibration."""
+
+    frames: list[TrackerFrame] = field(default_factory=list)
+    calibrations: dict[int, Calibration] = field(default_factory=dict)
+
+    def to_map(self, stamps_ns: NDArray[np.int64], positions: F64, rotations: F64) -> tuple[F64, F64]:
+        """Carry poses (F, 3), (F, 4) of a device from the source's room to the map, as their time requires."""
+        indices = list(self.calibrations)
+        places = np.array([compose(identity_pose(), room_from_source(c)) for c in self.calibrations.values()])
+        starts = np.array([self.frames[i].stamp_ns if i < len(self.frames) else np.inf for i in indices])
+        place = places[np.clip(np.searchsorted(starts, stamps_ns, side="right") - 1, 0, None)]
+        return rot.rotate(place[:, 3:], positions) + place[:, :3], rot.multiply(place[:, 3:], rotations)
+
+
+def live_frames(
+    raw: Iterable[TrackerFrame], known: Calibration | None = None, settings: CalibrationSettings = DEFAULTS,
+    gated: bool = False, hands: HandStage | None = None,
+) -> LiveFrames:  # fmt: skip
+    """Run raw frames through the bridge's stages. `known`: calibration from a file; None: a user who is unknown.
+
+    `gated`: the frames have passed a gate before, as those of a recorded session. `hands` converts the hand poses;
+    None: they have been converted before.
+    """
+    gate, room, calibrator = TrackerGate(), Room(), Calibrator(settings, known)
+    out = LiveFrames(calibrations={0: calibrator.current})
+    room.calibrate(calibrator.current)
+    for frame in raw:
+        passed = frame if gated else gate.step(frame)
+        if passed is None:
+            continue
+        if hands is not None:
+            hands.height = head_joint_height(calibrator.current)
+            hands.step(passed)
+        new = calibrator.step(passed)
+        if new is not None:
+            room.calibrate(new)
+            out.calibrations[len(out.frames)] = new
+        out.frames.append(room.carry(passed))
+    return out

@@ -1,0 +1,375 @@
+"""Mounting of body trackers: the pose of each device in the axes of the joint that carries it.
+
+Straps sit anywhere and at any angle. While the user stands upright, the pose of the whole body follows from the headset
+and the hands, because it is the rest pose of a skeleton of the user's size; the mounting is the device's pose in the
+axes of its joint. A T-pose is the best moment: the line through the hands gives the facing. An upright stand and
+straight walking refine the estimate with less weight. Straps that have slipped are measured anew.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.kinematics import ARM_STRIDE
+from mm_ros.body.skeleton import HEAD, LEFT_UPPER_ARM, default_skeleton
+from mm_ros.body.timeline import is_identity
+from mm_ros.body.types import (
+    BODY_ROLES,
+    CHEST_ROLE,
+    F64,
+    HEAD_ROLE,
+    JOINT_OF_ROLE,
+    LEFT_FOOT_ROLE,
+    LEFT_FOREARM_ROLE,
+    LEFT_HAND_ROLE,
+    LEFT_KNEE_ROLE,
+    RIGHT_FOOT_ROLE,
+    RIGHT_FOREARM_ROLE,
+    RIGHT_HAND_ROLE,
+    RIGHT_KNEE_ROLE,
+    ROLES,
+    TRACKED,
+    WAIST_ROLE,
+    Calibration,
+    TrackerFrame,
+)
+from mm_ros.maths import quat
+from mm_ros.maths.quat import Quat, Vec
+from mm_ros.tracking.calibration import head_joint_height
+
+FEET, KNEES, FOREARMS = (
+    (LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE), (LEFT_KNEE_ROLE, RIGHT_KNEE_ROLE), (LEFT_FOREARM_ROLE, RIGHT_FOREARM_ROLE)
+)  # fmt: skip
+PAIRS = (FEET, KNEES, FOREARMS)
+TRUNK = (WAIST_ROLE, CHEST_ROLE)
+
+EVERY_NS = 30_000_000  # time between two observations
+LONGEST_STEP_S = 0.1
+# Weight of one second of observation, and the accumulated weight from which a mounting is used.
+T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT, ENOUGH = 4.0, 0.5, 0.2, 0.4
+STORED_WEIGHT = 1.0  # of a mounting from the user's file
+CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2  # a still device farther off than this has slipped
+SLIPPED_S = 1.0  # time for which it is off before it is measured anew
+UPRIGHT = (0.955, 1.06)  # head height over standing height
+STILL_M_S, STILL_RAD_S = 0.12, 0.5  # of the device and of the head
+STANCE_M_S = 0.12  # a foot that moves slower stands flat
+WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35  # slowest walk; largest angle between its direction and the headset
+LEVEL_RAD = 0.45  # largest pitch or roll of the headset
+REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting are not reported
+SHIN_M = 0.11  # a foot tracker higher above the ankle than this sits on the shin
+FARTHEST_M: dict[int, float] = {
+    WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.22), **dict.fromkeys(KNEES, 0.28),
+    **dict.fromkeys(FOREARMS, 0.25),
+}  # fmt: skip
+EXCHANGED_M = 0.05  # a left device this far to the right of the right one is exchanged with it
+
+
+@dataclass(frozen=True)
+class MountingSettings(Settings):
+    estimate_mounting: bool = setting(
+        True, "Estimate how body trackers sit on the body. If false, only mountings of the user's file are used."
+    )
+    mounting_memory: float = setting(
+        60.0, "Longest memory of the estimate. Larger is steadier, but follows slipping straps later.", "s", 5.0, 600.0
+    )
+
+
+@dataclass
+class _Mounting:
+    weight: float = 0.0
+    position: Vec = (0.0, 0.0, 0.0)
+    rotation: Quat = quat.IDENTITY
+    reported: F64 | None = None
+    off_s: float = 0.0  # time for which still observations have contradicted the estimate
+
+    def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
+        """Add one observation to the weighted mean. `position` None: the position is not observed."""
+        if self.weight == 0.0:
+            if position is None:
+                return
+            self.position, self.rotation, self.weight = position, rotation, weight
+            return
+        share = weight / (self.weight + weight)
+        self.rotation = quat.slerp(self.rotation, rotation, share)
+        if position is not None:
+            self.position = quat.mix(self.position, position, share)
+        self.weight = min(self.weight + weight, most)
+
+    def pose(self) -> F64:
+        return np.array([*self.position, *self.rotation])
+
+
+@dataclass(frozen=True)
+class _Stand:
+    """Upright body of one frame. `weight` is per second; `facing` is its yaw, and `t_pose` whether the arms show it."""
+
+    head: Vec  # head joint, room
+    facing: float
+    weight: float
+    still: bool
+    t_pose: bool
+
+
+class MountingStage:
+    """Estimate the mountings of body trackers from frames in the map frame, with the floor at z = 0."""
+
+    def __init__(self, settings: MountingSettings | None = None, calibration: Calibration | None = None) -> None:
+        self.settings = settings or MountingSettings()
+        self._rest = default_skeleton().rest_positions().astype(np.float64)
+        self._tallest = 0.0
+        self._last_ns: int | None = None
+        self._exchanged_s = dict.fromkeys(PAIRS, 0.0)
+        self.exchanged: set[tuple[int, int]] = set()  # pairs whose devices are exchanged
+        self._mountings = {role: _Mounting() for role in BODY_ROLES}
+        self.set_calibration(calibration or Calibration())
+
+    def set_calibration(self, calibration: Calibration) -> Calibration:
+        """Use these measures, and start from the mountings among them. Returns them with all present mountings."""
+        for name, pose in calibration.mountings.items():
+            known = self._mountings[ROLES.index(name)]
+            if known.weight == 0.0:
+                known.add(quat.get3(pose[None], 0), quat.get4(pose[None, 3:], 0), STORED_WEIGHT, STORED_WEIGHT)
+                known.reported = pose.copy()
+        self.calibration = replace(calibration, mountings=self._reported())
+        return self.calibration
+
+    def _reported(self) -> dict[str, F64]:
+        return {ROLES[r]: m.reported for r, m in self._mountings.items() if m.reported is not None}
+
+    def step(self, frame: TrackerFrame) -> tuple[TrackerFrame, Calibration | None]:
+        """The frame with exchanged devices put right, and the calibration if a mounting has changed."""
+        changed = False
+        if self.settings.estimate_mounting and (frame.state[WAIST_ROLE:] == TRACKED).any():
+            dt = self._elapsed_s(frame)
+            if dt > 0.0:
+                stand = self._stand(frame)
+                if stand is not None:
+                    self._watch_sides(frame, stand, dt)
+                    changed = self._observe(self._put_right(frame), stand, dt)
+        return self._put_right(frame), self.calibration if changed else None
+
+    def _elapsed_s(self, frame: TrackerFrame) -> float:
+        last = self._last_ns
+        if last is not None and 0 <= frame.stamp_ns - last < EVERY_NS:
+            return 0.0
+        self._last_ns = frame.stamp_ns
+        if last is None or not is_identity(frame.new_from_old):
+            return 0.0
+        return min(max((frame.stamp_ns - last) * 1e-9, 0.0), LONGEST_STEP_S)
+
+    # ---- the upright body
+
+    def _stand(self, frame: TrackerFrame) -> _Stand | None:
+        if frame.state[HEAD_ROLE] != TRACKED:
+            return None
+        q = quat.get4(frame.rotations, HEAD_ROLE)
+        device = self.calibration.headset_in_head
+        q = quat.mul_inv(q, quat.get4(device[None, 3:], 0))
+        head = quat.sub(quat.get3(frame.positions, HEAD_ROLE), quat.rotate(q, quat.get3(device[None], 0)))
+        self._tallest = max(self._tallest, head[2])
+        standing = head_joint_height(self.calibration) if self.calibration.calibrated else max(self._tallest, 1.0)
+        ahead, left = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 1.0, 0.0))
+        level = abs(ahead[2]) < math.sin(LEVEL_RAD) and abs(left[2]) < math.sin(LEVEL_RAD)
+        if not level or not UPRIGHT[0] < head[2] / standing < UPRIGHT[1]:
+            return None
+        yaw = math.atan2(ahead[1], ahead[0])
+        velocity = quat.get3(frame.velocities, HEAD_ROLE)
+        speed = math.hypot(velocity[0], velocity[1])
+        turn = abs(float(frame.angular_velocities[HEAD_ROLE, 2]))
+        still = speed < STILL_M_S and turn < STILL_RAD_S
+        hands = self._facing_of_hands(frame, head, yaw, standing)
+        if hands is not None and still:
+            return _Stand(head, hands, T_POSE_WEIGHT, True, True)
+        if still:
+            return _Stand(head, yaw, STAND_WEIGHT, True, False)
+        way = math.atan2(velocity[1], velocity[0])
+        if speed > WALKING_M_S and turn < STILL_RAD_S and abs(quat.wrap(way - yaw)) < STRAIGHT_RAD:
+            return _Stand(head, way, WALK_WEIGHT, False, False)
+        return None
+
+    def _facing_of_hands(self, frame: TrackerFrame, head: Vec, yaw: float, standing: float) -> float | None:
+        """Facing in a T-pose: normal to the line through the hands; None if the arms are not spread level."""
+        if frame.state[LEFT_HAND_ROLE] != TRACKED or frame.state[RIGHT_HAND_ROLE] != TRACKED:
+            return None
+        left, right = quat.get3(frame.positions, LEFT_HAND_ROLE), quat.get3(frame.positions, RIGHT_HAND_ROLE)
+        line, middle = quat.sub(left, right), quat.sub(quat.mix(left, right, 0.5), head)
+        span = math.hypot(line[0], line[1])
+        spread = span > 0.72 * standing and abs(line[2]) < 0.25 and math.hypot(middle[0], middle[1]) < 0.25
+        if not spread or not -0.45 < middle[2] < 0.15:
+            return None
+        facing = math.atan2(-line[0], line[1])
+        return facing if abs(quat.wrap(facing - yaw)) < 1.0 else None
+
+    def _joint(self, stand: _Stand, joint: int) -> Vec:
+        """Position of a joint of the upright body in the room."""
+        scale = stand.head[2] / self._rest[HEAD, 2]
+        from_head = quat.scale(quat.sub(quat.get3(self._rest, joint), quat.get3(self._rest, HEAD)), scale)
+        return quat.add(stand.head, quat.rotate(quat.from_yaw(stand.facing), from_head))
+
+    # ---- observations
+
+    def _observe(self, frame: TrackerFrame, stand: _Stand, dt: float) -> bool:
+        changed = False
+        for role in BODY_ROLES:
+            if frame.state[role] == TRACKED:
+                self._observe_role(frame, stand, role, dt)
+                changed = self._report(role) or changed
+        if changed:
+            self.calibration = replace(self.calibration, mountings=self._reported())
+        return changed
+
+    def _observe_role(self, frame: TrackerFrame, stand: _Stand, role: int, dt: float) -> None:
+        known = self._mountings[role]
+        p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
+        slow = (
+            quat.norm(quat.get3(frame.velocities, role)) < STILL_M_S
+            and quat.norm(quat.get3(frame.angular_velocities, role)) < STILL_RAD_S
+        )
+        if (stand.still and not slow) or (role in FOREARMS and not stand.t_pose):
+            return
+        facing = stand.facing
+        if role in FEET + KNEES and not stand.still:
+            # While walking, a foot that stands refines its tilt; its yaw is not known.
+            if role in KNEES or not slow or known.weight == 0.0:
+                return
+            facing = quat.yaw_of(quat.mul_inv(q, known.rotation))
+        rotation = quat.mul(quat.from_yaw(-facing), q)
+        position = self._position(frame, stand, role, p) if stand.still else None
+        self._forget_if_slipped(known, position, rotation, stand, dt)
+        known.add(position, rotation, stand.weight * dt, self.settings.mounting_memory * STAND_WEIGHT)
+
+    def _position(self, frame: TrackerFrame, stand: _Stand, role: int, p: Vec) -> Vec:
+        """Position of a device in the axes of its joint, in the upright body."""
+        joint = self._joint(stand, JOINT_OF_ROLE[role])
+        if role in FOREARMS:
+            joint = self._elbow(frame, stand, role, joint)
+        x, y, z = quat.unrotate(quat.from_yaw(stand.facing), quat.sub(p, joint))
+        if role in FEET:
+            # The stance is unknown, but a strap on the instep is not: ahead of the ankle and on the foot's middle line.
+            return (min(max(x, 0.02), 0.14), 0.0, z)
+        if role in KNEES:
+            return (min(max(x, -0.14), 0.14), min(max(y, -0.07), 0.07), z)
+        return (x, y, z)
+
+    def _elbow(self, frame: TrackerFrame, stand: _Stand, role: int, joint: Vec) -> Vec:
+        """Elbow in a T-pose: on the line from the shoulder to the controller, which may be lower or higher."""
+        side = role - LEFT_FOREARM_ROLE
+        shoulder = self._joint(stand, LEFT_UPPER_ARM + side * ARM_STRIDE)
+        hand = quat.sub(quat.get3(frame.positions, LEFT_HAND_ROLE + side), shoulder)
+        length = quat.norm(quat.sub(joint, shoulder))
+        return quat.add(shoulder, quat.scale(quat.unit(hand, (0.0, 1.0, 0.0)), length))
+
+    def _forget_if_slipped(
+        self, known: _Mounting, position: Vec | None, rotation: Quat, stand: _Stand, dt: float
+    ) -> None:
+        if known.weight < ENOUGH or position is None:
+            return
+        off = quat.log(quat.mul_inv(rotation, known.rotation))
+        tilted = math.hypot(off[0], off[1]) > CARRIED_OVER_RAD
+        turned = abs(off[2]) > (CARRIED_OVER_RAD if stand.t_pose else TURNED_RAD)
+        moved = quat.norm(quat.sub(position, known.position)) > CARRIED_OVER_M
+        known.off_s = known.off_s + dt if tilted or turned or moved else 0.0
+        if known.off_s > SLIPPED_S:
+            known.weight = known.off_s = 0.0
+
+    def _report(self, role: int) -> bool:
+        """Whether the mounting differs enough from the reported one to be reported."""
+        known = self._mountings[role]
+        if known.weight < ENOUGH:
+            return False
+        new, old = known.pose(), known.reported
+        if old is not None:
+            moved = float(np.linalg.norm(new[:3] - old[:3]))
+            turned = quat.angle_of(quat.mul_inv(known.rotation, quat.get4(old[None, 3:], 0)))
+            if moved < REPORT_M and turned < REPORT_RAD:
+                return False
+        known.reported = new
+        return True
+
+    # ---- left and right
+
+    def _watch_sides(self, frame: TrackerFrame, stand: _Stand, dt: float) -> None:
+        """Notice pairs of which the left device is worn on the right."""
+        if not stand.still:
+            return
+        back = quat.from_yaw(-stand.facing)
+        for pair in PAIRS:
+            left, right = pair
+            if frame.state[left] != TRACKED or frame.state[right] != TRACKED or (pair == FOREARMS and not stand.t_pose):
+                continue
+            apart = quat.rotate(back, quat.sub(quat.get3(frame.positions, left), quat.get3(frame.positions, right)))[1]
+            wrong = apart > EXCHANGED_M if pair in self.exchanged else apart < -EXCHANGED_M
+            self._exchanged_s[pair] = self._exchanged_s[pair] + dt * (3.0 if stand.t_pose else 1.0) if wrong else 0.0
+            if self._exchanged_s[pair] > SLIPPED_S:
+                self.exchanged ^= {pair}
+                self._exchanged_s[pair] = 0.0
+                self._mountings.update({role: _Mounting() for role in pair})
+                self.calibration = replace(self.calibration, mountings=self._reported())
+
+    def _put_right(self, frame: TrackerFrame) -> TrackerFrame:
+        if not self.exchanged:
+            return frame
+        order = list(range(len(ROLES)))
+        for left, right in self.exchanged:
+            order[left], order[right] = right, left
+        return replace(
+            frame, positions=frame.positions[order], rotations=frame.rotations[order],
+            velocities=frame.velocities[order], angular_velocities=frame.angular_velocities[order],
+            state=frame.state[order], sampled_ns=frame.sampled_ns[order],
+        )  # fmt: skip
+
+    # ---- what the user is told
+
+    def places(self) -> dict[str, str]:
+        """Where each measured device sits, by role."""
+        return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
+
+    def doubts(self) -> list[str]:
+        """Devices in wrong places, one sentence each."""
+        out = [
+            f"{ROLES[a]} and {ROLES[b]} are exchanged; they are used the other way round"
+            for a, b in sorted(self.exchanged)
+        ]
+        return out + [
+            text for r, m in self._mountings.items() if m.reported is not None and (text := doubt(r, m.reported))
+        ]
+
+
+def on_the_shin(role: int, mounting: F64) -> bool:
+    """Whether a foot tracker sits on the shin, so that it does not turn with the foot."""
+    return role in FEET and bool(mounting[2] > SHIN_M)
+
+
+def doubt(role: int, mounting: F64) -> str:
+    """What is wrong with the place of a device; empty if nothing is."""
+    away, limit = float(np.linalg.norm(mounting[:3])), FARTHEST_M[role]
+    if on_the_shin(role, mounting) and away < 0.45:
+        return (
+            f"{ROLES[role]} sits {100 * mounting[2]:.0f} cm above the ankle, on the shin: the foot's rotation is not "
+            "measured; strap it on the shoe"
+        )
+    if away > limit:
+        return (
+            f"{ROLES[role]} is {100 * away:.0f} cm from its joint, expected at most {100 * limit:.0f} cm: is it worn "
+            "at another place, or does it have the wrong role?"
+        )
+    return ""
+
+
+def described(role: int, mounting: F64) -> str:
+    """Place and turn of a device in words, e.g. "12 cm from the joint, behind it, upside down"."""
+    x = float(mounting[0])
+    up = quat.rotate(quat.get4(mounting[None, 3:], 0), (0.0, 0.0, 1.0))
+    turned = math.degrees(quat.angle_of(quat.get4(mounting[None, 3:], 0)))
+    words = [f"{100 * float(np.linalg.norm(mounting[:3])):.0f} cm from the joint", f"turned by {turned:.0f}°"]
+    if role in TRUNK:
+        words.append("on the back" if x < 0.0 else "on the front")
+    if on_the_shin(role, mounting):
+        words.append("on the shin")
+    if up[2] < -0.5:
+        words.append("upside down")
+    return ", ".join(words)
