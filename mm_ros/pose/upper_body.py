@@ -43,12 +43,12 @@ HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filte
 
 REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
 SHARPEST_ELBOW = 2.65  # rad
-CLAVICLE_START = 0.95  # share of the arm's length beyond which the shoulder follows
+CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
 CLAVICLE_LIMIT = 0.6  # rad
-TRUNK_START = 0.97  # share of the arm's length beyond which the trunk follows
+TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.5, 0.05  # rad; m of the shoulders against the head
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4  # half-lives: toward a hand that lacks reach, and back
-CLAVICLE_DOWN = 0.4  # share of a downward pull that counts: shoulders rise easily and sink little
+CLAVICLE_DOWN = 0.7  # share of a downward pull that counts: shoulders rise more easily than they sink
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 

@@ -123,6 +123,10 @@ class Calibrator:
         self._reach = ArmReach()
         self._stood: float | None = None  # measured standing height in the source's room
 
+    def refine(self) -> None:
+        """Let automatic measurements replace the known calibration: it was not measured by request."""
+        self._from_person = False
+
     def forget_motion(self) -> None:
         """Clear the samples after a gap or in a new epoch."""
         self._samples.clear()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mm_ros.base.settings import Settings, setting
-from mm_ros.body.arm import forearm_of, shoulder_of
+from mm_ros.body.arm import FOREARM, SHOULDER_ASIDE, UPPER_ARM, forearm_of, shoulder_of
 from mm_ros.body.timeline import ADVANCE, DROP, Timeline
 from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, TRACKED, TrackerFrame
 from mm_ros.maths import quat
@@ -99,6 +99,7 @@ class HandStage:
         self.convention = "steamvr_raw" if self.estimating else hand_pose(name).name
         self.exchanged = False
         self.height = 1.6  # m; head joint of the standing user
+        self.arm_span = 0.0  # m; 0: not measured
         self._begin()
 
     def _begin(self) -> None:
@@ -195,7 +196,7 @@ class HandStage:
             quat.get3(frame.positions, role), quat.rotate(q, hand_in_device(self.convention, hand.side)[:3])
         )
         wrist = quat.add(palm, quat.scale(quat.unit(quat.sub(shoulder, palm), (0.0, 0.0, 1.0)), PALM))
-        forearm, extension = forearm_of(shoulder, wrist, self._yaw, self.height, hand.side)
+        forearm, extension = forearm_of(shoulder, wrist, self._yaw, self._arm(), hand.side)
         weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)  # a bent arm hardly shows its forearm
         along = quat.rotate(forearm, (0.0, 1.0 - 2.0 * hand.side, 0.0))
         hand.forearms.append(quat.unrotate(q, along))
@@ -205,6 +206,16 @@ class HandStage:
         if self.estimating:
             self._compare(hand, frame, shoulder, forearm, weight)
         hand.fingers = self._fitted(hand)
+
+    def _arm(self) -> float:
+        """Length of the arm from shoulder to wrist [m]."""
+        if self.arm_span <= 0.0:
+            return (UPPER_ARM + FOREARM) * self.height
+        return max(self.arm_span / 2 - PALM - SHOULDER_ASIDE * self.height, 0.2 * self.height)
+
+    def measure(self, height: float, arm_span: float) -> None:
+        """Set the user's size: the standing height of the head joint, and the arm span between the palms [m]."""
+        self.height, self.arm_span = height, arm_span
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
         """Add the cost of each convention: the angle between its hand and the forearm with the usual twist, and a palm

@@ -49,7 +49,7 @@ def live_frames(
         if passed is None:
             continue
         if hands is not None:
-            hands.height = head_joint_height(calibrator.current)
+            hands.measure(head_joint_height(calibrator.current), calibrator.current.arm_span)
             hands.step(passed)
         new = calibrator.step(passed)
         if new is not None:
