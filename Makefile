@@ -40,11 +40,11 @@ demo:
 	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
 
 test:
-	$(SETUP) --extras viewer,openxr,steamvr,test,lint
+	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint
 	$(PYTEST) -m "not slow_packaging" $(PYTEST_ARGS) $(TESTS)
 
 test-packaging:
-	$(SETUP) --extras viewer,openxr,steamvr,test,lint
+	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint
 	$(PYTEST) -m slow_packaging -o timeout=840 -o faulthandler_timeout=900 $(PYTEST_ARGS) test/base/test_packaging_slow.py
 
 test-openxr:
@@ -68,7 +68,7 @@ format:
 	$(PY) -m ruff check --fix .
 
 colcon:
-	$(SETUP) --extras viewer,openxr,steamvr,test,lint,colcon
+	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint,colcon
 	bash build_support/colcon.sh $(VENV)
 
 bench:
@@ -77,7 +77,7 @@ bench:
 
 # In a separate venv, so that the audit does not include its own dependencies.
 audit:
-	$(SETUP) --extras viewer,openxr,steamvr
+	$(SETUP) --extras viewer,webxr,openxr,steamvr
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/pip install --quiet pip-audit
 	$(VENV)-audit/bin/pip-audit --vulnerability-service osv --progress-spinner off \

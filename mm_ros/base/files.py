@@ -15,6 +15,20 @@ from mm_ros.base.errors import MmRosError
 MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
 
 
+def config_folder(name: str, variable: str) -> Path:
+    """Folder of this user's settings: `$<variable>`, else `name` in `$XDG_CONFIG_HOME/mm_ros` or `~/.config/mm_ros`."""
+    own = os.environ.get(variable)
+    if own:
+        return Path(own)
+    xdg = os.environ.get("XDG_CONFIG_HOME")
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "mm_ros" / name
+    try:
+        return Path("~/.config").expanduser() / "mm_ros" / name
+    except RuntimeError as error:  # a container with a user id that has no name
+        raise MmRosError(f"this user has no home folder for settings; set {variable} to a folder") from error
+
+
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a file for reading. A pipe or device is refused, because reading it could block."""
     try:

@@ -50,6 +50,7 @@ LIMITS = {
     "quaternion": Limit(-10.0, 10.0, "of a unit quaternion"),
     "head height": Limit(0.3, 3.0, "m"),
     "floor height": Limit(-10.0, 10.0, "m"),
+    "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
     "seconds": Limit(0, 2**31 - 1, "s"),  # of a stamp: a signed number in messages
     "nanoseconds": Limit(0, 999_999_999, "ns"),
@@ -194,6 +195,8 @@ def calibration(measured: Calibration) -> Calibration:
     _check("floor height of the calibration", measured.floor_height, "floor height")
     _check("arm span of the calibration", measured.arm_span, "arm span")
     _check("forward yaw of the calibration", measured.forward_yaw, "angle")
+    for name in ("head_height_sigma", "floor_sigma", "arm_span_sigma"):
+        _check(f"{name} of the calibration", getattr(measured, name), "uncertainty")
     for name in ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand"):
         _check_pose(f"{name} of the calibration", getattr(measured, name), "device")
     for role, pose in measured.mountings.items():

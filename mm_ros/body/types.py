@@ -218,6 +218,10 @@ class Calibration:
     floor_height: float = 0.0  # of the floor in the trackers' room, m
     arm_span: float = 0.0  # between the grips with arms spread, m; 0 = not measured
     forward_yaw: float = 0.0
+    head_height_sigma: float = 0.0  # standard deviations, m; 0 = not stated
+    floor_sigma: float = 0.0
+    arm_span_sigma: float = 0.0
+    note: str = ""  # a doubt about these measures, in words
     headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
     left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
     right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))

@@ -14,6 +14,7 @@ HELP = "measure the body of the user, who stands straight for three seconds"
 EXAMPLE = """example:
   mm_ros calibrate                    measure the user and store the result in the user's file
   mm_ros calibrate --avatar anna --in 5
+  mm_ros calibrate --show             print the present measures and their uncertainties, and measure nothing
 
 The tracker bridge's parameter `user` sets the name of the user. With the ROS command line, use instead:
   ros2 service call /avatar/calibrate std_srvs/srv/Trigger
@@ -38,10 +39,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+    parser.add_argument(
+        "--show", action="store_true", help="print the present measures and their uncertainties; measure nothing"
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.reach import settle_reach
 
     settle_reach("LOCALHOST")
+    return _show(args) if args.show else _measure(args)
+
+
+def _show(args: argparse.Namespace) -> int:
+    """Print the latched calibration."""
+    import rclpy
+
+    from mm_ros.msg import Calibration
+    from mm_ros.ros.conversions import calibration_from_ros
+    from mm_ros.ros.graph import LATCHED
+    from mm_ros.ros.qos import listener_qos
+    from mm_ros.tracking.calibration import in_words
+
+    rclpy.init(args=[])
+    try:
+        came: list[Calibration] = []
+        node = rclpy.create_node("calibrate", namespace=args.avatar)
+        subscription = node.create_subscription(Calibration, "calibration", came.append, listener_qos(LATCHED))
+        until = time.monotonic() + args.timeout
+        while not came and (left := until - time.monotonic()) > 0:
+            rclpy.spin_once(node, timeout_sec=left)
+        if not came:
+            raise MmRosError(
+                f"no calibration on {subscription.topic_name} within {args.timeout:g} s: is the graph running "
+                "(mm_ros up), and in this namespace (--avatar)?"
+            )
+    finally:
+        rclpy.try_shutdown()
+    now = calibration_from_ros(came[-1])
+    print(f"{now.user}: {in_words(now)}" + ("" if now.calibrated else "; not measured yet"))
+    return 0
+
+
+def _measure(args: argparse.Namespace) -> int:
     import rclpy
     from std_srvs.srv import Trigger
 

@@ -18,6 +18,7 @@ from mm_ros.cli.arguments import (
 )
 from mm_ros.cli.output import add_json, write_json
 from mm_ros.cli.session_options import add_faults, faults
+from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES
 
 HELP = "run the avatar offline on clips or sessions and compare it with the truth and with baselines"
 
@@ -46,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--feed", choices=("hands", "all"), default="hands",
         help="trackers of sessions and tables that the avatar follows: head and hands, or the body trackers too; the "
         "others are only compared with it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--hand-pose", choices=(ESTIMATED, *HAND_POSES), default=ESTIMATED,
+        help="convention of the hand poses of tables (default: %(default)s)",
     )
     parser.add_argument(
         "--footfalls", type=Path, metavar="FILE", help="marked footfalls (t, foot) of the one recording"
@@ -101,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     keep = bool(args.html or args.video)
     result = evaluate(paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
                       camera=camera_of(args.simulated_camera), footfalls=args.footfalls,
-                      feed_all=args.feed == "all")  # fmt: skip
+                      feed_all=args.feed == "all", hand_pose=args.hand_pose)  # fmt: skip
     progress.end()
     print(table.text(table.lines(result.table["summary"])))
     offsets = table.offset_lines(result.table["summary"]["ours"])

@@ -24,6 +24,7 @@ EPILOG = """examples:
 
 PURPOSES = {
     "viewer": "viewer in the browser, pictures and films",
+    "webxr": "headsets with a browser (Quest, Pico, Vision Pro)",
     "openxr": "headsets with OpenXR (SteamVR, Monado, WiVRn)",
     "steamvr": "SteamVR devices with OpenVR",
     "pose": "pose estimation from images (node pose_estimator), with its networks",
@@ -37,7 +38,7 @@ PURPOSES = {
     "test_pose": "development: tests of the pose estimator",
     "lint": "development: ruff, mypy, import contracts",
     "colcon": "development: colcon",
-    "dev": "development: viewer, openxr, steamvr, robot, test, lint, colcon",
+    "dev": "development: viewer, webxr, openxr, steamvr, robot, test, lint, colcon",
 }
 ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the estimator's networks
 

@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trackers",
         default="",
-        help="tracker source: synthetic (default), mocap, openxr, steamvr, session, topics; none: no tracker node",
+        help="tracker source: synthetic (default), webxr (a headset's browser), mocap, openxr, steamvr, session, "
+        "topics; none: no tracker node",
     )
     parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)

@@ -28,6 +28,7 @@ from mm_ros.motion.kinds import KINDS
 from mm_ros.sessions.paths import is_session
 from mm_ros.sessions.session import Session, read_session
 from mm_ros.sessions.tables import FOOTFALLS, Table, is_table, read_devices, read_footfalls
+from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
@@ -59,6 +60,7 @@ def evaluate(
     camera: LandmarkSimulation = COMMON,
     footfalls: Path | None = None,
     feed_all: bool = False,
+    hand_pose: str = ESTIMATED,
 ) -> Evaluation:
     motion = read_database(database)
     whole, limit = run.measure_database(motion)
@@ -71,7 +73,7 @@ def evaluate(
         inputs = [(name, given, footfalls_of(given, footfalls)) for name, given, _ in inputs]
     tasks = [
         replace(run.task_of(name, given, database, simulation, limit, rows, settings, keep),
-                camera=camera, footfalls=marks, feed_all=feed_all)
+                camera=camera, footfalls=marks, feed_all=feed_all, hand_pose=hand_pose)
         for name, given, marks in inputs
     ]  # fmt: skip
     outcomes = run.run_all(tasks, jobs, tell)

@@ -328,8 +328,11 @@ def wrist_bend(local: F64) -> tuple[F64, F64]:
 
 def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
     """Samples (F,) of a device that repeats its pose exactly for FROZEN_S or longer."""
-    p, q = trackers.positions[:, role], trackers.rotations[:, role]
-    same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
+    if getattr(trackers, "repeated", None) is not None:
+        same = trackers.repeated[:, role]
+    else:
+        p, q = trackers.positions[:, role], trackers.rotations[:, role]
+        same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
     run = np.cumsum(~same)  # number of the run of equal poses that each sample belongs to
     first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
     return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)

@@ -46,7 +46,6 @@ from mm_ros.sessions.session import Session
 from mm_ros.sessions.tables import Table
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.hand_poses import ESTIMATED
-from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation, simulate_landmarks
 from mm_ros.tracking.live import live_frames
 from mm_ros.tracking.session_making import START_NS
@@ -66,6 +65,7 @@ class Task:
     given: Clip | Session | Table
     footfalls: Landings | None = None  # marked footfalls of the user, s
     feed_all: bool = False  # feed body trackers too
+    hand_pose: str = ESTIMATED  # convention of the hand poses of a table
     keep: bool = False  # keep the poses for a report
     camera: LandmarkSimulation = COMMON
 
@@ -150,8 +150,7 @@ def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibr
         database = learned.digest  # the learned engine carries its own database
     avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned)
     if row.drag:
-        arms, avatar.matcher = avatar.matcher.arms, StillStage(database, avatar.scale)  # type: ignore[assignment]
-        avatar.matcher.set_scale(avatar.scale, arms)
+        avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
     return avatar
 
 
@@ -170,7 +169,7 @@ def input_of(task: Task) -> Inputs:
 def _input_of_table(table: Table, task: Task) -> Inputs:
     """The live chain of an unknown user: gate, calibration and room, as the tracker bridge runs them."""
     fed = ROLES if task.feed_all else FED
-    live = live_frames(table.frames(START_NS, fed), hands=HandStage(HandSettings(hand_pose=ESTIMATED)))
+    live = live_frames(table.frames(START_NS, fed), hand_pose=task.hand_pose)
     if not live.frames:
         raise MmRosError(f"{task.name}: the headset is not tracked in any sample, so there is no pose")
     devices = {}
@@ -180,7 +179,7 @@ def _input_of_table(table: Table, task: Task) -> Inputs:
             devices[role] = Device(stamps, *live.to_map(stamps, rows[:, 1:4], rows[:, 4:]))
     arm = arm_of_user(live.frames, live.calibrations[max(live.calibrations)])
     return Inputs(
-        track_of_frames(live.frames), live.calibrations[0], None, np.zeros(0, np.int8),
+        track_of_frames(live.frames, live.repeated), live.calibrations[0], None, np.zeros(0, np.int8),
         Known(devices, task.footfalls, arm, START_NS), live.calibrations,
     )  # fmt: skip
 
@@ -253,7 +252,7 @@ def truth_of_session(session: Session) -> Truth | None:
     return Truth(positions, rotations, yaw, contacts(positions[:, list(TOES)], rest, measure.RATE))
 
 
-def track_of_frames(f: list[TrackerFrame]) -> TrackerTrack:
+def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
     """Frames as arrays. Each frame keeps its own epoch, so that a looped session resets as it does live."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
@@ -264,12 +263,14 @@ def track_of_frames(f: list[TrackerFrame]) -> TrackerTrack:
         np.stack([x.state for x in f]),
         f[0].epoch,
         tuple(f),
+        np.stack(repeated) if repeated else None,
     )
 
 
 @dataclass(frozen=True)
 class SessionTrack(TrackerTrack):
     frames: tuple[TrackerFrame, ...] = ()
+    repeated: NDArray[np.bool_] | None = None  # (F, R) devices that repeat their last pose
 
     def frame(self, i: int) -> TrackerFrame:
         return self.frames[i]
@@ -278,9 +279,10 @@ class SessionTrack(TrackerTrack):
 def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
     """The rows of the track for which the result has a pose."""
     rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
-    return TrackerTrack(
+    repeated = getattr(track, "repeated", None)
+    return SessionTrack(
         track.stamps_ns[rows], track.positions[rows], track.rotations[rows], track.velocities[rows],
-        track.angular_velocities[rows], track.state[rows],
+        track.angular_velocities[rows], track.state[rows], repeated=None if repeated is None else repeated[rows],
     )  # fmt: skip
 
 

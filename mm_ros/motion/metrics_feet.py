@@ -81,15 +81,17 @@ def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
     return np.asarray(np.concatenate([v[:1], v]))
 
 
-def skate_ratio(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> float:
-    """Share of frames in which the slower toe is below 4 cm and faster than 0.15 m/s."""
+def skating(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> NDArray[np.bool_]:
+    """Return (F,) whether the slower toe is below 4 cm and slides faster than 0.15 m/s."""
     speeds = toe_speeds(positions, dt)
-    if len(speeds) == 0:
-        return float("nan")
-    slower = speeds.argmin(1)
-    frames = np.arange(len(speeds))
+    slower, frames = speeds.argmin(1), np.arange(len(speeds))
     height = np.asarray(positions)[:, TOES, 2][frames, slower] - floor
-    return float(((height < SKATE_HEIGHT) & (speeds[frames, slower] > SKATE_SPEED)).mean())
+    return np.asarray((height < SKATE_HEIGHT) & (speeds[frames, slower] > SKATE_SPEED))
+
+
+def skate_ratio(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> float:
+    """Share of frames that skate."""
+    return float(skating(positions, dt, floor).mean()) if len(positions) else float("nan")
 
 
 def floor_penetration_m(positions: Array, floor: float = 0.0) -> F64:

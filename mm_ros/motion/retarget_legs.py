@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HIPS, PARENTS, J, Skeleton
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.contacts import TOES, central_difference, stances
+from mm_ros.motion.contacts import TOES, stances
+from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 _REACH = 0.9995  # maximum hip–ankle distance over leg length; below 1 to keep the knee's direction defined
@@ -144,15 +145,6 @@ def _ease(x: Array) -> Array:
     return x * x * (3 - 2 * x)
 
 
-def skating(positions: Array, rate: float) -> NDArray[np.bool_]:
-    """Return (F,) whether the slower toe moves near the floor; `positions` (F, J, 3) in the room."""
-    toes = np.asarray(positions[:, list(TOES)], np.float64)
-    speeds = np.linalg.norm(central_difference(toes, rate), axis=-1)
-    slower = np.argmin(speeds, axis=1)
-    frames = np.arange(len(toes))
-    return np.asarray((toes[frames, slower, 2] < 0.04) & (speeds[frames, slower] > 0.15))
-
-
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
     """Return the maximum drift of each stance of at least 0.15 s, and the number of skating frames."""
     p, _ = clip.globals()
@@ -164,7 +156,7 @@ def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
             drifts.append(float(np.linalg.norm(toes[first:stop, side] - toes[first, side], axis=1).max()))
     return {
         "drifts_m": drifts,
-        "skating": int(skating(p, clip.rate).sum()),
+        "skating": int(skating(p, 1 / clip.rate).sum()),
         "frames": len(toes),
         "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max()),
     }

@@ -33,7 +33,8 @@ from mm_ros.maths.signals import odd_window
 from mm_ros.motion.bands import FINE, torso_angles
 from mm_ros.motion.contacts import TOES, stances
 from mm_ros.motion.kinds import BACK, IDLE, SIDE, TURN, WALK, kinds_of, root_motion
-from mm_ros.motion.retarget_legs import skating, with_toes_at
+from mm_ros.motion.metrics_feet import skating
+from mm_ros.motion.retarget_legs import with_toes_at
 
 Array = Any
 TAG = "stooped"
@@ -196,7 +197,7 @@ def _upright_pieces(index: int, clip: Clip, ratio: Array) -> list[Piece]:
     speed = np.linalg.norm(velocity, axis=1)
     fit = (ratio > UPRIGHT_RATIO) & (torso_angles(positions) < UPRIGHT_TORSO)
     fit &= np.isin(kinds, COPIED) & (speed < FASTEST)
-    slides = skating(positions, clip.rate)
+    slides = skating(positions, 1 / clip.rate)
     out = []
     for first, stop in stances(fit, round(SHORTEST_S * clip.rate)):
         count = max(int(np.ceil((stop - first) / clip.rate / LONGEST_S)), 1)

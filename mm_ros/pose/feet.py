@@ -25,6 +25,7 @@ KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
 STRETCH_ZONE = 0.06  # m before full leg length in which stretching slows down, where the motion bends the leg
 SHORTEST_ZONE = 0.027  # m, the least such zone, where the motion itself stretches the leg
 SHARPEST_KNEE = 2.7  # rad
+BENT_KNEE = 0.08  # m: a tracked knee this far from the line from hip to ankle decides the plane of the leg
 LOCK_HEIGHT = 0.06  # m above rest height: a higher toe is not locked, even in reported contact
 RELOCK_COOLDOWN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
 TOE_TIP = 0.07  # m ahead of the toe joint
@@ -68,6 +69,7 @@ class Feet(NamedTuple):
     clear: F64  # (2, 2) lift of a free foot that moves fast, and its rate
     rest: F64  # (2, 2) height of toe and ankle above the floor when standing
     ankle_to_toe: F64  # (2, 3) in foot axes
+    knee: F64  # (2, 4) tracked knee in the room and its weight
     ready: NDArray[np.int8]  # (1,) 0 before the first step
 
 
@@ -80,7 +82,7 @@ def make_feet(skeleton: Skeleton) -> Feet:
         np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
         np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
         np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), heights, toes,
-        np.zeros(1, np.int8),
+        np.zeros((2, 4)), np.zeros(1, np.int8),
     )  # fmt: skip
 
 
@@ -328,6 +330,7 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
     end = quat.add(hip, quat.scale(quat.unit(line, (0.0, 0.0, -1.0)), reach))
     hinge = quat.rotate(quat.get4(body.room_rotations, leg), KNEE_AXIS)
     normal = swung_normal(hip, quat.get3(body.room_positions, leg + 2), hinge, end)
+    normal = _toward_knee(feet.knee[side], hip, end, normal)
     thigh, shin, knee = bend_two(
         hip, end, normal, quat.get3(body.positions, leg + 1), quat.get3(body.positions, leg + 2), KNEE_AXIS
     )
@@ -337,6 +340,18 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
     turn_joint(body, leg + 2, quat.normalize(foot))
     turn_joint(body, leg + 3, quat.normalize(_tip_above_floor(toes, toe, ground)))
     update_room(body, leg, leg + 4)
+
+
+@njit
+def _toward_knee(knee: Any, hip: Row, end: Row, normal: Row) -> Vec:
+    """Normal of the leg's plane, turned toward a tracked knee (x y z weight) as far as the leg is bent."""
+    line = quat.unit(quat.sub(end, hip), (0.0, 0.0, -1.0))
+    side = quat.across(quat.sub((knee[0], knee[1], knee[2]), hip), line)
+    u = knee[3] * min(quat.norm(side) / BENT_KNEE, 1.0)
+    if u <= 0.0:
+        return (normal[0], normal[1], normal[2])
+    tracked = quat.unit(quat.cross(side, line), normal)
+    return quat.unit(quat.across(quat.mix(normal, tracked, u), line), normal)
 
 
 @njit

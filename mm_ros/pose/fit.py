@@ -45,7 +45,8 @@ SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # distance from the initial pose
 @njit
 def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: Any, head: Row) -> Vec:
     """Fit pelvis and spine. `targets`, `rotations`, `weights` (R, …): joint poses that the trackers ask for, in the
-    room, and their weights 0 … 1. The rotations of neck and head keep. Returns the shift of the hips."""
+    room, and their weights 0 … 1. `head`: target of the head joint and its weight. Neck and head keep their rotations.
+    Returns the shift of the hips."""
     before = quat.get3(body.room_positions, HIPS)
     a, b, x = np.zeros((UNKNOWNS, UNKNOWNS)), np.zeros(UNKNOWNS), np.zeros(UNKNOWNS)
     total = np.zeros(UNKNOWNS)
@@ -55,7 +56,7 @@ def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: An
         total += x
         _move(body, x)
     missing = quat.sub(head, quat.get3(body.room_positions, HEAD))
-    _shift_hips(body, missing)
+    _shift_hips(body, quat.scale(missing, head[3]))
     update_room(body, LEFT_SHOULDER, J)
     return quat.sub(quat.get3(body.room_positions, HIPS), before)
 
@@ -75,7 +76,7 @@ def _normal_equations(
     none = (0.0, 0.0, 0.0)
     bend = _bend_arm(body, neck, UPPER_CHEST)
     missing = quat.sub(head, quat.get3(body.room_positions, HEAD))
-    _add_point(a, b, missing, quat.sub(neck, hips), bend, 1.0 / HEAD_M)
+    _add_point(a, b, missing, quat.sub(neck, hips), bend, head[3] / HEAD_M)
     w = weights[WAIST_ROLE]
     if w > 0.0:
         _add_point(a, b, quat.sub(quat.get3(targets, WAIST_ROLE), hips), none, none, w / WAIST_M)

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
+from mm_ros.body.kinematics import LEG_STRIDE, update_room
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
-from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, WAIST_ROLE, R
+from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, LEFT_KNEE_ROLE, WAIST_ROLE, R
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.pose.feet import place_foot
+from mm_ros.pose.fit import fit_trunk
 from mm_ros.pose.inertialize import (
     Offsets,
     decay_offset,
@@ -21,10 +22,11 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
-from mm_ros.pose.upper_body import follow_hands, move_hips, place_hand, place_head, torso_axis
+from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, torso_axis
+from mm_ros.tracking.mounting import SHIN_M
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
-TRACKED_LEAN_LIMIT = 0.7  # rad: lean limit with a waist tracker, which measures the hips
+TREMBLE_HALFLIFE_S = 0.025  # of the filter on body trackers. Larger is calmer, but delays more (8 ms with this value)
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
 
@@ -47,6 +49,12 @@ class Hold(NamedTuple):
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
     trunk: F64  # (2, 3): of `follow_hands`
+    calm: F64  # (R, 4, 3) filter of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
+    calm_rotations: F64  # (R, 4)
+    body_positions: F64  # (R, 3) joint poses that the body trackers ask for, in the room
+    body_rotations: F64  # (R, 4)
+    body_weights: F64  # (R,)
+    head: F64  # (4,) target of the head joint and its weight
     hips: F64  # (3, 3): shift of the hips toward the head; its rate; (1 when ready, added lean [rad], 0)
 
 
@@ -59,7 +67,10 @@ def make_source() -> Source:
 def make_hold() -> Hold:
     q = np.zeros((R, 4))
     q[:, 0] = 1.0
-    return Hold(np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((2, 3)), np.zeros((3, 3)))
+    return Hold(
+        np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((2, 3)), np.zeros((R, 4, 3)), q.copy(),
+        np.zeros((R, 3)), q.copy(), np.zeros(R), np.zeros(4), np.zeros((3, 3)),
+    )  # fmt: skip
 
 
 @njit
@@ -171,20 +182,25 @@ def post_step(
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
     upright = torso_axis(body)
-    waist = _waist(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, waist, dt)
+    calm(hold, trackers, tracker_rotations, seen, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
+    shift = quat.add(shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
     for side in range(2):
         toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
         foot, stands = feet_q[side], contacts[side] != 0
         role = LEFT_FOOT_ROLE + side
-        p, q, w = _target(body, hold, t, role, 0, trackers, tracker_rotations, seen, devices, dt)
+        w = hold.body_weights[role]
         if w > 0.0:  # a tracker on the foot replaces the lock
-            foot = quat.slerp(foot, q, w)
-            tracked_toe = quat.add(p, quat.rotate(q, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            p, q = quat.get3(hold.body_positions, role), quat.get4(hold.body_rotations, role)
+            # A tracker on the shin measures the place of the ankle, but not the rotation of the foot.
+            foot = quat.slerp(foot, q, w) if devices[role, 2] < SHIN_M else foot
+            tracked_toe = quat.add(p, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
             toe = quat.mix(toe, (tracked_toe[0], tracked_toe[1], tracked_toe[2] - grounds[1 + side]), w)
             stands = False
+        quat.put3(feet.knee, side, quat.get3(hold.body_positions, LEFT_KNEE_ROLE + side))
+        feet.knee[side, 3] = hold.body_weights[LEFT_KNEE_ROLE + side]
         place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
     feet.ready[0] = 1
     wrists, weights = np.zeros((2, 3)), np.zeros(2)
@@ -192,7 +208,7 @@ def post_step(
         role = LEFT_HAND_ROLE + side
         p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
         quat.put3(wrists, side, p)
-        weights[side] = w
+        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])  # a tracked trunk does not follow the hands
         if w > 0.0:
             place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
     follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
@@ -210,24 +226,65 @@ def _target(
 
 
 @njit
-def _waist(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> float:
-    """Put the hips on the waist tracker. Returns the weight of the tracker."""
-    p, q, w = _target(body, hold, t, WAIST_ROLE, 0, trackers, rotations, seen, devices, dt)
-    if w > 0.0:
-        turn_joint(body, HIPS, quat.slerp(quat.get4(body.room_rotations, HIPS), q, w))
-        move_hips(body, quat.mix(quat.get3(body.room_positions, HIPS), p, w))
-    return w
+def calm(hold: Any, trackers: Any, rotations: Any, seen: Any, dt: float) -> None:
+    """Filter the tremble of body trackers in place, without lag at constant velocity (docs/body-trackers.md).
+
+    It is the fading-memory filter of `follow_calmly`, on position and rotation.
+    """
+    memory = 0.5 ** (dt / TREMBLE_HALFLIFE_S) if dt > 0.0 else 1.0
+    gain, rate_gain = 1.0 - memory * memory, (1.0 - memory) ** 2
+    for role in range(WAIST_ROLE, R):
+        state = hold.calm[role]
+        if seen[role] == 0:
+            state[2, 0] = 0.0
+            continue
+        p, q = quat.get3(trackers, role), quat.get4(rotations, role)
+        if state[2, 0] == 0.0 or dt <= 0.0:
+            if state[2, 0] == 0.0:
+                state[:] = 0.0
+                state[2, 0] = 1.0
+                quat.put3(state, 0, p)
+                quat.put4(hold.calm_rotations, role, q)
+        else:
+            x = quat.add(quat.get3(state, 0), quat.scale(quat.get3(state, 1), dt))
+            lacking = quat.sub(p, x)
+            quat.put3(state, 0, quat.add(x, quat.scale(lacking, gain)))
+            quat.put3(state, 1, quat.add(quat.get3(state, 1), quat.scale(lacking, rate_gain / dt)))
+            turned = quat.exp(quat.scale(quat.get3(state, 3), dt))
+            turned = quat.mul(turned, quat.get4(hold.calm_rotations, role))
+            lacking = quat.log(quat.mul_inv(q, turned))
+            turned = quat.mul(quat.exp(quat.scale(lacking, gain)), turned)
+            quat.put4(hold.calm_rotations, role, quat.normalize(turned))
+            quat.put3(state, 3, quat.add(quat.get3(state, 3), quat.scale(lacking, rate_gain / dt)))
+        quat.put3(trackers, role, quat.get3(state, 0))
+        quat.put4(rotations, role, quat.get4(hold.calm_rotations, role))
 
 
 @njit
-def _head(
-    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, waist: float, dt: float
+def _trunk(
+    body: Any, hold: Any, lengths: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float
 ) -> Vec:
-    """Put the head on the headset. `waist`: weight of the waist tracker; it holds the hips, and the torso leans."""
+    """Fit pelvis and spine to the body trackers. Returns the shift of the hips."""
+    most = 0.0
+    for role in range(WAIST_ROLE, R):
+        p, q, w = _target(body, hold, t, role, 0, trackers, rotations, seen, devices, dt)
+        quat.put3(hold.body_positions, role, p)
+        quat.put4(hold.body_rotations, role, q)
+        hold.body_weights[role] = w
+        most = max(most, w)
+    if most <= 0.0:
+        return (0.0, 0.0, 0.0)
+    return fit_trunk(body, lengths, hold.body_positions, hold.body_rotations, hold.body_weights, hold.head)
+
+
+@njit
+def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> Vec:
+    """Put the head on the headset. Returns the shift of the hips."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
+    hold.head[3] = w
     if w <= 0.0:
         hold.hips[:] = 0.0
         hold.trunk[:] = 0.0
         return (0.0, 0.0, 0.0)
-    lean = t.lean_limit + waist * max(TRACKED_LEAN_LIMIT - t.lean_limit, 0.0)
-    return place_head(body, hold.hips, hold.trunk, p, q, w, lean, t.hips_reach, 1.0 - waist, dt)
+    hold.head[0], hold.head[1], hold.head[2] = p
+    return place_head(body, hold.hips, hold.trunk, p, q, w, t.lean_limit, t.hips_reach, dt)

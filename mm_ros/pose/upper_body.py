@@ -48,7 +48,7 @@ CLAVICLE_LIMIT = 0.6  # rad
 TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.5, 0.05  # rad; m of the shoulders against the head
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4  # half-lives: toward a hand that lacks reach, and back
-CLAVICLE_DOWN = 0.7  # share of a downward pull that counts: shoulders rise more easily than they sink
+CLAVICLE_DOWN = 0.55  # share of a downward pull that counts: shoulders rise more easily than they sink
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 
@@ -58,9 +58,9 @@ WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn
 @njit
 def place_head(
     body: Any, track: Any, trunk: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
-    free: float, dt: float,
+    dt: float,
 ) -> Vec:  # fmt: skip
-    """Move hips, spine, neck and head. `free`: share (0 … 1) of the hips' shift. Returns the shift of the hips.
+    """Move hips, spine, neck and head. Returns the shift of the hips.
 
     The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree. `trunk`: see
     `follow_hands`.
@@ -78,7 +78,7 @@ def place_head(
     missing = _turn_head(body, neck, goal, target)
     asked = quat.sub(missing, _leaned(body, missing, lean_limit))
     flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
-    shift = quat.scale(follow_calmly(track, (flat[0], flat[1], asked[2]), dt), free)
+    shift = follow_calmly(track, (flat[0], flat[1], asked[2]), dt)
     move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
     upright = torso_axis(body)
     for _ in range(2):

@@ -381,6 +381,10 @@ def calibration_to_ros(c: Calibration, stamp_ns: int) -> CalibrationMsg:
         floor_height=c.floor_height,
         arm_span=c.arm_span,
         forward_yaw=c.forward_yaw,
+        head_height_sigma=c.head_height_sigma,
+        floor_sigma=c.floor_sigma,
+        arm_span_sigma=c.arm_span_sigma,
+        note=c.note,
         roles=[*ROLES[:WAIST_ROLE], *c.mountings],
         offsets=[*(pose_to_ros(getattr(c, name)) for name in _DEVICE_OFFSETS), *map(pose_to_ros, c.mountings.values())],
     )
@@ -399,6 +403,10 @@ def calibration_from_ros(msg: CalibrationMsg) -> Calibration:
         floor_height=msg.floor_height,
         arm_span=msg.arm_span,
         forward_yaw=msg.forward_yaw,
+        head_height_sigma=msg.head_height_sigma,
+        floor_sigma=msg.floor_sigma,
+        arm_span_sigma=msg.arm_span_sigma,
+        note=msg.note,
         mountings={role: pose for role, pose in poses.items() if role in ROLES},
         **offsets,
     )

@@ -131,7 +131,7 @@ def _load(path: str) -> Any:
 NODES: tuple[Node, ...] = (
     Node(
         "tracker_bridge",
-        ("head_pose", "left_pose", "right_pose"),
+        ("head_pose", "left_pose", "right_pose", "pose", "skeleton"),
         ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf"),
         (
             "mm_ros.ros.nodes.tracker_bridge:BridgeSettings",

@@ -189,6 +189,10 @@ def calibration_to_bag(c: Calibration, stamp_ns: int) -> Any:
         floor_height=float(c.floor_height),
         arm_span=float(c.arm_span),
         forward_yaw=float(c.forward_yaw),
+        head_height_sigma=float(c.head_height_sigma),
+        floor_sigma=float(c.floor_sigma),
+        arm_span_sigma=float(c.arm_span_sigma),
+        note=c.note,
         roles=[*ROLES[:WAIST_ROLE], *c.mountings],
         offsets=[*(_pose(getattr(c, name)) for name in _CARRIED), *map(_pose, c.mountings.values())],
     )
@@ -205,6 +209,10 @@ def calibration_from_bag(msg: Any) -> Calibration:
         floor_height=float(msg.floor_height),
         arm_span=float(msg.arm_span),
         forward_yaw=float(msg.forward_yaw),
+        head_height_sigma=float(msg.head_height_sigma),
+        floor_sigma=float(msg.floor_sigma),
+        arm_span_sigma=float(msg.arm_span_sigma),
+        note=str(msg.note),
         mountings={role: pose for role, pose in poses.items() if role in ROLES},
         **offsets,
     )

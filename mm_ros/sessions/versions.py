@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 PACKAGE = "mm_ros/msg/"
-VERSION = 2  # of the present definitions
+VERSION = 3  # of the present definitions
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Former:
 def engine_today(name: str) -> str:
     """Present name of a recorded AvatarPose.engine; the definition of that field has not changed."""
     return "search" if name == "motion_matching" else name
+
+
+def _calibration_3(message: Any) -> dict[str, Any]:
+    """Uncertainties were not stated before version 3."""
+    return {"head_height_sigma": 0.0, "floor_sigma": 0.0, "arm_span_sigma": 0.0, "note": ""}
 
 
 def _match_2(message: Any) -> dict[str, Any]:
@@ -61,6 +66,24 @@ float64 scale
 string[] roles
 geometry_msgs/Pose[] offsets
 """,
+        _calibration_3,
+    ),
+    Former(
+        2,
+        PACKAGE + "Calibration",
+        """
+std_msgs/Header header
+string user
+bool calibrated
+string posture
+float64 head_height
+float64 floor_height
+float64 arm_span
+float64 forward_yaw
+string[] roles
+geometry_msgs/Pose[] offsets
+""",
+        _calibration_3,
     ),
     Former(
         1,

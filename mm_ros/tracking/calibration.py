@@ -23,6 +23,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import quat
 from mm_ros.tracking.reach import ArmReach
+from mm_ros.tracking.standing import HeightDistribution
 
 HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)  # m, head axes: x forward, z up
 CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
@@ -78,19 +79,44 @@ LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
 JUDGED_EVERY_NS = 200_000_000
 SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each changes the avatar's skeleton
 CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
+HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher lies on a shelf
+UNDER_FLOOR = 0.04  # m; a controller seen this far below a floor that was measured shows that it was a shelf
+UNDER_FLOOR_S = 0.3
+ORIGIN_UNDER = 0.15  # m below the floor: a source whose floor is this wrong has its origin elsewhere
+ORIGIN_LACKS = 0.5  # m by which the head is too low for the user's height with such an origin
+NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015  # a headset that does not move at all lies somewhere
+GAP_S = 3.0  # without a tracked head, after which another person may wear the headset
+
+# Standard deviations, m
+DOUBTFUL_SIGMA = 0.05  # at least: two heights are possible
+UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
+SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
+REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
+ANOTHER = 0.05  # m; after a gap, a standing height that differs by more is another person's
+SITS_S, LOWEST_SEATED = 4.0, 0.9  # s, m: a low head for this long is that of a person who sits
+ANOTHER_S = 4.0  # s in the cluster before another person is measured
+
+SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
+ORIGIN = (
+    "the origin of the source is not on the floor; the floor is estimated from an assumed height. Lay a controller on "
+    "the floor for two seconds to measure it"
+)
 
 
 @dataclass(frozen=True)
 class CalibrationSettings(Settings):
     user: str = setting("default", "Name of the user, and of the file with the user's measures.")
     posture: str = setting("standing", "Posture of the user while playing.", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "Measure the height automatically when the user stands upright and still.")
-    still_s: float = setting(3.0, "Time for which the user must stand still.", "s", 0.5, 20.0)
+    auto_calibrate: bool = setting(True, "Measure the height automatically while the user moves.")
+    still_s: float = setting(3.0, "Time for which the user stands still for the calibrate service.", "s", 0.5, 20.0)
     still_m: float = setting(
-        0.03, "Maximum movement of the head that counts as still. Larger measures sooner, but less accurately.",
-        "m", 0.001, 0.2,
+        0.03,
+        "Half of the maximum movement of the head for the calibrate service. Larger is less strict.",
+        "m",
+        0.001,
+        0.2,
     )
-    level_rad: float = setting(0.35, "Maximum pitch of the head that counts as upright.", "rad", 0.05, 1.5)
+    level_rad: float = setting(0.5, "Maximum pitch and roll of the head that counts as upright.", "rad", 0.05, 1.5)
     face_forward: bool = setting(False, "The calibrate service also turns x of the room to where the user looks.")
 
 
@@ -113,12 +139,20 @@ class Calibrator:
 
     def __init__(self, settings: CalibrationSettings = DEFAULTS, known: Calibration | None = None) -> None:
         self.settings = settings
-        self.current = known or Calibration(user=settings.user, posture=settings.posture)
+        self.current = known or Calibration(
+            user=settings.user, posture=settings.posture, head_height_sigma=UNKNOWN_SIGMA,
+            floor_sigma=SOURCE_FLOOR_SIGMA,
+        )  # fmt: skip
         self._from_person = known is not None and known.calibrated  # measured by request, or read from a file
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
-        self._highest = 0.0
+        self._heights = HeightDistribution()
+        self._after_gap = False  # another person may wear the headset
+        self._span_known = True  # of this person; False after a gap
         self._judged_ns = 0
+        self._seen_s: float | None = None  # last time with a tracked head
         self._resting: dict[int, tuple[float, float, F64]] = {}
+        self._under: dict[int, float] = {}  # role → time since when it is below the floor
+        self._floor_assumed = False  # the floor is estimated from an assumed height
         self._timeline = Timeline()
         self._reach = ArmReach()
         self._stood: float | None = None  # measured standing height in the source's room
@@ -131,6 +165,8 @@ class Calibrator:
         """Clear the samples after a gap or in a new epoch."""
         self._samples.clear()
         self._resting.clear()
+        self._under.clear()
+        self._heights.pause()
         self._judged_ns = 0
 
     def step(self, frame: TrackerFrame) -> Calibration | None:
@@ -140,24 +176,48 @@ class Calibrator:
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
+        t = frame.stamp_ns * 1e-9
+        if self._seen_s is not None and abs(t - self._seen_s) > GAP_S:
+            self._gap()
+        self._seen_s = t
+        before = self.current
         self._add_sample(frame)
-        changed = self._floor(frame)
-        changed = self._arms(frame) or changed
-        due = frame.stamp_ns - self._judged_ns >= JUDGED_EVERY_NS
-        if self.settings.auto_calibrate and not self._from_person and due:
+        self._floor(frame)
+        self._arms(frame)
+        if frame.stamp_ns - self._judged_ns >= JUDGED_EVERY_NS:
             self._judged_ns = frame.stamp_ns
-            changed = self._measure_automatically() or changed
-        return self.current if changed else None
+            if self._not_worn():
+                self._gap()
+            if self.settings.auto_calibrate:
+                self._measure_automatically()
+        self._fit_arms(frame)
+        return self.current if self.current is not before else None
+
+    def _gap(self) -> None:
+        """The headset was taken off, or was not tracked: the next samples may be of another person."""
+        if self._stood is not None or self._from_person:
+            self._after_gap, self._span_known = True, False
+        self._heights.clear()
+
+    def _not_worn(self) -> bool:
+        """Whether the headset lies still, as no worn headset does."""
+        stand = self.stand()
+        return stand is not None and stand.seconds >= 0.95 * NOT_WORN_S and stand.strayed < NOT_WORN_M
 
     def _add_sample(self, frame: TrackerFrame) -> None:
         t = frame.stamp_ns * 1e-9
-        q = frame.rotations[HEAD_ROLE]
-        ahead = quat.rotate(tuple(q.tolist()), (1.0, 0.0, 0.0))
+        q = quat.get4(frame.rotations, HEAD_ROLE)
+        ahead, left = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 1.0, 0.0))
         x, y, z = frame.positions[HEAD_ROLE].tolist()
         pitch = math.asin(max(-1.0, min(1.0, float(ahead[2]))))
+        roll = math.asin(max(-1.0, min(1.0, float(left[2]))))
         self._samples.append((t, x, y, z, pitch, math.atan2(float(ahead[1]), float(ahead[0]))))
         while self._samples and t - self._samples[0][0] > self.settings.still_s:
             self._samples.popleft()
+        headset = self.current.headset_in_head
+        above_joint = quat.rotate(q, quat.get3(headset.reshape(1, -1), 0))[2]
+        level = z - above_joint + float(headset[2])
+        self._heights.add(t, frame, level, max(abs(pitch), abs(roll)) < self.settings.level_rad)
 
     def stand(self) -> Stand | None:
         if len(self._samples) < 5:
@@ -187,62 +247,165 @@ class Calibrator:
                 "play space correct? Lay a controller on the floor for two seconds to measure the floor"
             )
         self._from_person, self._stood = True, height + self.current.floor_height
+        self._after_gap, self._floor_assumed = False, False
         yaw = stand.yaw if s.face_forward else self.current.forward_yaw
         self.current = replace(
-            self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height, forward_yaw=yaw
-        )
-        spread = f", arm span {self.current.arm_span:.2f} m" if self.current.arm_span else ""
-        return True, f"{s.user}: headset at {height:.2f} m when standing{spread}"
+            self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height, forward_yaw=yaw,
+            head_height_sigma=SEATED_SIGMA if s.posture == "seated" else STILL_SIGMA, note="",
+        )  # fmt: skip
+        return True, f"{s.user}: {in_words(self.current)}"
 
     def _standing(self, stand: Stand) -> float:
         height = stand.height - self.current.floor_height
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
-    def _measure_automatically(self) -> bool:
-        """Measure the largest height at which the user stands still, so that a more upright stand corrects it."""
-        s, stand = self.settings, self.stand()
-        if stand is None or stand.seconds < 0.95 * s.still_s or stand.strayed > s.still_m or stand.pitch > s.level_rad:
-            return False
-        height = self._standing(stand)
-        # The lower limit excludes users that sit or kneel, and a headset on a table.
-        if not 1.3 <= height <= HIGHEST or height < self._highest + 0.02:
-            return False
-        self._highest, self._stood = height, height + self.current.floor_height
-        self.current = replace(self.current, user=s.user, calibrated=True, posture=s.posture, head_height=height)
-        return True
+    def _measure_automatically(self) -> None:
+        """Measure from the distribution of heights, if the user is not known or may be another one."""
+        highest = math.inf if self._floor_assumed else self.current.floor_height + HIGHEST
+        found = self._heights.estimate(highest)
+        if found is None:
+            return
+        if self._floor_assumed:
+            self._assume_floor(found.height)
+            return
+        if self._from_person and not self._after_gap:
+            return
+        height = found.height - self.current.floor_height
+        if self.settings.posture == "seated":
+            standing = height + SEATED_TO_STANDING
+            if 1.3 <= standing <= HIGHEST:
+                self._take(found.height, standing, math.hypot(found.sigma, SEATED_SIGMA), found.seconds)
+        elif not LOWEST <= height <= HIGHEST:
+            return
+        elif found.stands(self.current.floor_height):
+            self._take(found.height, height, math.hypot(found.sigma, self._floor_doubt()), found.seconds)
+        elif self._stood is None and not self._from_person and found.seconds > SITS_S and height > LOWEST_SEATED:
+            guess = height + SEATED_TO_STANDING
+            if self.current.note != SEATED or guess > self.current.head_height + REFINED:
+                self.current = replace(
+                    self.current, user=self.settings.user, head_height=guess, head_height_sigma=UNKNOWN_SIGMA,
+                    note=SEATED,
+                )  # fmt: skip
 
-    def _arms(self, frame: TrackerFrame) -> bool:
-        """Estimate the arm span from the reach of the hands."""
+    def _floor_doubt(self) -> float:
+        return 0.0 if self.current.floor_sigma <= SOURCE_FLOOR_SIGMA else self.current.floor_sigma
+
+    def _take(self, stood: float, height: float, sigma: float, seconds: float) -> None:
+        """Publish a measured height if it is new, clearly better, or another person's."""
+        now, s, note = self.current, self.settings, ""
+        if now.calibrated:
+            away = abs(height - now.head_height)
+            if self._after_gap:
+                if seconds < ANOTHER_S:
+                    return
+                self._after_gap = False
+                if away <= ANOTHER:
+                    return
+                self._from_person = False  # another person wears the headset
+                now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
+                self._reach = ArmReach()
+            elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
+                self.current = replace(now, head_height_sigma=sigma)  # a doubt is told, but not followed
+                return
+            elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
+                return
+            else:
+                note = now.note
+        self._stood = stood
+        self.current = replace(
+            now, user=s.user, calibrated=True, posture=s.posture, head_height=height, head_height_sigma=sigma, note=note
+        )
+
+    def _arms(self, frame: TrackerFrame) -> None:
+        """Measure the arm span when the arms are spread at shoulder height, wider than before."""
+        hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
+        if (frame.state[hands] != TRACKED).any() or np.abs(frame.velocities[hands]).max() > 0.3:
+            return
+        left, right = frame.positions[hands]
+        span = float(np.linalg.norm(left - right))
+        below = frame.positions[HEAD_ROLE, 2] - np.array([left[2], right[2]])
+        middle = (left + right)[:2] / 2 - frame.positions[HEAD_ROLE, :2]
+        level = (below > 0.0).all() and (below < 0.5).all() and abs(left[2] - right[2]) < 0.2
+        if not level or np.linalg.norm(middle) > 0.25 or not 0.75 < span / self.current.head_height < 1.25:
+            return
+        if self._span_known and self._spread_seen() and span < self.current.arm_span + 0.02:
+            return
+        self._span_known = True
+        self.current = replace(self.current, arm_span=span, arm_span_sigma=SPAN_SIGMA)
+
+    def _spread_seen(self) -> bool:
+        """Whether the arm span was measured on spread arms."""
+        return self.current.arm_span > 0.0 and self.current.arm_span_sigma <= SPAN_SIGMA
+
+    def _fit_arms(self, frame: TrackerFrame) -> None:
+        """Estimate the arm span from the reach of the hands until the arms have been spread."""
         span = self._reach.step(frame, head_joint_height(self.current))
-        if span is None or abs(span - self.current.arm_span) < (SPAN_REFINED if self.current.arm_span else 0.0):
-            return False
-        self.current = replace(self.current, arm_span=span)
-        return True
+        now = self.current
+        if span is None or not now.calibrated or self._from_person or self._spread_seen():
+            return
+        if not now.arm_span or abs(span - now.arm_span) >= SPAN_REFINED:
+            self.current = replace(now, arm_span=span, arm_span_sigma=REACH_SPAN_SIGMA)
 
-    def _floor(self, frame: TrackerFrame) -> bool:
-        """Measure the floor height from a controller that lies still far below the head, near the expected floor."""
-        changed = False
+    def _floor(self, frame: TrackerFrame) -> None:
+        """Measure the floor from a controller that lies on it; lower it when a controller is seen below it."""
         t = frame.stamp_ns * 1e-9
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]
-            seen = frame.state[role] == TRACKED and frame.positions[HEAD_ROLE, 2] - p[2] > 1.0
+            tracked = frame.state[role] == TRACKED
+            self._look_under(role, float(p[2]), tracked, t)
+            seen = tracked and frame.positions[HEAD_ROLE, 2] - p[2] > 1.0
             since, measured_at, place = self._resting.get(role, (t, 0.0, p))
-            if not seen or abs(p[2] - self.current.floor_height) > 0.5 or np.linalg.norm(p - place) > 0.01:
+            if not seen or np.linalg.norm(p - place) > 0.01:
                 self._resting[role] = (t, 0.0, p.copy())
                 continue
             self._resting[role] = (since, measured_at, place)
-            lies_low = abs(p[2] - CONTROLLER_RADIUS) < 0.3
-            if lies_low and t - since > 2.0 and not measured_at:
+            floor = float(p[2]) - CONTROLLER_RADIUS
+            if floor < HIGHEST_FLOOR and t - since > 2.0 and not measured_at:
                 self._resting[role] = (since, t, place)
-                floor = float(p[2]) - CONTROLLER_RADIUS
-                if abs(floor - self.current.floor_height) > 0.01:
+                if abs(floor - self.current.floor_height) > 0.01 or self._floor_assumed:
                     self._lay_floor(floor)
-                    changed = True
-        return changed
 
-    def _lay_floor(self, floor: float) -> None:
+    def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
+        """A controller below the floor shows that it is too high: it was a shelf, or the origin is at the head."""
+        under = self.current.floor_height - z
+        if not tracked or under < UNDER_FLOOR:
+            self._under.pop(role, None)
+            return
+        if t - self._under.setdefault(role, t) < UNDER_FLOOR_S:
+            return
+        found = self._heights.estimate()
+        stood = found.height if found else self._samples[-1][3]
+        lacking = self.current.floor_height - (stood - self.current.head_height)
+        measured = self.current.floor_sigma <= MEASURED_FLOOR_SIGMA
+        if under > ORIGIN_UNDER and lacking > ORIGIN_LACKS and not self._floor_assumed and not measured:
+            self._floor_assumed = True
+            self._assume_floor(stood)
+        elif not self._floor_assumed and self.current.floor_height > 0:
+            self._lay_floor(max(z - CONTROLLER_RADIUS, 0.0), SOURCE_FLOOR_SIGMA)
+
+    def _assume_floor(self, stood: float) -> None:
+        """Put the floor at the user's assumed height below the upright head."""
+        floor = stood - self.current.head_height
+        if self.current.note != ORIGIN or abs(floor - self.current.floor_height) > REFINED:
+            self.current = replace(self.current, floor_height=floor, floor_sigma=UNKNOWN_SIGMA, note=ORIGIN)
+
+    def _lay_floor(self, floor: float, sigma: float = MEASURED_FLOOR_SIGMA) -> None:
         """Set the floor height, and correct a measured head height, which was relative to the old floor."""
-        self.current = replace(self.current, floor_height=floor)
+        note = "" if self.current.note == ORIGIN else self.current.note
+        self._floor_assumed = False
+        self.current = replace(self.current, floor_height=floor, floor_sigma=sigma, note=note)
         if self._stood is not None and LOWEST <= self._stood - floor <= HIGHEST:
             self.current = replace(self.current, head_height=self._stood - floor)
-            self._highest = min(self._highest, self._stood - floor)
+
+
+def in_words(c: Calibration) -> str:
+    """The measures with their uncertainties, for people."""
+
+    def sure(sigma: float) -> str:
+        return f" ± {max(round(100 * sigma), 1)} cm" if sigma else ""
+
+    text = f"headset at {c.head_height:.2f} m{sure(c.head_height_sigma)} when standing"
+    text += f", floor at {c.floor_height:.2f} m{sure(c.floor_sigma)}"
+    if c.arm_span:
+        text += f", arm span {c.arm_span:.2f} m{sure(c.arm_span_sigma)}"
+    return text + (f" ({c.note})" if c.note else "")

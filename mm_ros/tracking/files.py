@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.base.files import read_yaml, write_whole
+from mm_ros.base.files import config_folder, read_yaml, write_whole
 from mm_ros.body import plausible
 from mm_ros.body.types import Calibration
 
@@ -23,22 +22,13 @@ COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; pos
 # device in the axes of the joint that carries it. Delete the file to be measured again.
 """
 
-HANDS_COMMENT = """# How this user holds controllers of this convention: direction of the fingers in device axes (x forward,
-# y left, z up). Such measures help to identify a person. Delete the file to be measured again.
+HANDS_COMMENT = """# Hold of controllers of this convention: direction of the fingers in device axes (x forward, y left, z up).
+# Such measures help to identify a person. Delete the file to be measured again.
 """
 
 
 def users_folder() -> Path:
-    own = os.environ.get("MM_ROS_USERS")
-    if own:
-        return Path(own)
-    xdg = os.environ.get("XDG_CONFIG_HOME")
-    if xdg and Path(xdg).is_absolute():
-        return Path(xdg) / "mm_ros" / "users"
-    try:
-        return Path("~/.config").expanduser() / "mm_ros" / "users"
-    except RuntimeError as error:  # a container with a user id that has no name
-        raise MmRosError("this user has no home folder for calibrations; set MM_ROS_USERS to a folder") from error
+    return config_folder("users", "MM_ROS_USERS")
 
 
 def state_folder() -> Path:

@@ -1,4 +1,4 @@
-"""Gate, calibration and room applied to recorded frames as the tracker bridge applies them to live ones."""
+"""Gate, hand poses, calibration and room applied to recorded frames as the tracker bridge applies them to live ones."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.body.types import F64, Calibration, TrackerFrame, identity_pose
+from mm_ros.body.types import F64, Calibration, R, TrackerFrame, identity_pose
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, head_joint_height
 from mm_ros.tracking.gate import TrackerGate
-from mm_ros.tracking.hands import HandStage
+from mm_ros.tracking.hand_poses import ESTIMATED
+from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.room import Room, compose, room_from_source
 
 
 @dataclass
 class LiveFrames:
-    """`calibrations`: index of the frame before which the calibration takes effect → calibration."""
+    """`calibrations`: index of the frame before which the calibration takes effect → calibration.
+
+    `repeated`: for each frame, the roles (R,) whose device repeats its last pose exactly, before hands are converted.
+    """
 
     frames: list[TrackerFrame] = field(default_factory=list)
     calibrations: dict[int, Calibration] = field(default_factory=dict)
+    repeated: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def to_map(self, stamps_ns: NDArray[np.int64], positions: F64, rotations: F64) -> tuple[F64, F64]:
         """Carry poses (F, 3), (F, 4) of a device from the source's room to the map, as their time requires."""
@@ -34,25 +39,31 @@ class LiveFrames:
 
 def live_frames(
     raw: Iterable[TrackerFrame], known: Calibration | None = None, settings: CalibrationSettings = DEFAULTS,
-    gated: bool = False, hands: HandStage | None = None,
+    gated: bool = False, hand_pose: str = ESTIMATED,
 ) -> LiveFrames:  # fmt: skip
     """Run raw frames through the bridge's stages. `known`: calibration from a file; None: a user who is unknown.
 
-    `gated`: the frames have passed a gate before, as those of a recorded session. `hands` converts the hand poses;
-    None: they have been converted before.
+    `gated`: the frames are those of a recorded session, which have passed gate and hands before. `hand_pose`:
+    convention of the hand poses.
     """
     gate, room, calibrator = TrackerGate(), Room(), Calibrator(settings, known)
+    hands = HandStage(HandSettings(hand_pose=hand_pose))
+    hands.measure(head_joint_height(calibrator.current), calibrator.current.arm_span)
+    last = np.full((R, 7), np.nan)
     out = LiveFrames(calibrations={0: calibrator.current})
     room.calibrate(calibrator.current)
     for frame in raw:
         passed = frame if gated else gate.step(frame)
         if passed is None:
             continue
-        if hands is not None:
-            hands.measure(head_joint_height(calibrator.current), calibrator.current.arm_span)
+        now = np.concatenate([passed.positions, passed.rotations], axis=1)
+        out.repeated.append((now == last).all(1))
+        last = now
+        if not gated:
             hands.step(passed)
         new = calibrator.step(passed)
         if new is not None:
+            hands.measure(head_joint_height(new), new.arm_span)
             room.calibrate(new)
             out.calibrations[len(out.frames)] = new
         out.frames.append(room.carry(passed))

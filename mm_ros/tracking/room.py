@@ -39,6 +39,11 @@ class Room:
         self._epochs = 0
         self._plain = not any(place)
 
+    @property
+    def map_from_source(self) -> F64:
+        """The transform in use."""
+        return self._now
+
     def calibrate(self, calibration: Calibration) -> None:
         new = compose(self.place, room_from_source(calibration))
         moved = compose(new, inverse(self._now))

@@ -12,7 +12,13 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import Sighting
 from mm_ros.body.types import HEAD_ROLE, Calibration, TrackerFrame
 from mm_ros.sessions.session import Session
-from mm_ros.tracking.calibration import HEADSET_IN_HEAD, Calibrator, from_skeleton, from_standing_height
+from mm_ros.tracking.calibration import (
+    HEADSET_IN_HEAD,
+    UNKNOWN_SIGMA,
+    Calibrator,
+    from_skeleton,
+    from_standing_height,
+)
 from mm_ros.tracking.gate import TrackerGate
 from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.hands import HandSettings, HandStage, converted
@@ -67,7 +73,7 @@ def session_of_table(
     """Session from the poses of a table.
 
     `hands` converts the hand poses; None estimates their convention.
-    `head_height` [m]; 0: measured while the user stands still, or else estimated from all heights.
+    `head_height` [m]; 0: measured from all heights of the user.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))
@@ -83,9 +89,11 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
     calibrator = Calibrator()
     for frame in frames:
         calibrator.step(frame)
-    if calibrator.current.calibrated:
+    if calibrator.current.calibrated or calibrator.current.note:
         return calibrator.current
-    # The user never stood still for long, so a high percentile is used: people are upright most of the time.
+    # Too short a recording: a high percentile is used, because people are upright most of the time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
-    return from_standing_height(guess, calibrated=False, arm_span=calibrator.current.arm_span)
+    return replace(
+        from_standing_height(guess, calibrated=False, arm_span=calibrator.current.arm_span), head_height_sigma=UNKNOWN_SIGMA
+    )

@@ -71,7 +71,7 @@ def test_the_list_names_every_extra(capsys: pytest.CaptureFixture[str]):
 
 def test_an_unknown_extra_is_reported_in_one_sentence(capsys: pytest.CaptureFixture[str]):
     assert main(["setup", "headset"]) == 2
-    assert "extra 'headset' does not exist. Extras: viewer, openxr" in capsys.readouterr().err
+    assert "extra 'headset' does not exist. Extras: viewer, webxr, openxr" in capsys.readouterr().err
 
 
 def test_a_plot_without_matplotlib_names_only_matplotlib(tmp_path: Path, monkeypatch, capsys):

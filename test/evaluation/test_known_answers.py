@@ -13,6 +13,7 @@ from mm_ros.evaluation.footfalls import Feet, feet_of
 from mm_ros.evaluation.reference import Device, arm_of_user, fit_offset
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.default_database import default_database_path
+from mm_ros.sessions.session import Session, write_session
 from mm_ros.sessions.tables import COLUMNS
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.sources.synthetic import user_clip
@@ -199,3 +200,19 @@ def test_marked_footfalls_are_the_truth_where_there_are_no_body_trackers(tmp_pat
     assert got["missing"]["ankle_error_cm"] == "needs trackers on both feet, or motion capture"
     marks.write_text("t,foot\n1.0,middle\n")
     assert main(["evaluate", str(table), "--footfalls", str(marks)]) == 2
+
+
+def test_a_session_is_compared_with_the_body_trackers_that_it_holds(tmp_path):
+    track = simulate_clip(user_clip(5.0, seed=2), Simulation(waist=True, feet=True), 10**9)
+    frames = [track.frame(i) for i in range(len(track))]
+    write_session(tmp_path / "worn", Session(frames))
+    ours = evaluated(tmp_path, str(tmp_path / "worn"))["summary"]["ours"]
+    assert set(ours["offsets"]) == {"waist", "left_foot", "right_foot"}
+    assert ours["hips_error_cm"]["median"] < 20 and ours["true_steps_per_minute"] is not None
+
+
+@pytest.mark.parametrize(("given", "said"), [("*.none", "no such file"), ("bad.csv", "columns")])
+def test_a_wrong_path_is_refused_in_one_sentence(tmp_path, capsys, given, said):
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    assert main(["evaluate", str(tmp_path / given), "--database", str(default_database_path())]) == 2
+    assert said in capsys.readouterr().err

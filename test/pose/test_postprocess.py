@@ -14,6 +14,7 @@ from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_FOOT,
     LEFT_HAND,
     LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
     LEFT_TOES,
     LEFT_UPPER_ARM,
     PARENTS,
@@ -21,14 +22,17 @@ from mm_ros.body.skeleton import (  # fmt: skip
     RIGHT_HAND,
     RIGHT_TOES,
     SPINE,
+    UPPER_CHEST,
     J,
     default_skeleton,
 )
 from mm_ros.body.types import (  # fmt: skip
     BODY_ROLES,
+    CHEST_ROLE,
     HEAD_ROLE,
     LEFT_FOOT_ROLE,
     LEFT_HAND_ROLE,
+    LEFT_KNEE_ROLE,
     LOST,
     RIGHT_FOOT_ROLE,
     RIGHT_HAND_ROLE,
@@ -37,12 +41,14 @@ from mm_ros.body.types import (  # fmt: skip
     WAIST_ROLE,
     AvatarPose,
     Calibration,
+    R,
     TrackerFrame,
     identity_pose,
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.metrics import lean_deg
 from mm_ros.pose.floor import GridFloor
+from mm_ros.pose.kernel import calm, make_hold
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import from_skeleton
 
@@ -203,7 +209,7 @@ def test_seated_users_stand_upright_and_never_crouch() -> None:
     assert room(out)[0][HEAD, 2] < SKELETON.head_height - 0.4
 
 
-def test_trackers_at_waist_and_foot_win() -> None:
+def test_the_head_stays_on_the_headset_and_the_hips_near_the_waist_tracker() -> None:
     post = stage()
     for i in range(60):
         t = trackers(i, (0.05, 0.0, -0.1))
@@ -213,11 +219,61 @@ def test_trackers_at_waist_and_foot_win() -> None:
         t.positions[LEFT_FOOT_ROLE] = REST[LEFT_FOOT] + (0.2, 0.1, 0.1)
         out = post.step(matched(i), t)
     p, q = room(out)
-    assert p[HIPS] == pytest.approx(t.positions[WAIST_ROLE], abs=1e-4)
-    assert abs(float(q[HIPS] @ t.rotations[WAIST_ROLE])) == pytest.approx(1.0, abs=1e-6)
+    assert p[HIPS] == pytest.approx(t.positions[WAIST_ROLE], abs=0.015)
+    assert abs(float(q[HIPS] @ t.rotations[WAIST_ROLE])) == pytest.approx(1.0, abs=2e-3)
     assert p[LEFT_FOOT] == pytest.approx(t.positions[LEFT_FOOT_ROLE], abs=0.005)
-    assert np.linalg.norm(headset(out) - t.positions[HEAD_ROLE]) < 0.02
+    assert np.linalg.norm(headset(out) - t.positions[HEAD_ROLE]) < 0.001
     assert not out.locked[0]
+
+
+def test_a_tracker_without_a_measured_mounting_is_not_used() -> None:
+    post = stage()
+    post.set_calibration(from_skeleton(SKELETON))
+    t = trackers(0)
+    t.state[WAIST_ROLE], t.positions[WAIST_ROLE] = TRACKED, (3.0, 0.0, 0.0)
+    p, _ = room(post.step(matched(0), t))
+    assert p[HIPS] == pytest.approx(REST[HIPS], abs=0.02)
+
+
+def test_a_chest_and_a_knee_tracker_bend_the_body() -> None:
+    post = stage()
+    for i in range(60):
+        t = trackers(i, (0.25, 0.0, -0.1))  # bows
+        t.state[[CHEST_ROLE, LEFT_KNEE_ROLE, LEFT_FOOT_ROLE]] = TRACKED
+        t.positions[CHEST_ROLE] = REST[UPPER_CHEST] + (0.12, 0.0, -0.08)
+        t.rotations[CHEST_ROLE] = rot.exp(np.array([0.0, 0.5, 0.0]))
+        t.positions[LEFT_FOOT_ROLE] = REST[LEFT_FOOT] + (0.0, 0.0, 0.25)
+        t.positions[LEFT_KNEE_ROLE] = REST[LEFT_LOWER_LEG] + (0.0, 0.3, 0.1)  # the knee points to the left
+        out = post.step(matched(i), t)
+    p, q = room(out)
+    assert p[UPPER_CHEST] == pytest.approx(t.positions[CHEST_ROLE], abs=0.05)
+    assert abs(float(q[UPPER_CHEST] @ t.rotations[CHEST_ROLE])) > math.cos(0.1)
+    assert p[LEFT_LOWER_LEG, 1] > REST[LEFT_LOWER_LEG, 1] + 0.1
+    assert np.linalg.norm(headset(out) - t.positions[HEAD_ROLE]) < 0.001
+
+
+def test_tremble_of_a_body_tracker_is_halved_and_motion_is_not_delayed() -> None:
+    """A foot that swings like a walker's, with 1 mm of noise; the delay is that of the best correlation."""
+    rng = np.random.default_rng(0)
+    dt = STEP_NS * 1e-9
+    time = np.arange(int(4 / dt)) * dt
+    true = np.zeros((len(time), 3))
+    true[:, 0] = 0.4 * np.sin(2 * np.pi * 0.9 * time)
+    noisy = true + 0.001 * rng.normal(size=true.shape)
+    hold, got = make_hold(), []
+    seen = np.zeros(R, np.uint8)
+    seen[LEFT_FOOT_ROLE] = 1
+    for row in noisy:
+        p, q = np.zeros((R, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (R, 1))
+        p[LEFT_FOOT_ROLE] = row
+        calm(hold, p, q, seen, dt)
+        got.append(p[LEFT_FOOT_ROLE])
+    out = np.array(got)
+    jerk = [np.abs(np.diff(a[:, 2], n=3)).mean() for a in (noisy, out)]
+    assert jerk[1] < 0.6 * jerk[0]
+    lags = np.arange(-0.01, 0.04, 0.001)
+    errors = [np.abs(np.interp(time - lag, time, true[:, 0]) - out[:, 0])[50:-50].mean() for lag in lags]
+    assert abs(lags[int(np.argmin(errors))]) <= 0.01
 
 
 def test_feet_that_both_wear_trackers_are_never_held() -> None:

@@ -80,6 +80,12 @@ def test_an_engine_of_the_first_version_has_its_new_name():
     assert {avatar_pose_from_bag(m).engine for m in poses} == {"search"}
 
 
+def test_a_calibration_of_version_2_states_no_uncertainty():
+    session = read_session(OLD.parent / "v2" / "mcap")
+    assert session.version == 2 and session.calibration.head_height > 1.0
+    assert (session.calibration.head_height_sigma, session.calibration.note) == (0.0, "")
+
+
 def test_a_message_that_no_version_had_is_refused(tmp_path, monkeypatch):
     """Like the reader without its table of versions."""
     monkeypatch.setattr(bag_versions, "FORMER", ())
@@ -218,7 +224,8 @@ FIRST = {
     "TrackerArray": "857a263b",
     "Trajectory": "fda1b093",
 }  # fmt: skip
-DEFINITIONS = {1: FIRST, 2: FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}}
+SECOND = FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}
+DEFINITIONS = {1: FIRST, 2: SECOND, 3: SECOND | {"Calibration": "3f44a0fa"}}
 
 
 def digest(definition):

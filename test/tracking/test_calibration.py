@@ -7,6 +7,7 @@ import pytest
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import TRACKED, Calibration, TrackerFrame, identity_pose
+from mm_ros.evaluation import restless_users
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.calibration import CalibrationSettings, Calibrator
 from mm_ros.tracking.files import read_calibration, user_file, write_calibration
@@ -42,11 +43,115 @@ def test_standing_still_is_measured_by_itself():
 
 @pytest.mark.parametrize(
     "how",
-    [{"sway": 0.2}, {"pitch": 0.6}, {"height": 1.1}, {"height": 2.6}, {"height": 0.8}],
-    ids=["sways", "looks down", "sits", "giant", "on a table"],
+    [{"pitch": 0.6}, {"height": 2.6}, {"height": 0.8}],
+    ids=["looks down", "giant", "on a table"],
 )
 def test_whoever_does_not_stand_is_not_measured_unasked(how):
     assert feed(Calibrator(), 6, **how) == []
+
+
+def test_a_user_who_sways_is_measured_with_an_uncertainty():
+    calibrator = Calibrator()
+    feed(calibrator, 5, sway=0.2)
+    assert calibrator.current.head_height == pytest.approx(1.70, abs=0.01)
+    assert 0.005 < calibrator.current.head_height_sigma < 0.04
+
+
+def test_a_user_who_sits_from_the_start_is_unsure_and_not_a_child():
+    calibrator = Calibrator()
+    feed(calibrator, 20, height=1.2)
+    now = calibrator.current
+    assert not now.calibrated and now.note.startswith("seated, height unsure")
+    assert 1.5 < now.head_height < 1.75 and now.head_height_sigma >= 0.08
+    feed(calibrator, 4, 20, height=1.7)  # stands up
+    assert calibrator.current.calibrated and calibrator.current.note == ""
+    assert calibrator.current.head_height == pytest.approx(1.70, abs=0.01)
+
+
+def test_a_user_who_sits_down_soon_keeps_the_standing_height():
+    calibrator = Calibrator()
+    feed(calibrator, 2.6, sway=0.05)
+    feed(calibrator, 40, 2.6, height=1.25)
+    assert calibrator.current.head_height == pytest.approx(1.70, abs=0.015)
+
+
+def walk(calibrator, seconds, start, height, hands=((0.0, 0.15, -0.45), (0.0, -0.15, -0.45))):
+    for i in range(int(seconds * 30)):
+        t = start + i / 30
+        frame = person(t, height + 0.015 * np.sin(10 * t))
+        frame.positions[0, 0] += 0.9 * t
+        frame.positions[1:3] = frame.positions[0] + np.array(hands)
+        calibrator.step(frame)
+
+
+def test_a_child_who_walks_is_measured():
+    calibrator = Calibrator()
+    walk(calibrator, 8, 0, 0.86)
+    assert calibrator.current.calibrated
+    assert calibrator.current.head_height == pytest.approx(0.87, abs=0.02)
+
+
+def test_an_adult_who_rolls_on_a_chair_is_no_child():
+    calibrator = Calibrator()
+    walk(calibrator, 12, 0, 1.2, hands=((0.85, 0.1, -0.2), (0.1, -0.1, -0.4)))
+    assert not calibrator.current.calibrated
+
+
+@pytest.mark.parametrize("known", [None, Calibration(user="anna", calibrated=True, head_height=1.75, arm_span=1.7)])
+def test_a_headset_that_is_handed_over_is_measured_anew(known):
+    calibrator = Calibrator(known=known)
+    walk(calibrator, 10, 0, 1.75)
+    first = calibrator.current.head_height
+    walk(calibrator, 10, 20, 1.55)  # after a gap of 10 s
+    assert first == pytest.approx(1.75, abs=0.02)
+    assert calibrator.current.head_height == pytest.approx(1.565, abs=0.015)
+    assert calibrator.current.arm_span == 0
+
+
+def test_a_headset_that_is_put_back_on_keeps_the_measures():
+    known = Calibration(user="anna", calibrated=True, head_height=1.75, arm_span=1.7)
+    calibrator = Calibrator(known=known)
+    walk(calibrator, 10, 0, 1.75)
+    walk(calibrator, 10, 20, 1.72)
+    feed(calibrator, 30, 40, height=1.3)  # sits
+    assert calibrator.current == known
+
+
+def test_a_stool_does_not_raise_the_user_for_good():
+    calibrator = Calibrator()
+    walk(calibrator, 30, 0, 1.7)
+    feed(calibrator, 6, 30, height=2.0)
+    walk(calibrator, 60, 36, 1.7)
+    assert calibrator.current.head_height == pytest.approx(1.715, abs=0.02)
+
+
+def test_controllers_on_a_low_shelf_are_not_the_floor():
+    calibrator = Calibrator()
+    feed(calibrator, 6, hands=((0.3, 0.3, 0.28), (0.3, -0.3, 0.28)))
+    assert calibrator.current.floor_height == 0
+    feed(calibrator, 6, 6, hands=((0.3, 0.3, 0.15), (0.3, -0.3, 0.15)))  # a very low one is taken for the floor
+    assert calibrator.current.floor_height == pytest.approx(0.12)
+    feed(calibrator, 3, 12, hands=((0.3, 0.3, 0.04), (0.3, -0.3, 0.5)))  # but only until a hand is below it
+    assert calibrator.current.floor_height == pytest.approx(0.01, abs=0.005)
+
+
+def test_an_origin_at_the_head_is_reported_and_the_floor_estimated():
+    calibrator = Calibrator()
+    feed(calibrator, 4, lift=-1.7)
+    now = calibrator.current
+    assert "origin" in now.note and now.floor_height == pytest.approx(-1.68, abs=0.06)
+    assert now.floor_sigma > 0.05
+    feed(calibrator, 4, 4, lift=-1.7, hands=((0.3, 0.3, 0.03), (0.1, -0.25, 0.8)))
+    now = calibrator.current
+    assert now.floor_height == pytest.approx(-1.7, abs=0.001) and now.note == ""
+    feed(calibrator, 4, 8, lift=-1.7)
+    assert calibrator.current.head_height == pytest.approx(1.7, abs=0.01)
+
+
+def test_restless_users_are_measured():
+    """Synthetic users who never stand still for 3 s. The claim on people of CMU: benchmarks/2026-11-trackers.md."""
+    results = [restless_users.measure(restless_users.make_user(seed, seconds=45.0)) for seed in (7, 8)]
+    assert all(r.measured.calibrated and abs(r.error) < 0.03 for r in results), restless_users.lines(results)
 
 
 def test_straightening_up_later_corrects_it_and_bending_does_not():

@@ -128,7 +128,7 @@ def test_a_sessions_landmarks_are_told_in_the_time_of_its_trackers(bench, tmp_pa
 
 def test_every_field_of_the_bridges_messages_is_what_it_had(bench, tmp_path):
     session = session_of_clips([user_clip(2.0)], camera=COMMON)
-    session.calibration = Calibration("anna", True, "seated", 1.6, 0.02, 1.5, 0.1)
+    session.calibration = Calibration("anna", True, "seated", 1.6, 0.02, 1.5, 0.1, 0.03, 0.04, 0.05, "unsure")
     for frame in session.frames:
         frame.epoch, frame.new_from_old = 3, np.array([0.001, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     feet = np.ones(2, bool)

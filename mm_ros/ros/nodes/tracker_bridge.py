@@ -35,7 +35,13 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.foreign import pose_stamped_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
-from mm_ros.tracking.calibration import CalibrationSettings, Calibrator, head_joint_height
+from mm_ros.tracking.calibration import (
+    ANOTHER,
+    CalibrationSettings,
+    Calibrator,
+    head_joint_height,
+    in_words,
+)
 from mm_ros.tracking.files import measured_file, read_calibration, read_hands, write_calibration, write_hands
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
 from mm_ros.tracking.hands import HandSettings, HandStage
@@ -77,6 +83,13 @@ class BridgeSettings(Settings):
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
     )
+    headset_port: int = setting(
+        8090, "Port of the headset page on this machine (source webxr). Wi-Fi uses the next port.", "", 1, 65534,
+        live=False,
+    )  # fmt: skip
+    headset_wifi: bool = setting(
+        False, "Serve the headset page also to other devices, encrypted, on all networks (source webxr).", live=False
+    )
     noise_m: float = setting(
         0.0,
         "Standard deviation of simulated position noise (source mocap). Rotation noise [rad] is 3 times this value.",
@@ -111,8 +124,9 @@ class TrackerBridge(AvatarNode):
         self._ticks: Timer | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
-            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes
-        )
+            s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
+            s.headset_port, s.headset_wifi,
+        )  # fmt: skip
         warm_up()
         self._source.open()
         self._gate = TrackerGate(self._gate_settings())
@@ -149,7 +163,7 @@ class TrackerBridge(AvatarNode):
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
-                f"Stand upright and still for {s.still_s:g} s, or call the service "
+                f"It is measured while you stand and walk; or stand still for {s.still_s:g} s and call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
         self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
@@ -190,10 +204,31 @@ class TrackerBridge(AvatarNode):
             for role_name, topic in pairs(s.tracker_topics).items():
                 self.listen("head_pose", self._feeder(self._source, role_index(role_name)), topic)
         elif self._source.own_clock:
+            self._serve_page()
             self._awake = self.create_guard_condition(self.guarded("source", self._poll))
             self._source.wake = self._awake.trigger
         else:
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
+
+    def _serve_page(self) -> None:
+        """Show the avatar on the headset page of the source webxr, and take the user's wishes."""
+        server = getattr(self._source, "server", None)
+        if server is None:
+            return
+        from mm_ros.ros.headset_page import HeadsetPage
+
+        source: Any = self._source
+        self._page = HeadsetPage(
+            self, server, calibrate=self._measure, map_from_source=lambda: self._room.map_from_source,
+            sequence=source.sequence, calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+        )  # fmt: skip
+        # Not logged: the log is also published as a topic, and the address contains the token.
+        print("\n".join(headset_addresses(server)), flush=True)
+
+    def _tracking_facts(self) -> dict[str, Any]:
+        states = {role: STATES[int(state)] for role, state in list(zip(ROLES, self._states, strict=False))[:3]}
+        hands: Any = getattr(self._source, "hands", (False, False))
+        return {"tracking": states, "hands": list(hands), "trouble": self._source.status(), "paused": self._paused}
 
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:
@@ -233,12 +268,11 @@ class TrackerBridge(AvatarNode):
             self._ticks.timer_period_ns = round(period_ns - STEP_GAIN * late_ns)
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
+        before = self._calibrator.current
         new = None if self._given else self._calibrator.step(frame)
         if new is not None:
-            self.get_logger().info(
-                f"measured: headset at {new.head_height:.2f} m, floor at {new.floor_height:.2f} m, "
-                f"arm span {new.arm_span:.2f} m"
-            )
+            another = before.calibrated and abs(new.head_height - before.head_height) > ANOTHER
+            self.get_logger().info(f"measured{' (another person)' if another else ''}: {in_words(new)}")
             self._publish_calibration(new)
             self._keep_measures()
 
@@ -277,15 +311,17 @@ class TrackerBridge(AvatarNode):
             self._publish_calibration(given)
 
     def _on_calibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._given:
-            response.success, response.message = False, "this source provides the calibration; nothing to calibrate"
-            return response
-        response.success, response.message = self._calibrator.measure()
-        if response.success:
-            self._publish_calibration(self._calibrator.current)
-            response.message += self._kept(self._mounting.calibration) + self._mounting_report()
-            response.message += f"\n{self._hands.report()}"
+        response.success, response.message = self._measure()
         return response
+
+    def _measure(self) -> tuple[bool, str]:
+        if self._given:
+            return False, "this source provides the calibration; nothing to calibrate"
+        success, message = self._calibrator.measure()
+        if success:
+            self._publish_calibration(self._calibrator.current)
+            message += self._kept(self._mounting.calibration) + self._mounting_report() + f"\n{self._hands.report()}"
+        return success, message
 
     def _mounting_report(self) -> str:
         """One line per measured body tracker and per doubt."""
@@ -304,10 +340,7 @@ class TrackerBridge(AvatarNode):
         if trouble:
             self.health.warnings["source"] = trouble
             self.get_logger().warning(trouble, throttle_duration_sec=10.0)
-        if not self._calibrator.current.calibrated:
-            self.health.warnings["calibration"] = "not calibrated: stand upright and still, or call `calibrate`"
-        else:
-            self.health.warnings.pop("calibration", None)
+        self._watch_calibration(self._calibrator.current)
         self._report_mounting()
         self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
@@ -316,6 +349,13 @@ class TrackerBridge(AvatarNode):
             if state_name != STATES[TRACKED]:
                 self.health.passing[role] = f"{role} is {state_name}"
         self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
+
+    def _watch_calibration(self, now: Calibration) -> None:
+        self.health.warnings.pop("calibration", None)
+        if not now.calibrated or now.note:
+            doubt = now.note or "not calibrated: stand upright for a moment, or call `calibrate`"
+            self.health.warnings["calibration"] = doubt
+        self.health.values["measures"] = in_words(now)
 
     def _report_hands(self) -> None:
         """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
@@ -353,6 +393,17 @@ class TrackerBridge(AvatarNode):
     def close(self) -> None:
         self._keep_measures()
         self._source.close()
+
+
+def headset_addresses(server: Any) -> list[str]:
+    """Return sentences with the addresses of the headset page."""
+    out = [f"the headset page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
+    urls = server.wifi_urls()
+    if urls:
+        out.append(f"over Wi-Fi: {' or '.join(urls)}, code {server.code.digits}")
+    elif server.wifi:
+        out.append("no address in a local network was found: is the Wi-Fi of this machine connected?")
+    return out
 
 
 def simulation(s: BridgeSettings) -> Simulation:

@@ -6,7 +6,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources.base import TrackerSource
 
-SOURCES: tuple[str, ...] = ("synthetic", "mocap", "openxr", "steamvr", "session", "topics")
+SOURCES: tuple[str, ...] = ("synthetic", "mocap", "webxr", "openxr", "steamvr", "session", "topics")
 
 
 def make_source(
@@ -17,8 +17,11 @@ def make_source(
     simulation: Simulation | None = None,
     serials: dict[str, str] | None = None,
     axes: str = "ros",
+    page_port: int = 8090,
+    page_wifi: bool = False,
 ) -> TrackerSource:
-    """Make a source. `simulation`: devices of a mocap user; `serials`: role → serial number of a SteamVR tracker."""
+    """Make a source. `simulation`: devices of a mocap user; `serials`: role → serial number of a SteamVR tracker;
+    `page_port`, `page_wifi`: the headset page of the source webxr."""
     if name == "synthetic":
         from mm_ros.tracking.sources.synthetic import synthetic_source
 
@@ -39,6 +42,11 @@ def make_source(
         from mm_ros.tracking.sources.openxr import OpenXrSource
 
         return OpenXrSource(rate)
+    if name == "webxr":
+        from mm_ros.tracking.sources.webxr import WebXrSource
+        from mm_ros.web.headset.server import HeadsetServer
+
+        return WebXrSource(HeadsetServer(page_port, page_wifi))
     if name == "steamvr":
         from mm_ros.tracking.sources.steamvr import SteamVrSource
 

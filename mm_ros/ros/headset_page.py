@@ -1,0 +1,183 @@
+"""Connects the headset page's server to a node: the avatar's pose to the pages, the users' wishes to the graph."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import Empty
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.shape import room_joints
+from mm_ros.body.types import F64, Calibration, identity_pose
+from mm_ros.ros.conversions import avatar_pose_from_ros, skeleton_from_ros
+from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.remote_settings import RemoteSettings, live_settings
+from mm_ros.show.page.panels import KnownFiles
+from mm_ros.tracking.room import inverse
+from mm_ros.web.headset.server import HeadsetServer, Page
+from mm_ros.web.headset.skin import skin_file
+from mm_ros.web.headset.wire import PoseMessage
+
+STATUS_S = 0.5
+MOST_SKINS = 4
+# Settings of motion_matcher that the page may change, by a list of choices.
+CHOSEN = ("database", "engine")
+
+
+class HeadsetPage:
+    """Feeds the server while a page is connected; without pages the node subscribes to nothing and does no work.
+
+    `calibrate`: measures the user, and returns success and a sentence. `map_from_source`: transform of the trackers'
+    room. `sequence`: number of the page's frame with a stamp. `facts`: more values for the pages' status.
+    """
+
+    def __init__(
+        self,
+        node: AvatarNode,
+        server: HeadsetServer,
+        *,
+        calibrate: Callable[[], tuple[bool, str]] | None = None,
+        map_from_source: Callable[[], F64] = identity_pose,
+        sequence: Callable[[int], int] = lambda stamp_ns: 0,
+        calibration: Callable[[], Calibration | None] = lambda: None,
+        facts: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        self._node, self.server = node, server
+        self._calibrate, self._map_from_source, self._sequence = calibrate, map_from_source, sequence
+        self._calibration, self._facts = calibration, facts
+        self._subscriptions: list[Any] = []
+        self._came: deque[float] = deque(maxlen=256)
+        self._latencies_ms: deque[float] = deque(maxlen=256)
+        self._changed = node.create_guard_condition(node.guarded("headset page", self._act))
+        server.on_change = self._changed.trigger
+        self._files = {name: KnownFiles(spec.file) for name, (_, spec) in self._fields().items() if spec.file}
+        self._settings: RemoteSettings | None = None
+        self._values: dict[str, Any] = {}
+        self._report = node.every(STATUS_S, self._tell)
+
+    @staticmethod
+    def _fields() -> dict[str, Any]:
+        return {name: field for name, field in live_settings()["motion_matcher"].items() if name in CHOSEN}
+
+    def close(self) -> None:
+        self.server.on_change = lambda: None
+        self.server.close()
+
+    # ---- pages come, go and act
+
+    def _act(self) -> None:
+        self._follow(bool(self.server.pages))
+        while True:
+            try:
+                page, wish = self.server.actions.get_nowait()
+            except Empty:
+                return
+            self._do(page, wish)
+
+    def _follow(self, watched: bool) -> None:
+        """Subscribe while there are pages."""
+        if watched == bool(self._subscriptions):
+            return
+        if watched:
+            before = len(self._node.streams)
+            self._node.listen("pose", self._show)
+            self._node.listen("skeleton", self._take_skeleton)
+            self._streams = self._node.streams[before:]
+            self._subscriptions = [subscription for subscription, _ in self._streams]
+            if self._settings is None:
+                names = {"motion_matcher": tuple(self._fields())}
+                self._settings = RemoteSettings(self._node, names, lambda *_: None, self._changed_setting, self._said)
+                self._settings.watch(self._node.avatar)
+            return
+        for stream in self._streams:
+            self._node.streams.remove(stream)
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        self._subscriptions = []
+
+    def _do(self, page: Page, wish: dict[str, Any]) -> None:
+        do = wish["do"]
+        if do == "calibrate":
+            if self._calibrate is None:
+                done, text = False, "this graph has no user to measure"
+            else:
+                done, text = self._calibrate()
+            self.server.answer(page, {"kind": "answer", "to": do, "good": done, "text": text})
+            self._tell()
+        elif do in CHOSEN and self._settings is not None:
+            label = str(wish.get("value", ""))
+            choices = self._choices()[do]
+            if label not in choices:
+                text = f"'{label[:60]}' is not in the list of the page"
+                self.server.answer(page, {"kind": "answer", "to": do, "good": False, "text": text})
+                return
+            value = self._files[do].path(label) if do in self._files else label
+            self._settings.set("motion_matcher", do, value)
+            self._settings.tick()
+
+    # ---- settings of the matcher
+
+    def _changed_setting(self, _node: str, name: str, value: Any) -> None:
+        self._values[name] = self._files[name].label(value) if name in self._files else value
+
+    def _choices(self) -> dict[str, tuple[str, ...]]:
+        return {
+            name: self._files[name].labels if name in self._files else tuple(spec.choices)
+            for name, (_, spec) in self._fields().items()
+        }
+
+    def _said(self, text: str, refused: bool) -> None:
+        self.server.tell_all({"kind": "answer", "to": "setting", "good": not refused, "text": text})
+
+    # ---- poses
+
+    def _take_skeleton(self, msg: Any) -> None:
+        skeleton = skeleton_from_ros(msg)
+        if skeleton.hash & 0xFFFFFFFF not in self.server.skins:
+            while len(self.server.skins) >= MOST_SKINS:
+                del self.server.skins[next(iter(self.server.skins))]
+            self.server.skins[skeleton.hash & 0xFFFFFFFF] = skin_file(skeleton)
+
+    def _show(self, msg: Any) -> None:
+        pose = avatar_pose_from_ros(msg)
+        now_ns = int(self._node.get_clock().now().nanoseconds)
+        age_ms = (now_ns - pose.stamp_ns) * 1e-6
+        self._came.append(time.monotonic())
+        self._latencies_ms.append(age_ms)
+        if pose.skeleton & 0xFFFFFFFF not in self.server.skins:
+            return  # its skeleton has not arrived yet
+        positions, rotations = room_joints(pose)
+        feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
+        stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)
+        source_from_map = inverse(self._map_from_source())
+        message = PoseMessage(stamp_ns, pose.skeleton, feet, source_from_map, positions, rotations)
+        self.server.show(message, self._sequence(pose.stamp_ns))
+
+    # ---- status
+
+    def _tell(self) -> None:
+        if not self.server.pages:
+            return
+        if self._settings is not None:
+            self._settings.look()
+            self._settings.tick()
+        now = time.monotonic()
+        calibration = self._calibration()
+        measured = None
+        if calibration is not None:
+            measured = {
+                "user": calibration.user, "calibrated": calibration.calibrated, "posture": calibration.posture,
+                "height": round(calibration.head_height, 3), "arm_span": round(calibration.arm_span, 3),
+            }  # fmt: skip
+        choices = self._choices()
+        latency = float(np.median(self._latencies_ms)) if self._latencies_ms else 0.0
+        self.server.tell({
+            "avatar": self._node.avatar,
+            "pose": {"hz": sum(1 for t in self._came if now - t < 1.0), "latency_ms": round(latency, 1)},
+            "calibration": measured,
+            "choices": {name: {"now": self._values.get(name), "all": choices[name]} for name in choices},
+            **self._facts(),
+        })  # fmt: skip

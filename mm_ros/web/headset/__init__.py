@@ -1,0 +1,1 @@
+"""The page for headset browsers (WebXR), and its server."""

@@ -1,0 +1,66 @@
+"""Offset between the clock of a page (`performance.now()`) and CLOCK_MONOTONIC, estimated by the server."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median
+
+WINDOW_NS = 10_000_000_000
+SLEW = 1e-3  # most change of the offset in use, per time
+LEADS = 180  # samples
+
+
+class PageClock:
+    """The ping with the shortest round trip of the last 10 s gives the offset; its error is at most half that trip.
+
+    The offset in use follows the estimate slowly, so that intervals between stamps stay even.
+    """
+
+    def __init__(self) -> None:
+        self._pings: deque[tuple[int, int, float]] = deque()  # received, round trip, offset [ns]
+        self._used: float | None = None
+        self._used_ns = 0
+        self._leads: deque[float] = deque(maxlen=LEADS)
+        self._lead_ms, self._until_lead = 0.0, 0
+        self._last_ns = 0
+
+    def add(self, sent_ns: int, received_ns: int, page_ms: float) -> None:
+        """Add one ping, with times of this machine and the page's clock in between."""
+        if received_ns < sent_ns:
+            return
+        self._pings.append((received_ns, received_ns - sent_ns, (sent_ns + received_ns) / 2 - page_ms * 1e6))
+        while received_ns - self._pings[0][0] > WINDOW_NS:
+            self._pings.popleft()
+
+    @property
+    def known(self) -> bool:
+        return len(self._pings) >= 3
+
+    @property
+    def trip_ms(self) -> float:
+        """The shortest round trip of the last 10 s."""
+        return min((trip for _, trip, _ in self._pings), default=0) * 1e-6
+
+    @property
+    def lead_ms(self) -> float:
+        """Median time by which the device predicts its poses ahead of the callback."""
+        return self._lead_ms
+
+    def stamp_ns(self, time_ms: float, lead_ms: float, now_ns: int) -> int:
+        """Stamp of a sample in CLOCK_MONOTONIC: never in the future, and later than the last one."""
+        self._leads.append(lead_ms)
+        self._until_lead -= 1
+        if self._until_lead < 0:
+            self._lead_ms, self._until_lead = median(self._leads), min(30, len(self._leads))
+        stamp = round((time_ms - self._lead_ms) * 1e6 + self._offset(now_ns))
+        self._last_ns = max(self._last_ns + 1000, min(stamp, now_ns))
+        return self._last_ns
+
+    def _offset(self, now_ns: int) -> float:
+        best = min(self._pings, key=lambda p: p[1])[2]
+        if self._used is None or abs(best - self._used) > 20e6:  # a page that slept: its clock stood still
+            self._used = best
+        most = SLEW * max(0, now_ns - self._used_ns)
+        self._used += max(-most, min(most, best - self._used))
+        self._used_ns = now_ns
+        return self._used

@@ -1,0 +1,83 @@
+"""A real bridge with the source webxr in this process, and a graph that answers each sample with a standing avatar."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
+
+from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.types import rest_pose
+from mm_ros.ros import graph
+from mm_ros.ros.conversions import avatar_pose_to_ros, skeleton_to_ros, trackers_from_ros
+from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
+from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
+
+
+class World:
+    """`frames`: what the bridge has published. The executor runs in a thread, because playwright needs this one."""
+
+    def __init__(self, port: int, **parameters) -> None:
+        given = {"source": "webxr", "headset_port": port, "auto_calibrate": False, "hand_pose": "wrist", **parameters}
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context, domain_id=1 + os.getpid() % 100)
+        self.port = port
+        self.bridge = TrackerBridge(
+            parameter_overrides=[Parameter(name, value=value) for name, value in given.items()],
+            namespace="anna", context=self.context,
+        )  # fmt: skip
+        self.server = self.bridge._source.server
+        self.url = self.server.url()
+        self.node = rclpy.create_node("graph", namespace="anna", context=self.context)
+        self.frames = []
+        self.skeleton = default_skeleton()
+        self._pose, self._shape = (self._publisher(name) for name in ("pose", "skeleton"))
+        t = graph.TOPICS["trackers"]
+        self.node.create_subscription(message_class(t.type), t.name, self._answer, listener_qos(t.qos))
+        self._shape.publish(skeleton_to_ros(self.skeleton, self.node.get_clock().now().nanoseconds))
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.bridge)
+        self.executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _publisher(self, name):
+        t = graph.TOPICS[name]
+        return self.node.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
+
+    def _spin(self) -> None:
+        self.spinning = True
+        while self.spinning:
+            self.executor.spin_once(timeout_sec=0.1)
+
+    def _answer(self, msg) -> None:
+        frame = trackers_from_ros(msg)
+        self.frames.append(frame)
+        self._pose.publish(avatar_pose_to_ros(rest_pose(self.skeleton, frame.stamp_ns)))
+
+    def until(self, condition, what="", seconds=90.0, meanwhile=lambda: None):
+        end = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < end, f"{what or condition}: not within {seconds:g} s ({len(self.frames)} frames)"
+            meanwhile()
+            time.sleep(0.01)
+        return value
+
+    def newest(self):
+        """The next frame that is published."""
+        count = len(self.frames)
+        self.until(lambda: len(self.frames) > count, "a frame arrives")
+        return self.frames[-1]
+
+    def close(self) -> None:
+        self.spinning = False
+        self._thread.join(20)
+        self.bridge.close()
+        self.bridge.destroy_node()
+        self.node.destroy_node()
+        self.executor.shutdown()
+        rclpy.shutdown(context=self.context)

@@ -1,0 +1,381 @@
+"""The headset page in a real Chromium with an emulated headset: page → socket → gate → `trackers`, and poses back."""
+
+import socket
+import urllib.request
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
+pytest.importorskip("websockets", reason="websockets is not installed (extra [webxr])")
+rclpy = pytest.importorskip("rclpy", reason="no ROS here")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+from chromium import Browser, free_port
+from emulated_headset import EmulatedHeadset, why_not
+from headset_world import World
+from PIL import Image
+
+from mm_ros.body.timeline import is_identity
+from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, TRACKED, Calibration
+from mm_ros.maths import rotations as rot
+from mm_ros.tracking.room import inverse
+from mm_ros.tracking.sources import axes
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+READY = """() => { __xr.updateVisibilityState('visible'); window.__lost = false;
+  delete mmRosPage._frame;
+  __xr.primaryInputMode = 'controller';
+  for (const side of ['left', 'right']) { __xr.controllers[side].connected = true; __tracked(side, true); }
+  const q = [0, 0, 0, 1]; __place([[0, 1.6, 0], q], [[-0.3, 1.2, -0.3], q], [[0.3, 1.2, -0.3], q]); }"""
+LEVEL = (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_folders(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MM_ROS_HEADSET", str(tmp_path_factory.mktemp("headset")))
+        patch.setenv("MM_ROS_USERS", str(tmp_path_factory.mktemp("users")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync.sync_playwright() as p:
+        made = Browser(p)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def world(own_folders):
+    # The emulated headset moves only when a test moves it.
+    made = World(free_port(), frozen_s=0.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def one_headset(browser, world):
+    made = EmulatedHeadset(browser, world.url)
+    made.enter()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def worn(browser, world, one_headset):
+    """The headset in VR with all devices tracked; one page for all tests."""
+    with browser.within(200.0):
+        one_headset.errors.clear()
+        one_headset.evaluate(READY)
+        world.until(
+            lambda: world.frames and (world.frames[-1].state[:3] == TRACKED).all(), "headset and hands are tracked"
+        )
+        yield one_headset
+
+
+def in_ros(position, quaternion):
+    return np.array(axes.position(*position)), rot.normalize(np.array(axes.rotation(*quaternion)))
+
+
+def random_pose(rng, around, spread):
+    q = rng.normal(size=4) * (0.4, 0.4, 0.4, 0.0) + (0.0, 0.0, 0.0, 1.0)
+    return np.array(around) + rng.uniform(-spread, spread, 3), q / np.linalg.norm(q)
+
+
+def test_exact_poses_arrive_in_trackers_and_the_avatar_comes_back(world, worn):
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        placed = [
+            random_pose(rng, around, 0.1) for around in ((0, 1.6, 0), (-0.3, 1.2, -0.3), (0.3, 1.2, -0.3))
+        ]
+        worn.place(*placed)
+
+        def arrived(placed=placed):
+            frame = world.frames[-1]
+            return (frame.state[:3] == TRACKED).all() and all(
+                np.abs(frame.positions[r] - in_ros(*placed[r])[0]).max() <= 1e-6
+                and abs(frame.rotations[r] @ in_ros(*placed[r])[1]) > 1.0 - 1e-7
+                for r in range(3)
+            )
+
+        world.until(arrived, f"the poses {placed} arrive")
+    worn.until("mmRosPage.pose && mmRosPage.pose.sequence > 0 && mmRosPage.avatar.ready", what="the avatar is there")
+    joints = np.array(worn.evaluate("Array.from(mmRosPage.pose.joints)")).reshape(-1, 7)
+    np.testing.assert_allclose(joints[:, :3], world.skeleton.rest_positions(), atol=1e-6)
+    assert worn.errors == []
+
+
+def test_stamps_are_in_order_and_never_in_the_future(world, worn):
+    before = len(world.frames)
+    world.until(lambda: len(world.frames) > before + 100, "100 frames")
+    frames = list(world.frames[before:])
+    now_ns = world.node.get_clock().now().nanoseconds
+    stamps = np.array([f.stamp_ns for f in frames])
+    assert (np.diff(stamps) > 0).all()
+    assert stamps[-1] < now_ns
+    assert len({f.epoch for f in frames}) == 1
+
+
+def test_states_of_the_devices(world, worn):
+    def state_is(role, state):
+        world.until(lambda: world.frames[-1].state[role] == state, f"role {role} is {state}")
+
+    state_is(LEFT_HAND_ROLE, TRACKED)
+    worn.evaluate("__tracked('left', false)")  # an emulated controller drifts: the gate refuses it
+    state_is(LEFT_HAND_ROLE, LOST)
+    worn.evaluate("__xr.controllers.right.connected = false")
+    state_is(RIGHT_HAND_ROLE, LOST)
+    worn.evaluate("__tracked('left', true); __xr.controllers.right.connected = true; __tracked('right', true)")
+    state_is(LEFT_HAND_ROLE, TRACKED)
+    state_is(RIGHT_HAND_ROLE, TRACKED)
+    worn.evaluate("window.__lost = true")
+    state_is(HEAD_ROLE, LOST)
+    worn.evaluate("window.__lost = false")
+    state_is(HEAD_ROLE, TRACKED)
+
+
+def test_bare_hands_replace_controllers(world, worn):
+    worn.place(((0, 1.6, 0), LEVEL), ((-0.3, 1.2, -0.3), LEVEL), ((0.3, 1.2, -0.3), LEVEL))
+    worn.evaluate("__put(__xr.hands.left, [-0.25, 1.1, -0.3], [0, 0, 0, 1])")
+    worn.evaluate("__xr.primaryInputMode = 'hand'; for (const s of ['left', 'right']) __xr.hands[s].connected = true")
+    worn.evaluate("for (const s of ['left', 'right']) __tracked(s, true)")
+    world.until(lambda: world.bridge._source.hands == (True, True), "the page reports bare hands")
+    world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == TRACKED, "the left hand is tracked")
+    worn.evaluate("__xr.primaryInputMode = 'controller'")
+    world.until(lambda: world.bridge._source.hands == (False, False), "the controllers are back")
+
+
+RECENTRED = """([p, q]) => { const e = new XRReferenceSpaceEvent('reset', {
+    referenceSpace: mmRosPage.tracking.space, transform: p && new XRRigidTransform(
+        {x: p[0], y: p[1], z: p[2]}, {x: q[0], y: q[1], z: q[2], w: q[3]})});
+  mmRosPage.tracking.space.dispatchEvent(e); }"""
+
+
+def test_recentring_with_a_transform_moves_the_state_and_without_one_resets_it(world, worn):
+    first = world.newest().epoch
+    half = np.array([0.0, np.sin(0.2), 0.0, np.cos(0.2)])
+    worn.evaluate(RECENTRED, [[0.5, 0.0, 0.25], half.tolist()])
+    moved = world.until(
+        lambda: next((f for f in list(world.frames) if f.epoch == first + 1), None), "the epoch of the re-centring"
+    )
+    origin, turn = in_ros((0.5, 0.0, 0.25), half)  # the new origin, in the old space
+    np.testing.assert_allclose(rot.rotate(moved.new_from_old[3:], origin) + moved.new_from_old[:3], 0.0, atol=1e-6)
+    np.testing.assert_allclose(np.abs(rot.multiply(moved.new_from_old[3:], turn)), [1, 0, 0, 0], atol=1e-6)
+    worn.evaluate(RECENTRED, [None, None])
+    reset = world.until(
+        lambda: next((f for f in list(world.frames) if f.epoch == first + 2), None), "the epoch of the reset"
+    )
+    assert is_identity(reset.new_from_old)
+
+
+def test_a_menu_and_a_hidden_page_are_reported(world, worn):
+    worn.evaluate("__xr.updateVisibilityState('visible-blurred')")
+    world.until(lambda: world.server.tracker.visibility == "visible-blurred", "the menu is reported")
+    world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == LOST, "the hands are lost")
+    assert world.newest().state[HEAD_ROLE] == TRACKED
+    # A device stops the frames of a hidden page; IWER goes on.
+    worn.evaluate("__xr.updateVisibilityState('hidden'); mmRosPage._frame = () => {}")
+    world.until(lambda: "another page or a menu" in world.bridge._source.status(), "the status says why")
+
+
+def test_leaving_and_entering_again_is_a_new_epoch(world, worn):
+    first = world.newest().epoch
+    worn.leave()
+    world.until(lambda: world.server.tracker is None, "no headset is tracked")
+    assert "Enter VR" in world.bridge._source.status()
+    worn.enter()
+    world.until(lambda: world.frames[-1].epoch == first + 1, "the epoch of the second session")
+
+
+def test_the_session_survives_a_restart_of_the_server(browser, world, worn):
+    first = len(world.frames)
+    world.server.close()
+    worn.until("mmRosPage.link.state === 'connecting'", what="the page notices")
+    world.server.start()
+    worn.until("mmRosPage.link.state === 'connected'", what="the page is connected again")
+    world.until(lambda: len(world.frames) > first + 50, "frames of the same session")
+    assert world.frames[-1].epoch == world.frames[first - 1].epoch
+
+
+def test_a_second_headset_takes_over_and_the_first_is_told(browser, world, worn):
+    first = world.newest().epoch
+    other = EmulatedHeadset(browser, world.url)
+    other.enter(head=(1.0, 1.5, 0.0))
+    world.until(lambda: world.frames[-1].epoch == first + 1, "the second headset is tracked")
+    world.until(lambda: abs(world.frames[-1].positions[HEAD_ROLE, 1] + 1.0) < 1e-6, "its pose arrives")
+    worn.until("mmRosPage.link.state === 'taken over'", what="the first page is told")
+    worn.evaluate("document.getElementById('again').click()")
+    world.until(lambda: world.frames[-1].epoch == first + 2, "the first takes back")
+    other.until("mmRosPage.link.state === 'taken over'", what="the second page is told")
+    other.close()
+
+
+def test_a_slow_page_neither_freezes_nor_delays_others(browser, world, worn):
+    slow = browser.new_page(viewport={"width": 200, "height": 120})
+    slow.goto(world.url)
+    # Drawing in software would take the processor from the other page, which a headset has for itself.
+    slow.evaluate("""mmRosPage.room.renderer.render = () => { const until = performance.now() + 200;
+        while (performance.now() < until); }""")
+    throttle = slow.context.new_cdp_session(slow)
+    throttle.send("Emulation.setCPUThrottlingRate", {"rate": 20})
+    world.until(lambda: len(world.server.pages) == 2, "both pages are connected")
+    watcher = next(p for p in world.server.pages if p is not world.server.tracker)
+    before = len(world.frames)
+    queued = 0
+
+    def watch():
+        nonlocal queued
+        queued = max(queued, watcher.socket.transport.get_write_buffer_size())
+
+    world.until(lambda: len(world.frames) > before + 100, "100 frames of the other page", meanwhile=watch)
+    assert queued < 20_000  # a pose has 700 bytes, a status about 1000
+    assert watcher.credit <= 2
+    worn.until("mmRosPage.pose.sequence > 0", what="the other page gets poses")
+    throttle.send("Emulation.setCPUThrottlingRate", {"rate": 1})
+    browser.close_page(slow)
+
+
+def test_the_policy_of_the_page_refuses_foreign_code(world, worn):
+    made = "const s = document.createElement('script'); s.textContent = 'window.bad = 1'; document.body.append(s);"
+    worn.evaluate(f"() => {{ {made} }}")
+    assert worn.evaluate("window.bad === undefined")
+    fetched = "fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')"
+    assert worn.evaluate(fetched) == "refused"
+    assert any("Content Security Policy" in e for e in worn.errors)
+
+
+IN_PAGE = """() => { const a = mmRosPage.avatar, p = mmRosPage.pose;
+  const at = (j) => a.head.clone().fromArray(p.joints, 7 * j).applyMatrix4(a.room.matrix).toArray();
+  return [p.sequence, at(0), at(4)]; }"""
+
+
+def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, worn):
+    """Poses are in `map`, the page draws in the headset's space: calibration turns and lifts one against the other."""
+    room = world.bridge._room
+    room.calibrate(Calibration(forward_yaw=0.7, floor_height=0.1))
+    try:
+        matrix = inverse(room.map_from_source)
+        world.newest()
+        worn.until("mmRosPage.avatar.ready && mmRosPage.avatar.room.matrix.elements[13] > 0.09", what="the transform")
+        _, root, chest = worn.evaluate(IN_PAGE)
+        rest = world.skeleton.rest_positions()
+        for joint, seen in ((0, root), (4, chest)):
+            expected = rot.rotate(matrix[3:], rest[joint]) + matrix[:3]
+            np.testing.assert_allclose(axes.position(*seen), expected, atol=1e-5)
+    finally:
+        room.calibrate(Calibration())
+        worn.until("mmRosPage.pose.sourceFromMap[2] < 0.01", what="the transform is undone")
+
+
+def blue(picture):
+    """Number of pixels of the avatar's colour, and their mean column."""
+    lit = picture / np.maximum(np.linalg.norm(picture, axis=2, keepdims=True), 1.0)
+    seen = lit @ (np.array([0.36, 0.53, 0.77]) / 1.0) > 0.985 * np.linalg.norm([0.36, 0.53, 0.77])
+    return int(seen.sum()), float(np.nonzero(seen)[1].mean()) if seen.any() else 0.0
+
+
+def test_both_eyes_see_the_avatar_in_the_mirror(world, worn):
+    worn.until("mmRosPage.pose && mmRosPage.avatar.ready && mmRosPage.placed")
+    worn.evaluate("mmRosPage.avatar.room.visible = mmRosPage.panel.group.visible = false")  # only the mirrored copy
+    picture = np.asarray(Image.open(BytesIO(worn.picture())).convert("RGB"), float)
+    half, middle = picture.shape[1] // 2, slice(picture.shape[0] // 2, picture.shape[0])  # without the sky
+    (left, at_left), (right, at_right) = blue(picture[middle, :half]), blue(picture[middle, half:])
+    assert left > 100 and right > 100
+    assert 0.5 < left / right < 2.0
+    assert at_left > at_right  # parallax: the left eye sees it farther right
+    worn.evaluate("mmRosPage.avatar.show = () => {}; mmRosPage.avatar.mirrored.visible = false")
+    without = np.asarray(Image.open(BytesIO(worn.picture())).convert("RGB"), float)
+    assert blue(without[middle, :half])[0] < 0.2 * left
+    worn.evaluate("delete mmRosPage.avatar.show; mmRosPage.avatar.room.visible = true")
+
+
+# ---- attacks
+
+
+def request(port, raw, seconds=20.0):
+    """Send bytes; return the answer, b"" if the connection is closed without one."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as s:
+        s.sendall(raw)
+        s.shutdown(socket.SHUT_WR) if not raw else None
+        try:
+            return s.recv(4096)
+        except (ConnectionError, TimeoutError):
+            return b""
+
+
+def upgrade(token, host, origin=None):
+    lines = [
+        f"GET /{token}/socket HTTP/1.1", f"Host: {host}", "Upgrade: websocket", "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13",
+    ]  # fmt: skip
+    lines += [f"Origin: {origin}"] if origin else []
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def test_attacks_are_refused_and_the_users_connection_is_unharmed(world, worn):
+    port, token = world.port, world.server.token
+    own = f"localhost:{port}"
+    assert b" 101 " in request(port, upgrade(token, own, f"http://{own}"))
+    refused = {
+        "no origin": upgrade(token, own),
+        "foreign origin": upgrade(token, own, "http://elsewhere.example"),
+        "origin null": upgrade(token, own, "null"),
+        "another port": upgrade(token, own, "http://localhost:1"),
+        "foreign host": upgrade(token, "rebound.example", "http://rebound.example"),
+        "wrong token": upgrade("x" * 22, own, f"http://{own}"),
+        "no token": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "path": f"GET /{token}/../../etc/passwd HTTP/1.1\r\nHost: {own}\r\n\r\n".encode(),
+        "other file": f"GET /{token}/server.py HTTP/1.1\r\nHost: {own}\r\n\r\n".encode(),
+        "unknown skin": f"GET /{token}/skin/12 HTTP/1.1\r\nHost: {own}\r\n\r\n".encode(),
+        "long line": b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        "POST": f"POST /{token}/ HTTP/1.1\r\nHost: {own}\r\n\r\n".encode(),
+        "garbage": bytes(range(256)) * 4 + b"\r\n\r\n",
+        "TLS": b"\x16\x03\x01\x00\x05hello\r\n\r\n",
+    }  # fmt: skip
+    for name, raw in refused.items():
+        answer = request(port, raw)
+        assert b"200 OK" not in answer and b" 101 " not in answer, name
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
+    with urllib.request.urlopen(world.url, timeout=30) as page:  # still answers
+        assert b"Your avatar" in page.read()
+        assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+        assert page.headers["Referrer-Policy"] == "no-referrer"
+    for s in silent:
+        s.close()
+    before = len(world.frames)
+    world.until(lambda: len(world.frames) > before + 20, "the user's frames go on")
+    assert {f.epoch for f in world.frames[before:]} == {world.frames[before - 1].epoch}
+
+
+BAD = """async () => { const s = new WebSocket(mmRosPage.link.url); s.binaryType = 'arraybuffer';
+  await new Promise(r => s.onopen = r);
+  const good = mmRosPage.tracking.writer.buffer.slice(0, 112), bad = [];
+  const put = (at, type, value) => { const b = good.slice(0), v = new DataView(b);
+    v['set' + type](at, value, true); bad.push(b); };
+  for (const v of [NaN, Infinity, 1e30, -1e30]) {
+    put(24, 'Float32', v); put(8, 'Float64', v); put(52, 'Float32', v); put(16, 'Float32', v); }
+  for (const at of [36, 40, 44, 48]) put(at, 'Float32', 3);
+  put(1, 'Uint8', 255); put(0, 'Uint8', 77); put(2, 'Uint8', 16); put(108, 'Uint32', 5);
+  bad.push(new ArrayBuffer(0), new ArrayBuffer(3), new ArrayBuffer(113), 'hello', '{}', '[]', '{"do": "nothing"}',
+    '{"do": "session", "number": -1}', '{"do": 5}', '[' .repeat(2000));
+  for (const b of bad) s.send(b);
+  let closed = 0; s.onclose = e => closed = e.code;
+  await new Promise(r => setTimeout(r, 200));
+  const survived = s.readyState === WebSocket.OPEN;
+  for (let k = 0; k < 120; k++) if (s.readyState === WebSocket.OPEN) s.send(new ArrayBuffer(3));
+  for (let k = 0; k < 100 && !closed; k++) await new Promise(r => setTimeout(r, 100));
+  const flood = closed; const t = new WebSocket(mmRosPage.link.url); await new Promise(r => t.onopen = r);
+  let long = 0; t.onclose = e => long = e.code; t.send(new ArrayBuffer(5000));
+  for (let k = 0; k < 100 && !long; k++) await new Promise(r => setTimeout(r, 100));
+  return [survived, bad.length, flood, long]; }"""
+
+
+def test_malformed_messages_are_counted_then_close_the_page(world, worn):
+    survived, number, flooded, long = worn.evaluate(BAD)
+    assert survived and world.server.counts["malformed"] >= number
+    assert (flooded, long) == (1008, 1009)
+    assert (world.newest().state[:3] == TRACKED).all()
+    assert all(np.isfinite(f.positions).all() for f in world.frames)
