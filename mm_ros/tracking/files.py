@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -22,7 +23,7 @@ COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; pos
 # device in the axes of the joint that carries it. Delete the file to be measured again.
 """
 
-HANDS_COMMENT = """# Hold of controllers of this convention: direction of the fingers in device axes (x forward, y left, z up).
+HANDS_COMMENT = """# Hold of controllers of this convention: direction of the fingers in device axes (x forward, z up).
 # Such measures help to identify a person. Delete the file to be measured again.
 """
 
