@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mm_ros.body.landmarks import Landmarks
-from mm_ros.body.rounding import rounded_orientation, rounded_pose, rounded_trajectory
+from mm_ros.body.rounding import handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.types import (
     AvatarPose,
     BodyOrientation,
@@ -108,6 +108,7 @@ class Avatar:
         trackers, calibration = self.mounting.step(trackers)
         if calibration is not None:
             self.set_calibration(calibration)
+        trackers = handed_trackers(trackers)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
         desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))

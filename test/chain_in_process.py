@@ -13,7 +13,9 @@ from rclpy.serialization import deserialize_message
 from tf2_msgs.msg import TFMessage
 
 from mm_ros.ros import graph
+from mm_ros.ros.loop import Ticker
 from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.wire import KINDS
 
 FRAME_NS = 11_111_111
 
@@ -22,8 +24,8 @@ class _Wire:
     def __init__(self, chain: Chain, topic: str) -> None:
         self._chain, self._topic = chain, topic
 
-    def publish(self, message: Any) -> None:
-        self._chain.send(self._topic, message)
+    def publish(self, value: Any) -> None:
+        self._chain.send(self._topic, KINDS[self._topic].to_ros(value) if self._topic in KINDS else value)
 
     def get_subscription_count(self) -> int:
         return 1
@@ -40,14 +42,14 @@ class Chain:
         self._waiting: deque[tuple[str, Any]] = deque()
         self._heard: dict[str, list[Callable[[Any], None]]] = {}
         monkeypatch.setattr(AvatarNode, "publisher", lambda _, topic: _Wire(self, topic))
-        monkeypatch.setattr(AvatarNode, "get_clock", lambda _: SimpleNamespace(now=self._now))
+        monkeypatch.setattr(AvatarNode, "get_clock", lambda _: SimpleNamespace(now=self._now, ros_time_is_active=True))
+        monkeypatch.setattr(Ticker, "_begin", lambda _: None)
         self.nodes = {}
         for name in nodes:
             node = graph.node(name).node_class()(namespace="chain", parameter_overrides=overrides.get(name, []))
             self.nodes[name] = node
-            for subscription, heard in node.streams:
-                topic = subscription.topic_name.removeprefix("/chain/")
-                self._heard.setdefault(topic, []).append(heard)
+            for inlet in node.inlets:
+                self._heard.setdefault(inlet.name.removeprefix("/chain/"), []).append(inlet.receive)
         self.pump()
 
     def _now(self) -> Any:

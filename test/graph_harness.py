@@ -81,6 +81,17 @@ class NodeProcess:
             time.sleep(0.05)
 
 
+class AllNodesProcess(NodeProcess):
+    """`mm_ros up` without a tracker source: the chain's nodes in one process. `parameters`: NODE.NAME."""
+
+    def __init__(self, name: str, avatar: str, log: Path, **parameters: Any) -> None:
+        self.name, self.log = name, log
+        self._command = [sys.executable, "-m", "mm_ros", "up", "--trackers", "none", "--avatar", avatar]
+        for key, value in parameters.items():
+            self._command += ["-p", f"{key}={value}"]
+        self.start()
+
+
 class Client:
     """Publishes trackers and calibration; keeps what comes on each topic that was asked for."""
 
@@ -164,7 +175,10 @@ class Client:
 class World:
     """The chain's four nodes for one avatar, a client, and a walking clip as trackers."""
 
-    def __init__(self, avatar: str, folder: Path, topics: tuple[str, ...] = ("pose", "/tf"), **parameters: Any) -> None:
+    def __init__(
+        self, avatar: str, folder: Path, topics: tuple[str, ...] = ("pose", "/tf"), one_process: bool = False,
+        **parameters: Any,
+    ) -> None:  # fmt: skip
         self.avatar = avatar
         self.clip = walking_clip()
         self.calibration = from_skeleton(self.clip.skeleton)
@@ -173,10 +187,11 @@ class World:
         subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)  # not four times at once
         self.nodes: dict[str, NodeProcess] = {}
         try:
-            for name in CHAIN:
-                self.nodes[name] = NodeProcess(name, avatar, folder / f"{name}.log", **parameters.get(name, {}))
+            for name in ("mm_ros_up",) if one_process else CHAIN:
+                kind = AllNodesProcess if one_process else NodeProcess
+                self.nodes[name] = kind(name, avatar, folder / f"{name}.log", **parameters.get(name, {}))
             for process in self.nodes.values():
-                process.wait_ready()
+                process.wait_ready(len(CHAIN) if one_process else 1)
             heard = self.client.spin_until(self._connected, PATIENCE_S)
             ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
             assert not ended, ended
@@ -222,7 +237,7 @@ class World:
         raise AssertionError(f"{ATTEMPTS} walks lost samples: {len(got)} poses, {stale} stale, of {len(sent)}")
 
     def reset_all(self) -> None:
-        for name in self.nodes:
+        for name in CHAIN:
             self.client.call(Trigger, f"/{self.avatar}/{name}/reset", Trigger.Request())
 
     def walks_on(self, seconds: float = PATIENCE_S, poses: int = 15) -> bool:

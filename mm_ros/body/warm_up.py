@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mm_ros.body.rounding import frozen
 from mm_ros.body.types import TRACKED, TrackerFrame
 
 PERIOD_NS = 11_111_111
 
 
 def sample_trackers(count: int = 40) -> Iterator[TrackerFrame]:
-    """Head and hands of a user that walks slowly along x."""
+    """Head and hands of a user that walks slowly along x. Not writable, like the frames between the nodes: kernels are
+    compiled for that."""
     for i in range(count):
         frame = TrackerFrame(i * PERIOD_NS)
         forward = np.array([0.008 * i, 0.0, 0.0])
         frame.positions[:3] = np.array([(0.0, 0.0, 1.65), (0.1, 0.3, 0.9), (0.1, -0.3, 0.9)]) + forward
         frame.velocities[:3] = (0.72, 0.0, 0.0)
         frame.state[:3] = TRACKED
-        yield frame
+        yield frozen(frame)

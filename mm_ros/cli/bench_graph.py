@@ -1,22 +1,31 @@
 """`mm_ros bench graph`: measure latency, losses, CPU and memory of the graph."""
 
 import argparse
+from pathlib import Path
 
 from mm_ros.cli.arguments import add_number, picture_file
 from mm_ros.cli.output import add_json, write_json
 
 HELP = "measure latency (tracker stamp to /tf), losses, CPU and memory of the graph"
-EPILOG = "example: mm_ros bench graph --seconds 10 --rounds 1 --json graph.json --plot graph.png"
-MODES = ("processes", "composed")
+EPILOG = "example: mm_ros bench graph --rounds 5 --avatars 4 --json graph.json --plot graph.png"
+MODES = ("composed", "processes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_number(parser, "--seconds", default=30.0, help="length of each round (default 30)")
-    add_number(parser, "--rounds", default=5, help="number of rounds; results are medians (default 5)")
-    add_number(parser, "--rates", nargs="*", default=[72, 90, 120], help="tracker rates (default 72 90 120)")
-    parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="one process per node, or one")
-    add_number(parser, "--avatars", nargs="*", default=[1, 2, 4], help="numbers of avatars to measure (default 1 2 4)")
+    add_number(parser, "--seconds", default=5.0, help="length of each measurement (default 5)")
+    add_number(parser, "--rounds", default=2, help="number of rounds; results are medians (default 2)")
+    add_number(parser, "--rates", nargs="*", default=[90], help="tracker rates (default 90)")
+    parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="one process, or one per node")
+    add_number(parser, "--avatars", nargs="*", default=[], help="numbers of avatars to measure, too, at 90 Hz")
+    parser.add_argument("--record", action="store_true", help="measure, too, with a recorder of all topics beside")
+    parser.add_argument(
+        "--disturb", action="store_true", help="measure, too, while parameters and database change and a node is reset"
+    )
+    parser.add_argument(
+        "--against", metavar="CHECKOUT", type=Path,
+        help="measure, too, the graph of another version in turns: a checkout with its .venv",
+    )
     parser.add_argument("--plot", metavar="FILE", type=picture_file, help="plot latencies and the cost of avatars")
     add_number(
         parser, "--hour", default=0.0,
@@ -31,10 +40,14 @@ def run(args: argparse.Namespace) -> int:
 
         write_json(args.json, run_hour(1.0, args.hour, lambda text: print(text, flush=True)))
         return 0
-    from mm_ros.ros.bench.graph import Plan, run_bench
+    from mm_ros.ros.bench.graph import Plan, ratios, run_bench
 
-    plan = Plan(args.seconds, args.rounds, [round(rate) for rate in args.rates], args.modes, args.avatars)
+    plan = Plan(
+        args.seconds, args.rounds, [round(rate) for rate in args.rates], args.modes, args.avatars,
+        record=args.record, disturb=args.disturb, against=args.against,
+    )  # fmt: skip
     result = run_bench(plan, lambda text: print(text, flush=True))
+    print(*ratios(result), sep="\n")
     print(f"{result['cpus']} CPUs, load {result['load_1_min']:.1f} before and {result['load_1_min_end']:.1f} after")
     write_json(args.json, result)
     if args.plot is not None:

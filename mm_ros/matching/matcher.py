@@ -11,6 +11,7 @@ import numpy as np
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import setting
 from mm_ros.body.landmarks import Landmarks
+from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import ARM_BONES
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
@@ -381,7 +382,7 @@ class MatcherStage:
                 i * 11_000_000, 0, "warm up", np.zeros(2), np.zeros(2), 0.0, 0.0, 1.0,
                 times, ahead, ahead + np.array([1, 0], np.float32),
             )  # fmt: skip
-            self.step(desired)
+            self.step(frozen(desired))
             self._due = "interval"
         self.segment = 0
         self.reset()

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.shape import room_joints
-from mm_ros.body.types import F64, Calibration, identity_pose
-from mm_ros.ros.conversions import avatar_pose_from_ros, skeleton_from_ros
+from mm_ros.body.types import F64, AvatarPose, Calibration, identity_pose
+from mm_ros.ros.conversions import skeleton_from_ros
+from mm_ros.ros.hub import Inlet
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.remote_settings import RemoteSettings, live_settings
 from mm_ros.show.page.panels import KnownFiles
@@ -48,7 +49,7 @@ class HeadsetPage:
         self._node, self.server = node, server
         self._calibrate, self._map_from_source, self._sequence = calibrate, map_from_source, sequence
         self._calibration, self._facts = calibration, facts
-        self._subscriptions: list[Any] = []
+        self._inlets: list[Inlet] = []
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._changed = node.create_guard_condition(node.guarded("headset page", self._act))
@@ -79,24 +80,19 @@ class HeadsetPage:
 
     def _follow(self, watched: bool) -> None:
         """Subscribe while there are pages."""
-        if watched == bool(self._subscriptions):
+        if watched == bool(self._inlets):
             return
         if watched:
-            before = len(self._node.streams)
-            self._node.listen("pose", self._show)
-            self._node.listen("skeleton", self._take_skeleton)
-            self._streams = self._node.streams[before:]
-            self._subscriptions = [subscription for subscription, _ in self._streams]
+            self._inlets = [
+                self._node.listen("pose", self._show), self._node.listen("skeleton", self._take_skeleton)
+            ]  # fmt: skip
             if self._settings is None:
                 names = {"motion_matcher": tuple(self._fields())}
                 self._settings = RemoteSettings(self._node, names, lambda *_: None, self._changed_setting, self._said)
                 self._settings.watch(self._node.avatar)
             return
-        for stream in self._streams:
-            self._node.streams.remove(stream)
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        self._subscriptions = []
+        while self._inlets:
+            self._node.unlisten(self._inlets.pop())
 
     def _do(self, page: Page, wish: dict[str, Any]) -> None:
         do = wish["do"]
@@ -141,9 +137,8 @@ class HeadsetPage:
                 del self.server.skins[next(iter(self.server.skins))]
             self.server.skins[skeleton.hash & 0xFFFFFFFF] = skin_file(skeleton)
 
-    def _show(self, msg: Any) -> None:
-        pose = avatar_pose_from_ros(msg)
-        now_ns = int(self._node.get_clock().now().nanoseconds)
+    def _show(self, pose: AvatarPose) -> None:
+        now_ns = self._node.now_ns()
         age_ms = (now_ns - pose.stamp_ns) * 1e-6
         self._came.append(time.monotonic())
         self._latencies_ms.append(age_ms)

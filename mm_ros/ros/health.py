@@ -44,7 +44,7 @@ class Health:
         """Count one output; `late_s` is its latency (default: now − stamp)."""
         self.done += 1
         self._stamp_ns = stamp_ns
-        now_s = (self.node.get_clock().now().nanoseconds - stamp_ns) * 1e-9
+        now_s = (self.node.now_ns() - stamp_ns) * 1e-9
         late_s = now_s if late_s is None else late_s
         if abs(late_s) > OTHER_CLOCK_S:
             self.other_clock_s = late_s
@@ -59,7 +59,7 @@ class Health:
     def report(self) -> DiagnosticArray:
         if self.watch is not None:
             self.watch()
-        now_ns = self.node.get_clock().now().nanoseconds
+        now_ns = self.node.now_ns()
         seconds = max((now_ns - self._last_ns) * 1e-9, 1e-3) if self._last_ns else 1.0
         self._last_ns = now_ns
         self._rate = self.done / seconds
@@ -79,7 +79,7 @@ class Health:
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate
-        phase = (self.node.get_clock().now().nanoseconds - self._stamp_ns) / period
+        phase = (self.node.now_ns() - self._stamp_ns) / period
         return REPORT_NS + round(((CALM - phase + 0.5) % 1.0 - 0.5) * period)
 
     def _status(self, seconds: float) -> DiagnosticStatus:

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rclpy
-from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from rclpy.publisher import Publisher
-from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
 from mm_ros.base import ending
@@ -26,8 +23,9 @@ from mm_ros.body.plausible import ImplausibleOutput, Outputs
 from mm_ros.body.types import Calibration
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
-from mm_ros.ros.executor import ChainExecutor, Stream
 from mm_ros.ros.health import Health
+from mm_ros.ros.hub import Inlet, Outlet
+from mm_ros.ros.loop import Loop, Ticker
 from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.reach import settle_reach
@@ -35,20 +33,7 @@ from mm_ros.ros.reach import settle_reach
 S = TypeVar("S", bound=Settings)
 
 DEFAULT_AFTER_NS = 1_000_000_000
-WAKE_S = 0.5  # maximum delay of Ctrl-C
 GIL_SWITCH_S = 0.0002  # source threads would delay each sample by up to Python's default of 5 ms
-
-
-class WorldPublisher:
-    """Publisher that writes the world frame into each header; conversions always write the default, `map`."""
-
-    def __init__(self, publisher: Publisher, frame: str) -> None:
-        self._publisher, self._frame = publisher, frame
-        self.get_subscription_count = publisher.get_subscription_count
-
-    def publish(self, msg: Any) -> None:
-        msg.header.frame_id = self._frame
-        self._publisher.publish(msg)
 
 
 class AvatarNode(Node):
@@ -59,14 +44,17 @@ class AvatarNode(Node):
 
     NAME = ""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
+        """`loop`: main loop of the process; its nodes hand values to each other directly."""
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
+        self.loop = loop or Loop()
+        self.loop.add_node(self)
         self.described = graph.node(self.NAME)
         types = (*self.described.settings_types(), graph.FrameSettings)
         self._live = LiveSettings(self, types, self._settings_changed)
         self._parameter_service = LoadingParameterService(self, self._loading)
         self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
-        self.streams: list[Stream] = []  # subscriptions made by `listen`, for ChainExecutor
+        self.inlets: list[Inlet] = []  # made by `listen`
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
@@ -74,7 +62,7 @@ class AvatarNode(Node):
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
-        self._reports = self.create_timer(self.health.first_report_ns() * 1e-9, self._publish_health)
+        self._reports = Ticker(self.loop, self, self.health.first_report_ns(), self._publish_health)
 
     def _publish_health(self) -> None:
         self._reports.timer_period_ns = self.health.next_report_ns()
@@ -88,23 +76,40 @@ class AvatarNode(Node):
     def settings(self, kind: type[S]) -> S:
         return of_kind(self._live.current, kind)
 
-    def publisher(self, topic: str) -> Publisher | WorldPublisher:
+    def now_ns(self) -> int:
+        """Time of this node's clock: that of the system, or simulated time."""
+        clock = self.get_clock()
+        return int(clock.now().nanoseconds) if clock.ros_time_is_active else time.time_ns()
+
+    def publisher(self, topic: str) -> Outlet:
+        """Publisher of a topic of the graph: of values where `wire.KINDS` has the topic, else of messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
-        return WorldPublisher(made, self.world_frame) if t.in_world else made
+        wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
+        return Outlet(self.loop.hub, made, wire, self.world_frame if t.in_world else "")
 
-    def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> None:
-        """Subscribe to a topic of the graph; a message that the callback refuses (MmRosError) is counted and logged.
+    def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> Inlet:
+        """Subscribe to a topic of the graph: to values where `wire.KINDS` has the topic, else to messages.
 
-        `name` overrides the topic's name.
+        A value that the callback refuses (MmRosError) is counted and logged. `name` overrides the topic's name.
         """
         t = graph.TOPICS[topic]
-        safe = self.guarded(topic, callback)
-        made = self.create_subscription(message_class(t.type), name or t.name, safe, subscription_qos(t.qos))
-        self.streams.append((made, safe))
+        kind = message_class(t.type)
+        ours = t.type.startswith("mm_ros/")
+        made = self.create_subscription(kind, name or t.name, _taken_by_loop, subscription_qos(t.qos), raw=ours)
+        wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
+        inlet = Inlet(self.loop.hub, made, wire, lambda call: self.guarded(topic, call), callback)
+        self.inlets.append(inlet)
+        self.loop.attend(inlet)
+        return inlet
 
-    def every(self, period_s: float, callback: Callable[[], None]) -> Timer:
-        return self.create_timer(period_s, self.guarded("timer", callback))
+    def unlisten(self, inlet: Inlet) -> None:
+        """Undo `listen`."""
+        self.inlets.remove(inlet)
+        self.loop.leave(inlet, lambda: self.destroy_subscription(inlet.subscription))
+
+    def every(self, period_s: float, callback: Callable[[], None]) -> Ticker:
+        return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
         """Wrap a callback so that no exception ends the node; `what` names the input in messages."""
@@ -200,6 +205,10 @@ class AvatarNode(Node):
         return response
 
 
+def _taken_by_loop(_message: Any) -> None:
+    """Callback of a subscription whose messages the loop takes."""
+
+
 def of_kind(settings: list[Settings], kind: type[S]) -> S:
     for s in settings:
         if isinstance(s, kind):
@@ -212,8 +221,11 @@ def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
     return run_all([make_node], args)
 
 
-def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) -> int:
-    """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2."""
+def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
+    """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2.
+
+    `executor` makes an executor of rclpy, which replaces the loop for nodes that are not ours.
+    """
     settle_reach()
     try:
         rclpy.init(args=args)
@@ -224,15 +236,14 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None) ->
     # Shells start background processes with SIGINT ignored, but launch stops its processes with SIGINT.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
-    executor = ChainExecutor()
     try:
+        loop = executor() if executor else Loop()
         for make in makers:
-            nodes.append(make())
-            executor.add_node(nodes[-1])
-        # Simulated time may stop, and a signal is handled only when the executor's wait ends.
-        nodes[0].create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
+            nodes.append(make() if executor else make(loop=loop))
+            if executor:
+                loop.add_node(nodes[-1])
         settle()
-        executor.spin()
+        loop.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except MmRosError as error:

@@ -108,13 +108,25 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
+        self._wires: dict[tuple[int, ...], SerializedTf] = {}  # by the roles that are seen
 
     def message(self, frame: TrackerFrame) -> TFMessage:
-        stamp = stamp_to_ros(frame.stamp_ns)
-        seen = [r for r in range(len(ROLES)) if frame.state[r] != LOST]
+        stamp, seen = stamp_to_ros(frame.stamp_ns), _seen(frame)
         for r in seen:
             _fill(self._transforms[r], stamp, frame.positions[r].tolist(), frame.rotations[r].tolist())
         return TFMessage(transforms=[self._transforms[r] for r in seen])
+
+    def serialized(self, frame: TrackerFrame) -> bytes:
+        """Return `message(frame)` serialized."""
+        seen = _seen(frame)
+        if seen not in self._wires:
+            self._wires[seen] = SerializedTf([self._transforms[r] for r in seen])
+        rows = list(seen)
+        return self._wires[seen].filled(frame.stamp_ns, frame.positions[rows], frame.rotations[rows])
+
+
+def _seen(frame: TrackerFrame) -> tuple[int, ...]:
+    return tuple(r for r, state in enumerate(frame.state.tolist()) if state != LOST)
 
 
 def _unit(q: NDArray[np.float64]) -> NDArray[np.float64]:

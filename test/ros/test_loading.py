@@ -22,7 +22,7 @@ from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.motion.files import read_database
 from mm_ros.ros.conversions import trajectory_to_ros
-from mm_ros.ros.executor import ChainExecutor
+from mm_ros.ros.loop import Loop
 from mm_ros.ros.nodes import motion_matcher
 
 WAIT_S = 60.0
@@ -46,10 +46,9 @@ class Matching:
     """Matcher in this process, spun by a separate thread, and a publisher of trajectories."""
 
     def __init__(self):
-        self.node = motion_matcher.MotionMatcher(namespace="loading")
-        self.executor = ChainExecutor()
-        self.executor.add_node(self.node)
-        self.thread = threading.Thread(target=self.executor.spin, daemon=True)
+        self.loop = Loop()
+        self.node = motion_matcher.MotionMatcher(loop=self.loop, namespace="loading")
+        self.thread = threading.Thread(target=self.loop.spin, daemon=True)
         self.thread.start()
         self.client = Client("loading", ("matched_pose",))
         self.client.calibrate(Calibration(calibrated=True))
@@ -77,8 +76,7 @@ class Matching:
         return future.result().results[0]
 
     def close(self):
-        self.executor.shutdown()
-        self.executor.wake()
+        self.loop.stop()
         self.thread.join(10)
         self.client.close()
         self.node.destroy_node()

@@ -19,8 +19,10 @@ def plot(result: dict[str, Any], path: Path) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for mode in (m for m in ("processes", "composed") if m in result):
-        for label, figures in ((mode, result[mode]), (f"{mode}, bare transport", result[mode]["floor"])):
-            rates = [r for r in figures if r != "floor"]
+        bare = {rate: floor.get("four_hops" if mode == "composed" else "four_hops_processes")
+                for rate, floor in result["floor"]["rates"].items()}  # fmt: skip
+        for label, figures in ((mode, result[mode]), (f"{mode}, bare transport", bare)):
+            rates = list(figures)
             style = "--" if "bare" in label else "-"
             late = [figures[r]["latency_ms"]["p99"] for r in rates]
             left.plot([int(r) for r in rates], late, style, marker="o", label=f"{label}, p99")

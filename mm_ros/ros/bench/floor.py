@@ -1,17 +1,22 @@
 """Bare transport as a baseline: as many hops as the graph, messages of the same sizes, no computation.
 
-`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops).
+`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops). HOP one_hop:
+publish the /tf messages of trackers and pose as bytes, without any hop between.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
+from mm_ros.base import ending
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import BodyOrientation, rest_pose, still_trajectory
 from mm_ros.body.warm_up import sample_trackers
@@ -22,6 +27,7 @@ from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
+WAKE_S = 0.5  # maximum delay of Ctrl-C
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
 EARLY_NS = 1_000_000  # tolerance of the timer, the same as in the sources
 
@@ -47,6 +53,30 @@ def _sample(topic: str, avatar: str) -> Any:
         "matched_pose": lambda: avatar_pose_to_ros(pose),
         "/tf": lambda: PoseTf(avatar).message(pose),
     }[topic]()
+
+
+class _NoGuard:
+    def trigger(self) -> None:
+        """Do nothing: no other thread waits for this executor."""
+
+
+class Executor(SingleThreadedExecutor):
+    """rclpy's executor without the two useless wait sets that follow each callback."""
+
+    _guard: Any
+
+    def _make_handler(self, *arguments: Any, **more: Any) -> Any:
+        guard, self._guard = self._guard, _NoGuard()
+        try:
+            return super()._make_handler(*arguments, **more)
+        finally:
+            self._guard = guard
+
+    def spin(self) -> None:
+        node = next(iter(self.get_nodes()))
+        node.create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        while self._context.ok() and not self._is_shutdown and not ending.asked():
+            self.spin_once()
 
 
 class Source(Node):
@@ -87,6 +117,27 @@ class Relay(Node):
         self._out.publish(self._msg)
 
 
+class OneHop:
+    """Executor and source in one: it sleeps until each sample is due and publishes its two /tf messages."""
+
+    def __init__(self, avatar: str, rate: float) -> None:
+        self._avatar, self._rate = avatar, rate
+
+    def add_node(self, node: Node) -> None:
+        self._tf, self._context = _publisher(node, "/tf"), node.context
+
+    def spin(self) -> None:
+        frame, pose = next(iter(sample_trackers(1))), rest_pose(default_skeleton())
+        trackers, joints = TrackerTf(self._avatar), PoseTf(self._avatar)
+        due_ns, period_ns = time.time_ns(), round(1e9 / self._rate)
+        while self._context.ok() and not ending.asked():
+            due_ns += period_ns
+            time.sleep(max(due_ns - time.time_ns(), 0) * 1e-9)
+            frame.stamp_ns = pose.stamp_ns = due_ns
+            self._tf.publish(trackers.serialized(frame))
+            self._tf.publish(joints.serialized(pose))
+
+
 def _publisher(node: Node, topic: str) -> Any:
     t = graph.TOPICS[topic]
     return node.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
@@ -94,11 +145,13 @@ def _publisher(node: Node, topic: str) -> Any:
 
 def main(words: list[str]) -> int:
     avatar, rate = words[1], float(words[2])
+    if words[3:] == ["one_hop"]:
+        return run_all([lambda: Node("floor_source", namespace=avatar)], [], lambda: OneHop(avatar, rate))
     hops = [int(w) for w in words[3:]] or list(range(len(HOPS)))
     makers: list[Callable[..., Node]] = [
         (lambda: Source(avatar, rate)) if hop == 0 else (lambda hop=hop: Relay(avatar, hop)) for hop in hops
     ]
-    return run_all(makers, [])
+    return run_all(makers, [], Executor)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import numpy as np
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 from tf2_msgs.msg import TFMessage
@@ -25,11 +27,12 @@ from mm_ros.base.own_python import module_command
 from mm_ros.ros import graph
 from mm_ros.ros.bench.floor import HOPS
 from mm_ros.ros.conversions import stamp_from_ros
-from mm_ros.ros.qos import subscription_qos
+from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
+SHORT_TOLERANCE = 0.01  # of the samples: the first and the last one, and the source's own jitter
 GRACE_S = 0.5  # younger samples may still be in transport
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -38,40 +41,61 @@ Say = Callable[[str], None]
 
 @dataclass
 class Plan:
-    seconds: float = 30.0
-    rounds: int = 5
-    rates: Sequence[int] = (72, 90, 120)
-    modes: Sequence[str] = ("processes", "composed")
-    avatars: Sequence[int] = (1, 2, 4)
+    seconds: float = 5.0
+    rounds: int = 2
+    rates: Sequence[int] = (90,)
+    modes: Sequence[str] = ("composed", "processes")
+    avatars: Sequence[int] = ()
     avatar_rate: int = 90
+    record: bool = False
+    disturb: bool = False
+    against: Path | None = None  # a built checkout of another version
 
 
-@dataclass
 class Listener:
-    """Serialized messages with their arrival times; decoded after the round, so that decoding delays nothing."""
+    """Serialized messages of /tf with their arrival times; decoded after the round, so that decoding delays nothing.
 
-    came: list[tuple[int, bytes]] = field(default_factory=list)
+    The wait set holds these subscriptions only and is emptied at each wake: rclpy's executor could not follow 24
+    avatars. `poses`: avatars whose `pose` is read, too, as a user's program does.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, poses: Sequence[str] = ()) -> None:
+        self.came: list[tuple[int, bytes]] = []
         self.node = rclpy.create_node("graph_bench")
-        qos = subscription_qos(graph.TOPICS["/tf"].qos)
-        self.node.create_subscription(TFMessage, "/tf", lambda m: self.came.append((time.time_ns(), m)), qos, raw=True)
-        self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
+        names = {"/tf": "/tf", **{f"/{avatar}/pose": "pose" for avatar in poses}}
+        self._all = [self._subscribe(name, graph.TOPICS[topic]) for name, topic in names.items()]
+        with self.node.context.handle:
+            self._waiting = _rclpy.WaitSet(len(self._all), 0, 0, 0, 0, 0, self.node.context.handle)
+
+    def _subscribe(self, name: str, topic: graph.Topic) -> Any:
+        qos = subscription_qos(topic.qos)
+        return self.node.create_subscription(message_class(topic.type), name, lambda _: None, qos, raw=True)
 
     def spin(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            self.executor.spin_once(left)
+            self._waiting.clear_entities()
+            for subscription in self._all:
+                self._waiting.add_subscription(subscription.handle)
+            self._waiting.wait(int(left * 1e9))
+            for number, subscription in enumerate(self._all):
+                while (found := subscription.handle.take_message(subscription.msg_type, True)) is not None:
+                    if number == 0:
+                        self.came.append((time.time_ns(), found[0]))
+
+    def close(self) -> None:
+        self.node.destroy_node()
 
     def stamps(self) -> tuple[dict[str, set[int]], dict[str, dict[int, int]]]:
         """Return by avatar the stamps of its trackers, and the arrival time of each pose by stamp."""
         sent: dict[str, set[int]] = {}
         arrived: dict[str, dict[int, int]] = {}
         for at, raw in self.came:
-            first = deserialize_message(raw, TFMessage).transforms[0]
-            avatar, _, rest = first.child_frame_id.partition("/")
-            stamp = stamp_from_ros(first.header.stamp)
+            transforms = deserialize_message(raw, TFMessage).transforms
+            if not transforms:
+                continue
+            avatar, _, rest = transforms[0].child_frame_id.partition("/")
+            stamp = stamp_from_ros(transforms[0].header.stamp)
             if rest.startswith("tracker/"):
                 sent.setdefault(avatar, set()).add(stamp)
             elif rest == "root":
@@ -79,19 +103,32 @@ class Listener:
         return sent, arrived
 
 
-def graph_commands(mode: str, avatars: int, rate: int, folder: Path) -> list[list[str]]:
+def names_of(avatars: int) -> list[str]:
+    return ["bench"] if avatars == 1 else [f"bench{i + 1}" for i in range(avatars)]
+
+
+def graph_commands(mode: str, avatars: int, rate: int, folder: Path, python: Sequence[str] = ()) -> list[list[str]]:
+    """Commands that start the graph; `python`: how another checkout runs a module."""
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
+    run = partial(_run_module, python)
     if mode == "composed":
         several = ["--avatars", str(avatars)] if avatars > 1 else []
-        return [module_command("mm_ros", "up", "--avatar", "bench", "--config", str(config), *several)]
+        return [run("mm_ros", "up", "--avatar", "bench", "--config", str(config), *several)]
     ros = ["--ros-args", "-r", "__ns:=/bench", "--params-file", str(config)]
-    return [module_command("mm_ros.ros.nodes", n.name, *ros) for n in graph.nodes_for("vr")]
+    return [run("mm_ros.ros.nodes", n.name, *ros) for n in graph.nodes_for("vr")]
 
 
-def floor_commands(mode: str, rate: int) -> list[list[str]]:
+def _run_module(python: Sequence[str], *words: str) -> list[str]:
+    return [*python, *words] if python else module_command(*words)
+
+
+def floor_commands(kind: str, rate: int) -> list[list[str]]:
+    """`kind`: one_hop, four_hops (in one process), or four_hops_processes."""
     base = module_command("mm_ros.ros.bench.floor", "bench0", str(rate))
-    return [base] if mode == "composed" else [[*base, str(hop)] for hop in range(len(HOPS))]
+    if kind == "four_hops_processes":
+        return [[*base, str(hop)] for hop in range(len(HOPS))]
+    return [[*base, "one_hop"] if kind == "one_hop" else base]
 
 
 @dataclass
@@ -126,25 +163,37 @@ def running(commands: list[list[str]], folder: Path) -> Iterator[Running]:
                 p.kill()
 
 
-def measure(commands: list[list[str]], avatars: int, seconds: float, folder: Path) -> dict[str, Any]:
-    listener = Listener()
+def measure(
+    commands: list[list[str]],
+    avatars: int,
+    seconds: float,
+    folder: Path,
+    poses: bool = True,
+    beside: Sequence[list[str]] = (),
+    rate: int = 0,
+) -> dict[str, Any]:
+    """Measure these processes. `beside`: commands that run meanwhile and whose load does not count."""
+    listener = Listener(names_of(avatars) if poses else ())
     try:
         started_ns = time.time_ns()
         with running(commands, folder) as started:
             start_s = (_wait_for_all(listener, avatars, started.check) - started_ns) * 1e-9
-            listener.spin(SETTLE_S)
             pids = [p for pid in started.pids for p in family(pid)]
-            listener.came.clear()
-            began, cpu = time.monotonic(), _cpu_s(pids)
-            listener.spin(seconds)
-            used = (_cpu_s(pids) - cpu) / (time.monotonic() - began)
-            ended_ns = time.time_ns()
+            with running(list(beside), folder):
+                listener.spin(SETTLE_S + (SETTLE_S if beside else 0.0))
+                listener.came.clear()
+                began, cpu = time.monotonic(), _cpu_s(pids)
+                listener.spin(seconds)
+                took_s = time.monotonic() - began
+                used = (_cpu_s(pids) - cpu) / took_s
+                ended_ns = time.time_ns()
             memory, threads = memory_mb(pids), _threads(pids)
     finally:
-        listener.executor.shutdown()
-        listener.node.destroy_node()
+        listener.close()
     out = _latencies(listener, ended_ns)
-    return {**out, "start_s": start_s, "cpu_percent": 100 * used, "memory_mb": memory, "threads": threads}
+    out["short"] = max(0, round(avatars * (took_s - GRACE_S) * rate * (1 - SHORT_TOLERANCE)) - out["samples"])
+    each = {"cpu_percent_per_avatar": 100 * used / avatars, "memory_mb_per_avatar": memory / avatars}
+    return {**out, "start_s": start_s, "cpu_percent": 100 * used, "memory_mb": memory, "threads": threads, **each}
 
 
 def _wait_for_all(listener: Listener, avatars: int, check: Callable[[], None]) -> int:
@@ -209,8 +258,9 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {
         "latency_ms": {k: round(float(np.median([r["latency_ms"][k] for r in rounds])), 2) for k in keys}
     }
-    out |= {k: sum(r[k] for r in rounds) for k in ("lost", "samples")}
-    costs = ("start_s", "cpu_percent", "memory_mb", "threads")
+    sums = ("lost", "samples", "short")
+    out |= {k: sum(r[k] for r in rounds) for k in sums}
+    costs = [k for k in rounds[0] if k not in ("latency_ms", *sums)]
     return out | {k: round(float(np.median([r[k] for r in rounds])), 1) for k in costs}
 
 
@@ -235,6 +285,47 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
         return _all(plan, Path(name), say)
 
 
+def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What is measured at one rate, in turns."""
+
+    def floor(kind: str) -> Callable[[], dict[str, Any]]:
+        return lambda: measure(floor_commands(kind, rate), 1, plan.seconds, folder, poses=False, rate=rate)
+
+    def ours(mode: str, beside: Sequence[list[str]] = (), python: Sequence[str] = ()) -> Callable[[], dict[str, Any]]:
+        return lambda: measure(
+            graph_commands(mode, 1, rate, folder, python), 1, plan.seconds, folder, beside=beside, rate=rate
+        )
+
+    out = {kind: floor(kind) for kind in ("one_hop", "four_hops")}
+    if "processes" in plan.modes:
+        out["four_hops_processes"] = floor("four_hops_processes")
+    for mode in plan.modes:
+        out[mode] = ours(mode)
+        if plan.against is not None:
+            out[f"against {mode}"] = ours(mode, python=_python_of(plan.against))
+    if plan.record:
+        out["record"] = ours("composed", [record_command(folder)])
+    if plan.disturb:
+        out["disturb"] = ours("composed", [module_command("mm_ros.ros.bench.disturb", "bench")])
+    return out
+
+
+def record_command(folder: Path) -> list[str]:
+    """Record all topics: by `ros2 bag record` where it is installed, else by a reader that writes all messages."""
+    target = folder / f"bag{time.time_ns()}"
+    if which("ros2") is not None:
+        return ["ros2", "bag", "record", "-a", "-o", str(target)]
+    return module_command("mm_ros.ros.bench.record", str(target))
+
+
+def _python_of(checkout: Path) -> list[str]:
+    """How a built checkout of another version runs a module."""
+    python = checkout.absolute() / ".venv" / "bin" / "python"
+    if not python.exists():
+        raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
+    return [str(python), *module_command("")[1:3]]
+
+
 def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     out: dict[str, Any] = {
@@ -242,32 +333,58 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
         "load_1_min": os.getloadavg()[0],
         "seconds": plan.seconds,
         "rounds": plan.rounds,
+        "floor": {"rates": {}},
     }
-    for mode in plan.modes:
-        out[mode] = {"floor": {}}
-        for rate in plan.rates:
-            ours, floor = [], []
-            for _ in range(plan.rounds):  # alternately, so that both run under the same load
-                floor.append(measure(floor_commands(mode, rate), 1, plan.seconds, folder))
-                ours.append(measure(graph_commands(mode, 1, rate, folder), 1, plan.seconds, folder))
-            out[mode][str(rate)], out[mode]["floor"][str(rate)] = median_of(ours), median_of(floor)
-            say(f"{mode:9s} {rate:3d} Hz   {_words(out[mode][str(rate)])}")
-            say(f"{'  floor':9s} {rate:3d} Hz   {_words(out[mode]['floor'][str(rate)])}")
+    for rate in plan.rates:
+        variants = _variants(plan, rate, folder)
+        rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
+        for _ in range(plan.rounds):  # in turns, so that all run under the same load
+            for name, run in variants.items():
+                rounds[name].append(run())
+        for name, figures in rounds.items():
+            found = median_of(figures)
+            say(f"{name:20s} {rate:3d} Hz   {_words(found)}")
+            if name.endswith(("hop", "hops", "hops_processes")):
+                out["floor"]["rates"].setdefault(str(rate), {})[name] = found
+            elif name.startswith("against "):
+                out.setdefault("against", {}).setdefault(name.split()[1], {})[str(rate)] = found
+            else:
+                out.setdefault(name, {})[str(rate)] = found
+    first = str(90 if 90 in plan.rates else plan.rates[0]) if plan.rates else ""
+    out["floor"] |= out["floor"]["rates"].get(first, {})
     out["avatars"] = {}
+    rate = plan.avatar_rate
     for n in plan.avatars:
-        each = [
-            measure(graph_commands("composed", n, plan.avatar_rate, folder), n, plan.seconds, folder)
-            for _ in range(plan.rounds)
-        ]
+        commands = graph_commands("composed", n, rate, folder)
+        each = [measure(commands, n, plan.seconds, folder, rate=rate) for _ in range(plan.rounds)]
         out["avatars"][str(n)] = median_of(each)
-        say(f"{n} avatars {plan.avatar_rate:3d} Hz   {_words(out['avatars'][str(n)])}")
+        say(f"{f'{n} avatars':20s} {rate:3d} Hz   {_words(out['avatars'][str(n)])}")
     out["load_1_min_end"] = os.getloadavg()[0]
+    return out
+
+
+def ratios(result: dict[str, Any]) -> list[str]:
+    """Sentences that compare the graph with the bare transport, and with the version before, of the same run."""
+    out = []
+    for mode in ("composed", "processes"):
+        for rate, ours in result.get(mode, {}).items():
+            floor = result["floor"]["rates"][rate]
+            bare = floor["four_hops_processes" if mode == "processes" else "four_hops"]["latency_ms"]["p99"]
+            late, hop = ours["latency_ms"]["p99"], floor["one_hop"]["latency_ms"]["p99"]
+            out.append(
+                f"{mode} at {rate} Hz: p99 is {late / bare:.2f} of four bare hops; one bare hop + {late - hop:.2f} ms"
+            )
+            before = result.get("against", {}).get(mode, {}).get(rate)
+            if before:
+                share = ours["cpu_percent"] / before["cpu_percent"]
+                out.append(f"{mode} at {rate} Hz: CPU is {share:.2f} of the version before, p99 "
+                           f"{late / before['latency_ms']['p99']:.2f} of it")  # fmt: skip
     return out
 
 
 def _words(f: dict[str, Any]) -> str:
     late = "  ".join(f"{k} {v:6.2f}" for k, v in f["latency_ms"].items())
     return (
-        f"{late} ms   lost {f['lost']} of {f['samples']}   CPU {f['cpu_percent']:5.1f} %   "
+        f"{late} ms   lost {f['lost']} of {f['samples']}, {f['short']} not made   CPU {f['cpu_percent']:5.1f} %   "
         f"memory {f['memory_mb']:6.0f} MB   threads {f['threads']:.0f}   first pose after {f['start_s']:.1f} s"
     )

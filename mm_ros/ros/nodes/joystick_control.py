@@ -8,7 +8,6 @@ from geometry_msgs.msg import Twist
 from sensor_msgs.msg import Joy
 
 from mm_ros.motion.features import default_layout
-from mm_ros.ros.conversions import trajectory_to_ros
 from mm_ros.ros.foreign import joy_from_ros, twist_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
@@ -33,13 +32,13 @@ class JoystickControl(AvatarNode):
         self.start()
 
     def _on_joy(self, msg: Joy) -> None:
-        self._joy, self._twist = (self._now_ns(), joy_from_ros(msg)), None
+        self._joy, self._twist = (self.now_ns(), joy_from_ros(msg)), None
 
     def _on_twist(self, msg: Twist) -> None:
-        self._twist, self._joy = (self._now_ns(), twist_from_ros(msg)), None
+        self._twist, self._joy = (self.now_ns(), twist_from_ros(msg)), None
 
     def _step(self) -> None:
-        now_ns = self._now_ns()
+        now_ns = self.now_ns()
         if self._joy and now_ns - self._joy[0] < SILENT_NS:
             desired = self._stage.step(now_ns, **self._joy[1])
         elif self._twist and now_ns - self._twist[0] < SILENT_NS:
@@ -48,11 +47,8 @@ class JoystickControl(AvatarNode):
         else:
             desired = self._stage.step(now_ns, (0.0, 0.0))
         if desired is not None:
-            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(desired)))
+            self._trajectory.publish(self.outputs.trajectory(desired))
             self.health.step(desired.stamp_ns)
-
-    def _now_ns(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
 
     def reset(self) -> None:
         self._stage.reset()

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mm_ros.base.settings import Settings, setting
+from mm_ros.body.rounding import rounded_trajectory
 from mm_ros.body.timeline import is_identity
-from mm_ros.body.types import Calibration, still_trajectory
+from mm_ros.body.types import Calibration, Trajectory, still_trajectory
 from mm_ros.matching.engines.source import LEARNED, STATE_MACHINE
 from mm_ros.matching.engines.state_machine import StateMachineStage, matcher_stage
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
@@ -19,14 +20,12 @@ from mm_ros.matching.model_file import LearnedModel, load_learned
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.files import read_database
-from mm_ros.msg import Landmarks, Trajectory
+from mm_ros.msg import Landmarks
 from mm_ros.ros.conversions import (
-    avatar_pose_to_ros,
     feature_layout_to_ros,
     landmarks_from_ros,
     match_to_ros,
     skeleton_to_ros,
-    trajectory_from_ros,
 )
 from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.tracking.calibration import avatar_arms, avatar_scale
@@ -96,7 +95,7 @@ class MotionMatcher(AvatarNode):
         stage = matcher_stage(settings, found.database, scale, run, found.learned)
         stage.clock = time.perf_counter
         # This step loads kernels and pages, so that the first real step is not slow.
-        stage.step(still_trajectory(found.database.layout.trajectory_times))
+        stage.step(rounded_trajectory(still_trajectory(found.database.layout.trajectory_times)))
         stage.reset()
         return stage
 
@@ -114,11 +113,10 @@ class MotionMatcher(AvatarNode):
         self._publish_layout()
 
     def _publish_layout(self) -> None:
-        now_ns = self.get_clock().now().nanoseconds
+        now_ns = self.now_ns()
         self._layout.publish(feature_layout_to_ros(self._database.layout, now_ns))
 
-    def _step(self, msg: Trajectory) -> None:
-        trajectory = trajectory_from_ros(msg)
+    def _step(self, trajectory: Trajectory) -> None:
         if not self._follows(trajectory.source):
             return
         subscribed = self._match.get_subscription_count() > 0
@@ -130,7 +128,7 @@ class MotionMatcher(AvatarNode):
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
         self._search_s = max(self._search_s, match.search_time)
-        self._pose.publish(avatar_pose_to_ros(pose))
+        self._pose.publish(pose)
         if subscribed:
             self._match.publish(match_to_ros(match, pose, self._database, self._stage.scale))
         self.health.step(pose.stamp_ns)
@@ -163,7 +161,7 @@ class MotionMatcher(AvatarNode):
         skeleton = self._database.skeleton
         scale, arms = avatar_scale(calibration, skeleton), avatar_arms(calibration, skeleton)
         self._stage.set_scale(scale, arms)
-        now_ns = self.get_clock().now().nanoseconds
+        now_ns = self.now_ns()
         self._skeleton.publish(skeleton_to_ros(skeleton.scaled(scale, arms), now_ns, self.avatar))
 
     def reset(self) -> None:

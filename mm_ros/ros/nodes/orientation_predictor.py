@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm_ros.body.types import Calibration
+from mm_ros.body.types import Calibration, TrackerFrame
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
 from mm_ros.facing.model_file import load_facing_model
 from mm_ros.facing.orientation import OrientationSettings, OrientationStage
-from mm_ros.msg import Landmarks, TrackerArray
-from mm_ros.ros.conversions import landmarks_from_ros, orientation_to_ros, trackers_from_ros
+from mm_ros.msg import Landmarks
+from mm_ros.ros.conversions import landmarks_from_ros
 from mm_ros.ros.node import AvatarNode
 
 
@@ -33,10 +33,9 @@ class OrientationPredictor(AvatarNode):
         self.listen("landmarks", self._watch)
         self.start()
 
-    def _step(self, msg: TrackerArray) -> None:
-        trackers = trackers_from_ros(msg)
+    def _step(self, trackers: TrackerFrame) -> None:
         orientation = self.outputs.orientation(self._fusion.step(trackers, self._stage.step(trackers)))
-        self._orientation.publish(orientation_to_ros(orientation))
+        self._orientation.publish(orientation)
         self.health.step(orientation.stamp_ns)
 
     def _calibrate(self, calibration: Calibration) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from nav_msgs.msg import Path
 
 from mm_ros.motion.features import default_layout
-from mm_ros.ros.conversions import trajectory_to_ros
 from mm_ros.ros.foreign import path_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
@@ -31,9 +30,9 @@ class PathControl(AvatarNode):
         self._stage.set_path(path_from_ros(msg, self.world_frame))
 
     def _step(self) -> None:
-        desired = self._stage.step(self.get_clock().now().nanoseconds)
+        desired = self._stage.step(self.now_ns())
         if desired is not None:
-            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(desired)))
+            self._trajectory.publish(self.outputs.trajectory(desired))
             self.health.step(desired.stamp_ns)
 
     def reset(self) -> None:

@@ -71,7 +71,7 @@ class PoseEstimator(AvatarNode):
             thread.start()
 
     def _take(self, msg: Image) -> None:
-        stamp = stamp_from_ros(msg.header.stamp) or self.get_clock().now().nanoseconds
+        stamp = stamp_from_ros(msg.header.stamp) or self.now_ns()
         self._offer(lambda: (image_from_ros(msg), stamp))
 
     def _offer(self, picture: Callable[[], tuple[U8, int]]) -> None:
@@ -105,7 +105,7 @@ class PoseEstimator(AvatarNode):
                 self._ended.wait(max(0.0, began + seconds - time.monotonic()))
             if self._ended.is_set():
                 return
-            stamp = self.get_clock().now().nanoseconds
+            stamp = self.now_ns()
             self._offer(lambda picture=picture, stamp=stamp: (picture, stamp))  # type: ignore[misc]
 
     def _work(self) -> None:

@@ -13,16 +13,10 @@ from mm_ros.body.skeleton import Skeleton as CoreSkeleton
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.timeline import is_identity
 from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame, rest_pose
-from mm_ros.msg import AvatarPose as AvatarPoseMsg
-from mm_ros.msg import Skeleton, TrackerArray
+from mm_ros.msg import Skeleton
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.robot.description import capsules_urdf
-from mm_ros.ros.conversions import (
-    avatar_pose_from_ros,
-    avatar_pose_to_ros,
-    skeleton_from_ros,
-    trackers_from_ros,
-)
+from mm_ros.ros.conversions import skeleton_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import PoseTf
 from mm_ros.ros.user_robot import UserRobot
@@ -72,12 +66,10 @@ class PosePostprocessor(AvatarNode):
         self.listen_calibrated("matched_pose", self._step)
         self.start()
 
-    def _on_trackers(self, msg: TrackerArray) -> None:
-        frame = trackers_from_ros(msg)
+    def _on_trackers(self, frame: TrackerFrame) -> None:
         self._trackers.put(frame.stamp_ns, frame)
 
-    def _step(self, msg: AvatarPoseMsg) -> None:
-        matched = avatar_pose_from_ros(msg)
+    def _step(self, matched: AvatarPose) -> None:
         if not self._use_skeleton(matched.skeleton):
             self.health.unpaired += 1
             self.health.passing["skeleton"] = f"poses refer to skeleton {matched.skeleton:x}, which was not received"
@@ -90,8 +82,7 @@ class PosePostprocessor(AvatarNode):
         pose = self._stage.step(matched, trackers)
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
         self._publish_tf(pose)  # TF first, because viewers wait for it
-        if self._pose.get_subscription_count():
-            self._pose.publish(avatar_pose_to_ros(pose))
+        self._pose.publish(pose)
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:

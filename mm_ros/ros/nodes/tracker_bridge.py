@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from geometry_msgs.msg import PoseStamped
-from rclpy.timer import Timer
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
@@ -25,14 +24,9 @@ from mm_ros.body.types import (
     TrackerFrame,
     role_index,
 )
-from mm_ros.ros.conversions import (
-    avatar_pose_to_ros,
-    calibration_to_ros,
-    landmarks_to_ros,
-    skeleton_to_ros,
-    trackers_to_ros,
-)
+from mm_ros.ros.conversions import calibration_to_ros, landmarks_to_ros, skeleton_to_ros
 from mm_ros.ros.foreign import pose_stamped_from_ros
+from mm_ros.ros.loop import Ticker
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import TrackerTf
 from mm_ros.tracking.calibration import (
@@ -53,7 +47,7 @@ from mm_ros.tracking.sources.topics import AXES, TopicsSource
 
 T = TypeVar("T")
 
-TICK_AFTER_NS, STEP_GAIN = 200_000, 0.05
+TICK_AFTER_NS = 200_000
 STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
 POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_topic": RIGHT_HAND_ROLE}
 
@@ -121,7 +115,7 @@ class TrackerBridge(AvatarNode):
         self._frames = TrackerTf(self.avatar, self.world_frame)
         self._room = Room(place_of(s))
         self._paused = False
-        self._ticks: Timer | None = None
+        self._ticks: Ticker | None = None
         self._states: Any = []  # of the last frame's trackers
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
@@ -194,7 +188,7 @@ class TrackerBridge(AvatarNode):
         self._hands.measure(head_joint_height(calibration), calibration.arm_span)
         self._room.calibrate(calibration)
         calibration = self._mounting.set_calibration(calibration)
-        self._calibration.publish(calibration_to_ros(calibration, self.get_clock().now().nanoseconds))
+        self._calibration.publish(calibration_to_ros(calibration, self.now_ns()))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
@@ -205,8 +199,8 @@ class TrackerBridge(AvatarNode):
                 self.listen("head_pose", self._feeder(self._source, role_index(role_name)), topic)
         elif self._source.own_clock:
             self._serve_page()
-            self._awake = self.create_guard_condition(self.guarded("source", self._poll))
-            self._source.wake = self._awake.trigger
+            poll = self.guarded("source", self._poll)
+            self._source.wake = lambda: self.loop.post(poll)
         else:
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
 
@@ -232,16 +226,13 @@ class TrackerBridge(AvatarNode):
 
     def _feeder(self, source: TopicsSource, role: int) -> Any:
         def feed(msg: PoseStamped) -> None:
-            source.feed(role, *pose_stamped_from_ros(msg), self._now_ns())
+            source.feed(role, *pose_stamped_from_ros(msg), self.now_ns())
 
         return feed
 
-    def _now_ns(self) -> int:
-        return int(self.get_clock().now().nanoseconds)
-
     def _poll(self) -> None:
-        while (raw := self._source.poll(self._now_ns())) is not None:
-            self._keep_step(raw.stamp_ns)
+        while (raw := self._source.poll(self.now_ns())) is not None:
+            self._aim(raw.stamp_ns)
             for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._gate.step(raw)
@@ -258,14 +249,14 @@ class TrackerBridge(AvatarNode):
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
-    def _keep_step(self, stamp_ns: int) -> None:
-        """Align the timer with the samples; otherwise each sample waits for a constant share of a period."""
+    def _aim(self, stamp_ns: int) -> None:
+        """Tick next when the next sample is due. A fixed period would let each sample wait for a part of it."""
         if self._ticks is None or not self._source.trusted:
             return
-        period_ns = 1e9 / self._source.rate
-        late_ns = self._now_ns() - stamp_ns - TICK_AFTER_NS
-        if abs(late_ns) < period_ns:
-            self._ticks.timer_period_ns = round(period_ns - STEP_GAIN * late_ns)
+        period_ns = round(1e9 / self._source.rate)
+        ahead_ns = stamp_ns + period_ns + TICK_AFTER_NS - self.now_ns()
+        if abs(ahead_ns) <= 2 * period_ns:
+            self._ticks.aim(ahead_ns)
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
         before = self._calibrator.current
@@ -284,8 +275,8 @@ class TrackerBridge(AvatarNode):
         return frame
 
     def _publish(self, frame: TrackerFrame) -> None:
-        self._trackers.publish(trackers_to_ros(frame))
-        self._tf.publish(self._frames.message(frame))
+        self._trackers.publish(frame)
+        self._tf.publish(self._frames.serialized(frame))
         truth = self._source.truth()
         if truth is not None:
             self._tell_truth(truth)
@@ -299,14 +290,14 @@ class TrackerBridge(AvatarNode):
             return
         if any(self._room.place[:2]):
             truth = replace(truth, root=compose(self._room.place, truth.root))
-        self._truth.publish(avatar_pose_to_ros(truth))
+        self._truth.publish(truth)
 
     def _publish_skeleton(self, now: int) -> None:
         """Publish skeleton and calibration again: the next mocap clip may show an actor of another height."""
         self._skeleton_hash = now
         skeleton, given = self._source.truth_skeleton(), self._source.calibration()
         if skeleton is not None:
-            self._truth_skeleton.publish(skeleton_to_ros(skeleton, self._now_ns(), "truth"))
+            self._truth_skeleton.publish(skeleton_to_ros(skeleton, self.now_ns(), "truth"))
         if given is not None:
             self._publish_calibration(given)
 

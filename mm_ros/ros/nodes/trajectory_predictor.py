@@ -7,13 +7,10 @@ from typing import Any
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.joining import Pairs
-from mm_ros.body.types import HEAD_ROLE, LOST, Calibration, TrackerFrame
-from mm_ros.body.types import BodyOrientation as Facing
+from mm_ros.body.types import HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.orientation import OrientationSettings, OrientationStage
 from mm_ros.motion.features import default_layout
-from mm_ros.msg import BodyOrientation, TrackerArray
-from mm_ros.ros.conversions import orientation_from_ros, trackers_from_ros, trajectory_to_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
@@ -54,10 +51,9 @@ class TrajectoryPredictor(AvatarNode):
         self._watchdog = self.every(self._silent_ns / NS, self._watch)  # does not fire while trackers arrive
         self.start()
 
-    def _on_trackers(self, msg: TrackerArray) -> None:
-        frame = trackers_from_ros(msg)
+    def _on_trackers(self, frame: TrackerFrame) -> None:
         if frame.state[HEAD_ROLE] != LOST:  # without a head the avatar comes to a stand, as without trackers
-            self._received_ns = self.get_clock().now().nanoseconds
+            self._received_ns = self.now_ns()
             self._restart_watchdog()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
             self._step(late, self._headset_facing(late))
@@ -65,8 +61,7 @@ class TrajectoryPredictor(AvatarNode):
         if pair:
             self._step(pair[0], pair[1])
 
-    def _on_orientation(self, msg: BodyOrientation) -> None:
-        facing = orientation_from_ros(msg)
+    def _on_orientation(self, facing: BodyOrientation) -> None:
         pair = self._pairs.put_second(facing.stamp_ns, facing)
         if pair:
             self._step(pair[0], pair[1])
@@ -76,11 +71,11 @@ class TrajectoryPredictor(AvatarNode):
         if trajectory is None:
             self.health.dropped += 1
             return
-        self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
+        self._trajectory.publish(self.outputs.trajectory(trajectory))
         self.health.step(frame.stamp_ns)
         self.health.warnings.pop("stale", None)
 
-    def _headset_facing(self, frame: TrackerFrame) -> Facing:
+    def _headset_facing(self, frame: TrackerFrame) -> BodyOrientation:
         """Replace a late orientation by the headset's forward direction, with a large standard deviation."""
         self.health.unpaired += 1
         return self._fallback.step(frame)
@@ -93,7 +88,7 @@ class TrajectoryPredictor(AvatarNode):
 
     def _watch(self) -> None:
         """Run once after `silent_s` without trackers, then every STALE_PERIOD_S."""
-        now_ns = self.get_clock().now().nanoseconds
+        now_ns = self.now_ns()
         if not self._ticks:
             self._watchdog.timer_period_ns = round(STALE_PERIOD_S * NS)
             self._watchdog.reset()
@@ -103,7 +98,7 @@ class TrajectoryPredictor(AvatarNode):
         self.health.warnings["stale"] = "no trackers, or the headset is lost: the avatar stands still"
         trajectory = self._stage.stale(now_ns)
         if trajectory is not None:
-            self._trajectory.publish(trajectory_to_ros(self.outputs.trajectory(trajectory)))
+            self._trajectory.publish(self.outputs.trajectory(trajectory))
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._stage.set_calibration(calibration)

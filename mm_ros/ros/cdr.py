@@ -1,0 +1,109 @@
+"""Serialized messages of one shape, filled and read in place.
+
+rclpy converts a message to C, serializes it, and back again; for most of our messages this takes longer than their
+stage. The layout of a serialized message (CDR, version 1, little endian) depends only on its strings and on the lengths
+of its sequences. A `Template` holds the bytes of one such shape, and numpy views of their numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.serialization import serialize_message
+from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Array, BasicType
+
+HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options
+SPARE = 4  # bytes in front of the head, so that the numbers, which CDR aligns from behind the head, are aligned
+_NUMBERS = {
+    "boolean": "u1", "octet": "u1", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
+    "int32": "<i4", "uint64": "<u8", "int64": "<i8", "float": "<f4", "double": "<f8",
+}  # fmt: skip
+
+
+class Walk:
+    """Offsets behind the head: of `numbers` by path (offset, dtype, count), and of the bytes that fix the shape."""
+
+    def __init__(self, msg: Any) -> None:
+        self.at = 0
+        self.numbers: dict[str, tuple[int, np.dtype[Any], int]] = {}
+        self.fixed: list[tuple[int, int]] = []  # begin and end of each string and length
+        self._message(msg, "")
+
+    def _message(self, msg: Any, path: str) -> None:
+        for name, kind in zip(msg.get_fields_and_field_types(), msg.SLOT_TYPES, strict=True):
+            self._value(getattr(msg, name), kind, f"{path}{name}")
+
+    def _value(self, value: Any, kind: Any, path: str) -> None:
+        if isinstance(kind, BasicType):
+            self._number(kind, 1, path)
+        elif isinstance(kind, AbstractGenericString):
+            self._fix(4, 4 + len(value.encode()) + 1)  # a length, then the text with a zero byte
+        elif isinstance(kind, (Array, AbstractSequence)):
+            if isinstance(kind, AbstractSequence):
+                self._fix(4, 4)
+            if isinstance(kind.value_type, BasicType):
+                self._number(kind.value_type, len(value), path)
+            else:
+                for i, item in enumerate(value):
+                    self._value(item, kind.value_type, f"{path}.{i}")
+        else:
+            self._message(value, f"{path}.")
+
+    def _number(self, kind: Any, count: int, path: str) -> None:
+        dtype = np.dtype(_NUMBERS[kind.typename])
+        if count:  # an empty sequence has no elements to align
+            self.at += -self.at % dtype.itemsize
+        self.numbers[path] = (self.at, dtype, count)
+        self.at += count * dtype.itemsize
+
+    def _fix(self, align: int, size: int) -> None:
+        self.at += -self.at % align
+        self.fixed.append((self.at, self.at + size))
+        self.at += size
+
+
+class Template:
+    """Bytes of one shape of a message. Not for two threads at once."""
+
+    def __init__(self, msg: Any) -> None:
+        raw = serialize_message(msg)
+        walk = Walk(msg)
+        # Bytes follow that would align the elements of empty sequences.
+        if raw[:4] != HEAD or not 0 <= len(raw) - 4 - walk.at < 32:
+            raise TypeError(f"{type(msg).__name__}: {len(raw) - 4} serialized bytes, expected {walk.at}")
+        self._numbers = walk.numbers
+        self._store = bytearray(SPARE) + bytearray(raw)
+        self._raw = memoryview(self._store)[SPARE:]
+        self._size = len(raw)
+        self._fixed = [(0, 4, HEAD)] + [(a + 4, b + 4, raw[a + 4 : b + 4]) for a, b in walk.fixed]
+
+    def view(self, first: str, count: int = 0) -> NDArray[Any]:
+        """The numbers of a field, or `count` numbers from the field on when neighbours have the same type."""
+        at, dtype, own = self._numbers[first]
+        return np.frombuffer(self._store, dtype, count or own, SPARE + 4 + at)
+
+    def serialized(self, stamp_ns: int) -> bytes:
+        """The message with this stamp in its header, which must be its first field."""
+        struct.pack_into("<iI", self._store, SPARE + 4, *divmod(stamp_ns, 1_000_000_000))
+        return self._raw.tobytes()
+
+    def load(self, raw: bytes) -> bool:
+        """Take over the numbers of a serialized message; False, and no change, if it has another shape."""
+        if len(raw) != self._size:
+            return False
+        for a, b, expected in self._fixed:
+            if raw[a:b] != expected:
+                return False
+        self._raw[:] = raw
+        return True
+
+
+def stamp_of(raw: bytes) -> int | None:
+    """Stamp of a serialized message whose first field is a header; None for another serialization."""
+    if raw[:4] != HEAD:
+        return None
+    sec, nanosec = struct.unpack_from("<iI", raw, 4)
+    return int(sec) * 1_000_000_000 + int(nanosec)

@@ -1,0 +1,190 @@
+"""Direct hand-over between the nodes of one process, beside their topics.
+
+An `Outlet` stands in place of a publisher. It hands a value to the `Inlet`s of the same process, and publishes it when
+another process listens. Every inlet has its subscription, so that the graph looks the same as with a process for each
+node; but the subscription is read only while another process publishes the topic too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.publisher import Publisher
+from rclpy.serialization import deserialize_message
+from rclpy.subscription import Subscription
+
+from mm_ros.ros.cdr import stamp_of
+from mm_ros.ros.wire import KINDS, Wire
+
+LISTENERS_NS = 50_000_000  # between two counts of the listeners in other processes
+STAMPS = 512  # own messages that are recognized when they come back
+
+
+class Hub:
+    """Values on their way between the nodes of one process, in the order in which topics would deliver them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # held while a callback of any node runs
+        self.inlets: dict[str, list[Inlet]] = {}
+        self.outlets: dict[str, list[Outlet]] = {}
+        self._queue: deque[tuple[Inlet, Any]] = deque()
+        self._later: deque[tuple[Outlet, Any]] = deque()
+        self._draining = False
+        self._wires: dict[str, Wire] = {}
+
+    def hand(self, outlet: Outlet, value: Any) -> None:
+        """Deliver a value to all inlets of its topic. Called from an inlet: after the values that wait already."""
+        self._later.append((outlet, value))
+        self._deliver(outlet.name, value)
+
+    def arrive(self, name: str, message: Any) -> None:
+        """Deliver a message from another process to all inlets of its topic.
+
+        Each inlet has a subscription of its own, but with several readers a handler of the first one could publish
+        before the others have read the same message.
+        """
+        own = self.outlets.get(name)
+        if not (own and _is_own(own, message)):
+            self._deliver(name, message)
+
+    def remove(self, inlet: Inlet) -> None:
+        left = [other for other in self.inlets[inlet.name] if other is not inlet]
+        if left:
+            self.inlets[inlet.name] = left
+        else:
+            del self.inlets[inlet.name]
+        self._queue = deque((to, value) for to, value in self._queue if to is not inlet)
+
+    def wire(self, topic: str, name: str, world: str) -> Wire | None:
+        """Conversions of a stream, shared by all nodes of the process; None for a topic of messages."""
+        if topic in KINDS and name not in self._wires:
+            self._wires[name] = Wire(topic, world)
+        return self._wires.get(name)
+
+    def _deliver(self, name: str, value: Any) -> None:
+        self._queue.extend((inlet, value) for inlet in self.inlets.get(name, ()))
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._queue:
+                inlet, given = self._queue.popleft()
+                inlet.receive(given)
+            while self._later:  # other processes get the pose, which they wait for, before the rest
+                late, given = self._later.popleft()
+                late.send(given)
+        finally:
+            self._draining = False
+            self._queue.clear()
+            self._later.clear()
+
+
+class Outlet:
+    """Publisher of a topic. Streams of `wire` are published as core values, other topics as messages."""
+
+    def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
+        """`world`: frame to write into the header of messages, or "" to leave it."""
+        self._hub, self._publisher, self._wire, self._world = hub, publisher, wire, world
+        self.name = publisher.topic_name
+        self.stamps: deque[int] = deque(maxlen=STAMPS)
+        self.latched: Any = None  # last message, kept when listeners may join later
+        self._keeps = publisher.qos_profile.durability.name == "TRANSIENT_LOCAL"
+        self._listeners, self._counted_ns = 0, 0
+        hub.outlets.setdefault(self.name, []).append(self)
+
+    def publish(self, value: Any) -> None:
+        with self._hub.lock:
+            if self._world and self._wire is None:
+                value.header.frame_id = self._world
+            if self._keeps:
+                self.latched = value
+            if not self._hub.inlets.get(self.name):
+                self.send(value)
+                return
+            self._hub.hand(self, value if self._wire is None else self._wire.handed(value))
+
+    def send(self, value: Any) -> None:
+        """Publish to other processes, if one of them listens or may join later."""
+        if self._wire is not None:
+            if not self._outside():
+                return
+            value = self._wire.serialized(value)
+        if self._keeps or self._hub.inlets.get(self.name):
+            self._remember(value)
+        self._publisher.publish(value)
+
+    def _remember(self, sent: Any) -> None:
+        if isinstance(sent, bytes):
+            self.stamps.append(stamp_of(sent) or 0)
+        elif hasattr(sent, "header"):
+            self.stamps.append(sent.header.stamp.sec * 1_000_000_000 + sent.header.stamp.nanosec)
+
+    def _outside(self) -> int:
+        """Number of listeners in other processes."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._counted_ns > LISTENERS_NS:
+            self._counted_ns = now_ns
+            own = len(self._hub.inlets.get(self.name, ()))
+            self._listeners = max(self._publisher.get_subscription_count() - own, 0)
+        return self._listeners
+
+    def get_subscription_count(self) -> int:
+        """Number of listeners, as that of a publisher."""
+        return self._outside() + len(self._hub.inlets.get(self.name, ()))
+
+
+class Inlet:
+    """Subscription of a topic. `receive` takes a value that was handed over, a message, or a serialized message."""
+
+    def __init__(
+        self, hub: Hub, subscription: Subscription, wire: Wire | None, guarded: Callable[[Callable[[Any], None]], Any],
+        callback: Callable[[Any], None],
+    ) -> None:  # fmt: skip
+        self._hub, self._wire, self.subscription = hub, wire, subscription
+        self.handle = subscription.handle
+        self.name: str = subscription.topic_name
+        self._type, self._raw = subscription.msg_type, subscription.raw
+        self._given = guarded(callback)
+        self._read = guarded(lambda message: callback(self._value(message)))
+        self._core = wire is not None
+        hub.inlets.setdefault(self.name, []).append(self)
+
+    def report_events(self) -> None:
+        """Call the callbacks of QoS events, such as that of a publisher with an incompatible QoS.
+
+        The executor must not wait for them: the condition of an event is also set while the subscription holds a
+        message, so that the executor would wake for each message, and without end for one that is not read.
+        """
+        for handler in self.subscription.event_handlers:
+            handler._ready_to_take_data = True
+            event = handler.take_data()
+            if event is not None and event.total_count_change:
+                handler.callback(event)
+
+    def receive(self, value: Any) -> None:
+        """Take a value that a node of this process hands over, or a message."""
+        if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
+            self._read(value)
+        else:
+            self._given(value)
+
+    def take(self) -> None:
+        """Take one message from another process, for all inlets of the topic."""
+        found = self.handle.take_message(self._type, self._raw)
+        if found is not None:
+            self._hub.arrive(self.name, found[0])
+
+    def _value(self, message: Any) -> Any:
+        if self._wire is not None:
+            return self._wire.value(message)
+        return deserialize_message(message, self._type) if isinstance(message, bytes) else message
+
+
+def _is_own(outlets: list[Outlet], message: Any) -> bool:
+    """Whether the message is from an outlet of this process, whose value was handed over already."""
+    stamp = stamp_of(message) if isinstance(message, bytes) else None
+    return stamp is not None and any(stamp in outlet.stamps for outlet in outlets)

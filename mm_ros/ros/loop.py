@@ -1,0 +1,264 @@
+"""Main loop of a process of nodes: streams and timers in one thread, services and parameters in another.
+
+rclpy's executor builds a wait set over all services, timers and subscriptions of all nodes (about 60) in Python before
+each callback, which takes longer than the callback. The loop waits for the nodes' streams only, with its own timers as
+the timeout. The rest is left to an executor in a second thread, which hardly ever wakes. One lock, that of the hub,
+is held while a callback of either thread runs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from rclpy.guard_condition import GuardCondition
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.node import Node
+from rclpy.timer import Timer
+
+from mm_ros.base import ending
+from mm_ros.ros.hub import Hub, Inlet
+from mm_ros.ros.inbox import Unattended
+
+LONGEST_NS = 500_000_000  # maximum wait: the delay of Ctrl-C
+NEVER = 1 << 62
+OUTSIDE_NS = 400_000_000  # between two looks for publishers in other processes
+
+
+class Ticker:
+    """Periodic timer of the loop. In simulated time it is a timer of rclpy, which follows /clock."""
+
+    def __init__(self, loop: Loop, node: Node, period_ns: int, callback: Callable[[], None]) -> None:
+        self._loop, self._node, self._callback = loop, node, callback
+        self._period_ns = period_ns
+        self._simulated: Timer | None = None
+        self.due_ns = self.queued_ns = NEVER
+        self._begin()
+
+    @property
+    def simulated(self) -> bool:
+        return self._simulated is not None
+
+    def _begin(self) -> None:
+        if self._node.get_clock().ros_time_is_active:
+            self._simulated = self._node.create_timer(self._period_ns * 1e-9, self._callback)
+        else:
+            self.due_ns = self.queued_ns = time.monotonic_ns() + self._period_ns
+            self._loop.schedule(self)
+
+    @property
+    def timer_period_ns(self) -> int:
+        return self._period_ns
+
+    @timer_period_ns.setter
+    def timer_period_ns(self, period_ns: int) -> None:
+        """Change the period, from the next tick or `reset` on."""
+        self._period_ns = period_ns
+        if self._simulated is not None:
+            self._simulated.timer_period_ns = period_ns
+
+    def reset(self) -> None:
+        """Start the period again from now."""
+        if self._simulated is not None:
+            self._simulated.reset()
+        else:
+            self._due(time.monotonic_ns() + self._period_ns)
+
+    def aim(self, seconds_ns: int) -> None:
+        """Tick next in `seconds_ns`, unless time is simulated."""
+        if self._simulated is None:
+            self._due(time.monotonic_ns() + max(seconds_ns, 0))
+
+    def _due(self, due_ns: int) -> None:
+        self.due_ns = due_ns
+        if due_ns < self.queued_ns:
+            self.queued_ns = due_ns
+            self._loop.schedule(self)
+
+    def fire(self, now_ns: int) -> None:
+        if self._node.get_clock().ros_time_is_active:
+            self._begin()
+            return
+        self.due_ns += self._period_ns
+        if self.due_ns <= now_ns:  # late by more than a period: the missed ticks are left out
+            self.due_ns = now_ns + self._period_ns
+        self._callback()
+
+
+class _Services(SingleThreadedExecutor):
+    """Executor of services, parameters and QoS events in their own thread."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        super().__init__()
+        self._lock = lock
+        self.failed: BaseException | None = None
+
+    def serve(self, wake_loop: Callable[[], None]) -> None:
+        try:
+            while self._context.ok() and not self._is_shutdown:
+                handler, _, _ = self.wait_for_ready_callbacks()
+                with self._lock:
+                    handler()
+                if handler.exception() is not None:
+                    raise handler.exception()
+        except (ShutdownException, ExternalShutdownException):
+            pass
+        except BaseException as error:
+            if self._context.ok() and not self._is_shutdown:
+                self.failed = error
+        wake_loop()
+
+
+class Loop:
+    """Runs nodes that were made with `loop=` until `stop`, Ctrl-C or the end of rclpy."""
+
+    def __init__(self) -> None:
+        self.hub = Hub()
+        self._nodes: list[Node] = []
+        self._tickers: list[tuple[int, int, Ticker]] = []
+        self._count = 0
+        self._posted: deque[Callable[[], None]] = deque()
+        self._guard: GuardCondition | None = None
+        self._ended = False
+        self._look_ns = 0
+        self._attended: list[Inlet] = []
+        self._by_pointer: dict[int, Inlet] = {}
+        self._waiting: Any = None
+
+    # ---- used by the nodes
+
+    def add_node(self, node: Node) -> None:
+        self._nodes.append(node)
+
+    def attend(self, inlet: Inlet) -> None:
+        """Read this inlet from now on; latched values of this process are handed to it when the loop runs."""
+        for part in (inlet.subscription, *inlet.subscription.event_handlers):
+            part.callback_group = Unattended()
+        self._look_ns = 0
+        self.wake()
+        for outlet in self.hub.outlets.get(inlet.name, ()):
+            if outlet.latched is not None:
+                self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
+
+    def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
+        """Read this inlet no more, and destroy its subscription as soon as the loop does not wait for it."""
+
+        def destroyed() -> None:
+            self._waiting, self._attended = None, []
+            destroy()
+
+        with self.hub.lock:
+            self.hub.remove(inlet)
+        self._look_ns = 0
+        self.post(destroyed)
+
+    def schedule(self, ticker: Ticker) -> None:
+        self._count += 1
+        heapq.heappush(self._tickers, (ticker.queued_ns, self._count, ticker))
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Run `call` in the loop's thread, soon; from any thread."""
+        self._posted.append(call)
+        self.wake()
+
+    def wake(self) -> None:
+        guard = self._guard
+        if guard is not None:
+            guard.trigger()
+
+    def stop(self) -> None:
+        self._ended = True
+        self.wake()
+
+    # ---- running
+
+    def spin(self) -> None:
+        context = self._nodes[0].context
+        self._guard = GuardCondition(None, None, context=context)
+        services = _Services(self.hub.lock)
+        for node in self._nodes:
+            services.add_node(node)
+        thread = threading.Thread(target=services.serve, args=(self.wake,), name="services", daemon=True)
+        thread.start()
+        try:
+            while context.ok() and not self._ended and not ending.asked() and services.failed is None:
+                ready = self._wait(context)
+                with self.hub.lock:
+                    self._run(ready)
+        except (RuntimeError, InvalidHandle):  # RCLError: the context was shut down meanwhile
+            if context.ok() and not self._ended:
+                raise
+        finally:
+            services.shutdown(0)
+            thread.join(2.0)
+            guard, self._guard = self._guard, None
+            guard.destroy()
+        if services.failed is not None:
+            raise services.failed
+
+    def _wait(self, context: Any) -> list[Inlet]:
+        """Wait until a message, a call or a ticker is due; return the inlets that have a message."""
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._look_ns or self._waiting is None:
+            self._look_outside(context, now_ns)
+        until_ns = min(self._look_ns, now_ns + LONGEST_NS)
+        if self._tickers:
+            until_ns = min(until_ns, self._tickers[0][0])
+        if self._posted:
+            until_ns = now_ns
+        waiting = self._waiting
+        waiting.clear_entities()
+        for inlet in self._attended:
+            waiting.add_subscription(inlet.handle)
+        waiting.add_guard_condition(self._guard.handle)  # type: ignore[union-attr]
+        waiting.wait(max(until_ns - now_ns, 0))
+        if not self._attended:
+            return []
+        ready = waiting.get_ready_entities("subscription")
+        return [self._by_pointer[p] for p in ready if p in self._by_pointer]
+
+    def _look_outside(self, context: Any, now_ns: int) -> None:
+        """Attend each topic that another process publishes, and each that no node of this process publishes."""
+        self._look_ns = now_ns + OUTSIDE_NS
+        wanted = []
+        with self.hub.lock:
+            topics = [(name, list(inlets)) for name, inlets in self.hub.inlets.items()]
+        for name, inlets in topics:
+            own = len(self.hub.outlets.get(name, ()))
+            if not own or self._nodes[0].count_publishers(name) > own:
+                wanted.append(inlets[0])  # it reads for all of them
+            for inlet in inlets:
+                inlet.report_events()
+        if self._waiting is not None and wanted == self._attended:
+            return
+        self._attended = wanted
+        self._by_pointer = {inlet.handle.pointer: inlet for inlet in wanted}
+        with context.handle:
+            self._waiting = _rclpy.WaitSet(len(wanted), 1, 0, 0, 0, 0, context.handle)
+
+    def _run(self, ready: list[Inlet]) -> None:
+        for inlet in ready:
+            if inlet in self._attended:
+                inlet.take()
+        while self._posted:
+            self._posted.popleft()()
+        now_ns = time.monotonic_ns()
+        while self._tickers and self._tickers[0][0] <= now_ns:
+            queued_ns, _, ticker = heapq.heappop(self._tickers)
+            if queued_ns != ticker.queued_ns:
+                continue  # it was scheduled earlier meanwhile
+            if ticker.due_ns > now_ns:
+                ticker.queued_ns = ticker.due_ns
+                self.schedule(ticker)
+                continue
+            ticker.queued_ns = NEVER  # until `reset` within the callback, or the lines below, queue it
+            ticker.fire(now_ns)
+            if ticker.queued_ns == NEVER and not ticker.simulated:
+                ticker.queued_ns = ticker.due_ns
+                self.schedule(ticker)
