@@ -22,6 +22,7 @@ from mm_ros.pose.inertialize import (
     start_offset,
     with_offset,
 )
+from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
@@ -170,7 +171,7 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 @njit
 def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
-    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, jumped: bool, dt: float,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, low: Any, jumped: bool, dt: float,
 ) -> None:  # fmt: skip
     """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m]."""
     blend(body, source, t, new, jumped, dt)
@@ -181,9 +182,11 @@ def post_step(
     feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
+    if low.lean[1] > 0.0:
+        bend_trunk(body, low.lean[0], low.lean[1])
     upright = torso_axis(body)
     calm(hold, trackers, tracker_rotations, seen, dt)
-    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, dt)
+    shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, low, dt)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
     shift = quat.add(shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
@@ -192,6 +195,12 @@ def post_step(
         foot, stands = feet_q[side], contacts[side] != 0
         role = LEFT_FOOT_ROLE + side
         w = hold.body_weights[role]
+        ankle, low_q, lw = low_foot(body, feet, lengths, low, side, grounds[1 + side], dt)
+        if lw > 0.0:  # sitting, kneeling, lying
+            foot = quat.slerp(foot, low_q, lw)
+            low_toe = quat.add(ankle, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
+            toe = quat.mix(toe, (low_toe[0], low_toe[1], low_toe[2] - grounds[1 + side]), lw)
+            stands = False
         if w > 0.0:  # a tracker on the foot replaces the lock
             p, q = quat.get3(hold.body_positions, role), quat.get4(hold.body_rotations, role)
             # A tracker on the shin measures the place of the ankle, but not the rotation of the foot.
@@ -201,7 +210,8 @@ def post_step(
             stands = False
         quat.put3(feet.knee, side, quat.get3(hold.body_positions, LEFT_KNEE_ROLE + side))
         feet.knee[side, 3] = hold.body_weights[LEFT_KNEE_ROLE + side]
-        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], 1.0 - w, dt)
+        guessed = 1.0 - max(w, lw)
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], guessed, dt)
     feet.ready[0] = 1
     wrists, weights = np.zeros((2, 3)), np.zeros(2)
     for side in range(2):
@@ -278,7 +288,9 @@ def _trunk(
 
 
 @njit
-def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float) -> Vec:
+def _head(
+    body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, low: Any, dt: float
+) -> Vec:
     """Put the head on the headset. Returns the shift of the hips."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     hold.head[3] = w
@@ -287,4 +299,5 @@ def _head(body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any
         hold.trunk[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
-    return place_head(body, hold.hips, hold.trunk, p, q, w, t.lean_limit, t.hips_reach, dt)
+    lean = t.lean_limit * own_lean(low)
+    return place_head(body, hold.hips, hold.trunk, p, q, w, lean, t.hips_reach + low_reach(low), dt)

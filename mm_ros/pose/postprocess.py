@@ -32,6 +32,7 @@ from mm_ros.maths.springs import damp
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
 from mm_ros.pose.kernel import make_hold, make_source, post_step, wear
+from mm_ros.pose.low import Low, LowPosture
 from mm_ros.pose.settings import PostSettings, tuning
 
 __all__ = ["PostSettings", "PostStage"]
@@ -106,6 +107,7 @@ class PostStage:
     def _forget(self) -> None:
         self._body, self._source, self._new = make_body(), make_source(), make_source()
         self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        self._low = LowPosture(self.skeleton)
         self._last: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
@@ -129,7 +131,8 @@ class PostStage:
         self._stretch = (matched.run, matched.segment)
         post_step(
             self._body, self._source, self._new, self._hold, self._feet, self._lengths, self._tuning, p, q, seen,
-            self._devices, matched.contacts.astype(np.uint8), self._grounds(), jumped, judged.dt,
+            self._devices, matched.contacts.astype(np.uint8), self._grounds(),
+            self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
         self._last = self._published(matched, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         return self._last
@@ -145,6 +148,7 @@ class PostStage:
         self._feet.yaw[:] += yaw
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
+        self._low.forget_place()
         self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers starts anew
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
@@ -183,6 +187,13 @@ class PostStage:
         if s.posture == "seated" and good[HEAD_ROLE]:
             p[: LEFT_HAND_ROLE + 2, 2] += self._lift(p[HEAD_ROLE], q[HEAD_ROLE], dt)
         return p, q, good.astype(np.uint8)
+
+    def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
+        """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
+        allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not seen[[WAIST_ROLE, CHEST_ROLE]].any()
+        frame = trackers or TrackerFrame(0)
+        head, _ = wear(p[HEAD_ROLE], q[HEAD_ROLE], self._devices[HEAD_ROLE])
+        return self._low.step(dt, frame, head, float(self._new.root[0, 3]), float(self._ground or 0.0), allowed)
 
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
         """Difference [m] between the skeleton's head height and the usual height of the seated head.

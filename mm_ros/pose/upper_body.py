@@ -174,7 +174,7 @@ def torso_axis(body: Any) -> Vec:
 
 
 @njit
-def _bend_spine(body: Any, whole: Row) -> None:
+def bend_spine(body: Any, whole: Row) -> None:
     """Apply a third of a rotation (room axes) at spine, chest and upper chest. The head's pose is stale afterwards."""
     third = quat.share(whole, 1.0 / 3.0)
     part = third
@@ -193,7 +193,7 @@ def _twist_spine(body: Any, turn: Row) -> None:
     known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
-        _bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
+        bend_spine(body, quat.about(axis, math.copysign(min(beyond, SPINE_TURN_LIMIT), asked)))
 
 
 @njit
@@ -224,12 +224,12 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
     if distance < 1e-6 or limit <= 0.0:
         return
     axis = quat.unit(quat.cross((0.0, 0.0, 1.0), flat), (0.0, 1.0, 0.0))
-    _bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
+    bend_spine(body, quat.about(axis, min(distance / _height(body), limit)))
     line = torso_axis(body)
     away = quat.between(upright, line)
     beyond = quat.angle_of(away) - limit
     if beyond > 0.0:
-        _bend_spine(body, quat.share(away, -beyond / quat.angle_of(away)))
+        bend_spine(body, quat.share(away, -beyond / quat.angle_of(away)))
 
 
 @njit

@@ -26,6 +26,7 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp, spring, spring_angle
+from mm_ros.tracking.bend import Bend
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
 from mm_ros.trajectory.lean import Lean
@@ -90,7 +91,7 @@ class TrajectoryStage:
         self.settings = settings
         self.set_times(times)
         self.timeline = Timeline()
-        self.lean = Lean(1.0)
+        self.lean, self.bend = Lean(1.0), Bend()
         self.set_calibration(calibration)
         self.reset()
 
@@ -112,6 +113,7 @@ class TrajectoryStage:
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
         self.height_ratio = 1.0
         self.lean.reset(1.0)
+        self.bend.reset()
         self.worn = 0.0  # weight of the waist tracker, 0 … 1
         self.waist = np.zeros(2)
 
@@ -131,6 +133,7 @@ class TrajectoryStage:
         if verdict not in (CARRY, RESET, HOLD) and dt > 0:
             velocity = velocity + self._locomotion_velocity(trackers.new_from_old, dt)
         self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
+        self.bend.step(dt, trackers, float(head[2]), self.standing, facing.yaw)
         if verdict in (RESET, HOLD):
             self._start(velocity, facing.yaw)
         velocity = self._blend_waist(dt, trackers, velocity)
@@ -190,7 +193,7 @@ class TrajectoryStage:
         self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
         self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
         self.slow, self.across = velocity.copy(), float(self._left() @ velocity)
-        self.lean.settle(self.height_ratio)
+        self.lean.settle(self.height_ratio, self.bend.behind)
         self.stood = self._position()
 
     def _update(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
@@ -203,7 +206,8 @@ class TrajectoryStage:
         self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
         self.across = damp(self.across, float(self._left() @ velocity), s.lateral_halflife, dt)
-        self.lean.step(dt, self.height_ratio, float(self._forward() @ own), float(self._left() @ own), self.yaw_rate)
+        ahead, left = float(self._forward() @ own), float(self._left() @ own)
+        self.lean.step(dt, self.height_ratio, ahead, left, self.yaw_rate, self.bend.behind)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:

@@ -36,21 +36,28 @@ class Lean:
         self.change, self._numerator, self._denominator = 0.0, 0.0, 0.0
         self.settle(height_ratio)
 
-    def settle(self, height_ratio: float) -> None:
-        """Set the distance for this head height without smoothing. Learned values are kept."""
-        self.now, self.rate = self._of(self._bent(height_ratio)), 0.0
+    def settle(self, height_ratio: float, behind: float | None = None) -> None:
+        """Set the distance for this head height without smoothing. Learned values are kept. `behind`: see `step`."""
+        self.now, self.rate = self._of(self._bent(height_ratio, behind)), 0.0
         self._once, self._twice = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 
-    def step(self, dt: float, height_ratio: float, ahead: float, left: float, turn: float) -> None:
-        """`ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s]."""
+    def step(
+        self, dt: float, height_ratio: float, ahead: float, left: float, turn: float, behind: float | None = None
+    ) -> None:
+        """`ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
+
+        `behind`: part of the distance that bending causes, over the standing height; None: from the head height alone.
+        """
         if dt <= 0:
             return
-        bent = self._bent(height_ratio)
+        bent = self._bent(height_ratio, behind)
         self._learn(dt, bent, ahead, left, max(-LARGEST_TURN, min(LARGEST_TURN, turn)))
         before, self.now = self.now, damp(self.now, self._of(bent), HALFLIFE_S, dt)
         self.rate = (self.now - before) / dt
 
-    def _bent(self, height_ratio: float) -> float:
+    def _bent(self, height_ratio: float, behind: float | None) -> float:
+        if behind is not None:
+            return behind * self.standing
         drop = max(0.0, 1.0 - height_ratio - BENT_FROM)
         return BENT * (1 - math.exp(-drop / BENT_SCALE)) * self.standing
 

@@ -1,0 +1,184 @@
+"""Low postures: the lean of the trunk, and legs that sit, kneel or lie where the database has no such motion.
+
+The hips follow from the head and the lean (tracking/bend.py), so that a squat stays a squat on a database that only
+bows, and stay above the floor. While the user sits, kneels or lies, the legs take a procedural pose.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_UPPER_LEG, NECK, SPINE, Skeleton
+from mm_ros.body.types import F64, TrackerFrame
+from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Vec
+from mm_ros.maths.springs import damp
+from mm_ros.pose.upper_body import TORSO_STOP, bend_spine
+from mm_ros.tracking.bend import Bend
+
+# Shares of the height of the standing hips
+LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
+KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
+CRAWLS_LEAN = 1.0  # rad; a low person who leans more is on the knees
+KNEELS_S = 0.5  # s of calm after which a low person kneels; a squat is shorter
+BEND_FULL = 0.05  # drop of the head from which the trunk follows the estimated lean
+LEGS_HALFLIFE_S = 0.15
+FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
+HIPS_SHARE = 0.5  # of the lean that the pelvis takes; the spine takes the rest
+KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10  # m, of a person with legs of 0.8 m
+KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad of the foot, toes down
+LEG_M = 0.82
+
+SIT, KNEEL, LIE = range(3)
+
+
+class Low(NamedTuple):
+    """Low posture of one step, and the feet that it keeps in place."""
+
+    lean: F64  # (3,) angle [rad], negative on the back; weight; 1 on the front … −1 on the back
+    legs: F64  # (3,) weights of SIT, KNEEL, LIE
+    feet: F64  # (2, 5) ankle in the room, pitch of the foot, 1 when set
+
+
+def make_low() -> Low:
+    return Low(np.zeros(3), np.zeros(3), np.zeros((2, 5)))
+
+
+class LowPosture:
+    """Estimates lean and posture from the trackers."""
+
+    def __init__(self, skeleton: Skeleton) -> None:
+        rest = skeleton.rest_positions().astype(np.float64)
+        self._standing, self._hips = float(rest[HEAD, 2]), float(rest[HIPS, 2])
+        self._length = float(np.linalg.norm(rest[HEAD] - rest[HIPS]))
+        self.reset()
+
+    def reset(self) -> None:
+        self.low = make_low()
+        self._bend = Bend()
+        self._kind = -1
+
+    def forget_place(self) -> None:
+        """The room was re-centred."""
+        self.low.feet[:, 4] = 0.0
+
+    def step(self, dt: float, frame: TrackerFrame, head: Vec, yaw: float, ground: float, allowed: bool) -> Low:
+        """`head`: head joint in the room. `allowed`: whether the head is tracked and no body tracker rules the hips."""
+        if not allowed:
+            self.low.lean[1] = 0.0
+            self.low.legs[:] = 0.0
+            self._kind = -1
+            return self.low
+        height = head[2] - ground
+        self._bend.step(dt, frame, height, self._standing, yaw)
+        lean = self._lean(height)
+        self.low.lean[:] = lean, min(self._bend.drop / BEND_FULL, 1.0), self._bend.on_back
+        hips = (height - self._length * math.cos(lean)) / self._hips
+        self._choose(hips, abs(lean))
+        for kind in range(3):
+            weight = damp(float(self.low.legs[kind]), float(kind == self._kind), LEGS_HALFLIFE_S, dt)
+            self.low.legs[kind] = weight if weight > 0.01 else 0.0
+        return self.low
+
+    def _lean(self, height: float) -> float:
+        """Lean with which the hips are between the floor and their standing height."""
+        cosine = self._bend.cosine()
+        most = (height - LOWEST_HIPS * self._hips) / self._length
+        least = (height - HIGHEST_HIPS * self._hips) / self._length
+        lean = math.acos(max(-0.3, min(1.0, most, max(cosine, least))))
+        return -lean if self._bend.on_back < 0.0 else lean
+
+    def _choose(self, hips: float, lean: float) -> None:
+        """Choose the posture of the legs; each is left later than it is taken."""
+        bend = self._bend
+        down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lean > CRAWLS_LEAN
+        low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
+        settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLS_LEAN
+        if down:
+            self._kind = LIE
+        elif low and settled:
+            self._kind = KNEEL
+        elif bend.sits:
+            self._kind = SIT
+        elif not low:
+            self._kind = -1
+
+
+@njit
+def bend_trunk(body: Any, lean: float, weight: float) -> None:
+    """Pitch pelvis and spine until the line from hips to head leans forward by `lean` [rad]."""
+    root = quat.get4(body.room_rotations, 0)
+    ahead, left = quat.rotate(root, (1.0, 0.0, 0.0)), quat.rotate(root, (0.0, 1.0, 0.0))
+    goal = 0.0
+    for step in range(4):
+        line = quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, HIPS))
+        now = math.atan2(quat.dot(line, ahead), line[2])
+        if step == 0:
+            goal = now + weight * quat.wrap(lean - now)
+        lacking = quat.wrap(goal - now)
+        if abs(lacking) < 1e-3:
+            break
+        turn_joint(
+            body, HIPS,
+            quat.normalize(quat.mul(quat.about(left, HIPS_SHARE * lacking), quat.get4(body.room_rotations, HIPS))),
+        )  # fmt: skip
+        update_room(body, SPINE, TORSO_STOP)
+        bend_spine(body, quat.about(left, (1.0 - HIPS_SHARE) * lacking))
+        update_room(body, NECK, TORSO_STOP)
+
+
+@njit
+def low_reach(low: Any) -> float:
+    """Added reach of the hips [m]: those of a person who lies are far from below the head."""
+    return float(2.0 * low.lean[1] * min(max((abs(low.lean[0]) - 0.5) / 0.3, 0.0), 1.0))
+
+
+@njit
+def own_lean(low: Any) -> float:
+    """Share of the lean toward the headset that remains: a trunk far from upright would change the head's height."""
+    return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
+
+
+@njit
+def low_foot(
+    body: Any, feet: Any, lengths: Any, low: Any, side: int, ground: float, dt: float
+) -> tuple[Vec, Quat, float]:
+    """Ankle and foot rotation of the procedural leg in the room, and their weight."""
+    whole = low.legs[0] + low.legs[1] + low.legs[2]
+    if whole <= 0.0:
+        low.feet[side, 4] = 0.0
+        return (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0), 0.0
+    root = quat.get4(body.room_rotations, 0)
+    hip = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE)
+    thigh, shin = lengths[side, 2], lengths[side, 3]
+    size = (thigh + shin) / LEG_M
+    z = hip[2] - ground
+    front = low.lean[2]
+    rise = z - shin - feet.rest[side, 1]
+    sit = math.sqrt(max(thigh * thigh - rise * rise, 0.36 * thigh * thigh)) + 0.02
+    above = z - KNEE_ON_FLOOR * size
+    kneel = math.sqrt(max(thigh * thigh - above * above, 0.0)) - 0.97 * shin
+    lie = -front * 0.96 * (thigh + shin)
+    lying_pitch = 0.5 * ((1.0 + front) * PRONE_PITCH + (1.0 - front) * SUPINE_PITCH)
+    forward = (low.legs[0] * sit + low.legs[1] * kneel + low.legs[2] * lie) / whole
+    height = low.legs[0] * feet.rest[side, 1] + size * (low.legs[1] * KNEELING_ANKLE + low.legs[2] * LYING_ANKLE)
+    pitch = (low.legs[1] * KNEELING_PITCH + low.legs[2] * lying_pitch) / whole
+    flat = quat.rotate(root, (forward, 0.03 * (1.0 - 2.0 * side), 0.0))
+    ankle = (hip[0] + flat[0], hip[1] + flat[1], ground + height / whole)
+    place = low.feet[side]
+    if place[4] == 0.0:
+        place[0], place[1], place[2], place[3], place[4] = ankle[0], ankle[1], ankle[2], pitch, 1.0
+    away = quat.norm(quat.sub(ankle, (place[0], place[1], place[2])))
+    if away > FEET_SLACK_M or whole < 0.95:
+        share = 1.0 - 0.5 ** (dt / FEET_HALFLIFE_S)
+        for k in range(3):
+            place[k] += share * (ankle[k] - place[k])
+    place[3] += (1.0 - 0.5 ** (dt / FEET_HALFLIFE_S)) * (pitch - place[3])
+    foot = quat.mul(root, quat.about((0.0, 1.0, 0.0), place[3]))
+    weight = min(whole, 1.0)
+    return (place[0], place[1], place[2]), foot, weight * weight * (3.0 - 2.0 * weight)

@@ -1,0 +1,74 @@
+"""Low postures: a squat and a bow, sitting, kneeling and lying, from the head and the hands alone."""
+
+import numpy as np
+import pytest
+
+from mm_ros.body.shape import room_joints
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, RIGHT_FOOT, default_skeleton
+from mm_ros.body.types import TRACKED, Calibration, TrackerFrame, rest_pose
+from mm_ros.maths import rotations as rot
+from mm_ros.pose.postprocess import PostSettings, PostStage
+from mm_ros.tracking.calibration import from_skeleton
+
+SKELETON = default_skeleton()
+HEADSET = np.array([0.10, 0.0, 0.08])
+
+
+def played(head, pitch, hands, seconds=3.0):
+    """The joints over time of a standing motion whose user lowers the head (x, z) from standing within 1 s."""
+    stage = PostStage(PostSettings(), SKELETON, from_skeleton(SKELETON))
+    out = []
+    for i in range(int(seconds * 60)):
+        u = min(i / 60, 1.0)
+        frame = TrackerFrame(int(i * 1e9 / 60))
+        turn = rot.exp(np.array([0.0, u * pitch, 0.0]))
+        joint = np.array([u * head[0], 0.0, SKELETON.head_height + u * (head[1] - SKELETON.head_height)])
+        frame.rotations[0], frame.positions[0] = turn, joint + rot.rotate(turn, HEADSET)
+        for role, side in ((1, 0.2), (2, -0.2)):
+            frame.positions[role] = joint + np.array([hands[0], side, -0.8 + u * (hands[1] + 0.8)])
+        frame.state[:3] = TRACKED
+        out.append(room_joints(stage.step(rest_pose(SKELETON, frame.stamp_ns), frame))[0])
+    return np.array(out)
+
+
+def test_a_squat_bends_the_knees_and_a_bow_the_back():
+    squat = played((0.1, 1.15), 0.0, (0.45, -0.1), 1.2)[-1]
+    bow = played((0.4, 1.15), 1.1, (0.05, -0.7), 1.2)[-1]
+    assert squat[HIPS, 2] < bow[HIPS, 2] - 0.05
+    assert squat[HEAD, 0] - squat[HIPS, 0] < bow[HEAD, 0] - bow[HIPS, 0] - 0.05
+
+
+@pytest.mark.parametrize(
+    ("head", "pitch", "hands"),
+    [
+        ((-0.2, 1.17), 0.1, (0.3, -0.5)),
+        ((0.3, 0.85), 0.1, (0.2, -0.4)),
+        ((0.5, 0.55), 0.3, (0.0, -0.5)),
+        ((-0.5, 0.18), -1.4, (0.4, -0.1)),
+        ((0.6, 0.18), 1.0, (0.1, -0.1)),
+    ],
+    ids=["sits", "kneels", "crawls", "on the back", "on the front"],
+)
+def test_the_body_stays_above_the_floor_and_comes_to_rest(head, pitch, hands):
+    joints = played(head, pitch, hands, 4.0)
+    assert joints[60:, HIPS, 2].min() > 0.04
+    assert joints[:, [LEFT_FOOT, RIGHT_FOOT], 2].min() > 0.0
+    feet = joints[-30:, [LEFT_FOOT, RIGHT_FOOT]]
+    assert np.abs(feet - feet[-1]).max() < 0.02
+    assert abs(joints[-1, HEAD, 2] - head[1]) < 0.03
+
+
+def test_a_body_that_sits_has_its_feet_in_front():
+    joints = played((-0.2, 1.17), 0.1, (0.3, -0.5), 4.0)[-1]
+    feet = joints[[LEFT_FOOT, RIGHT_FOOT], 0].mean()
+    assert feet - joints[HIPS, 0] > 0.3
+    assert joints[HEAD, 0] - joints[HIPS, 0] < 0.2
+
+
+def test_standing_is_not_changed():
+    joints = played((0.0, SKELETON.head_height - 0.03), 0.0, (0.2, -0.8), 1.2)[-1]
+    assert abs(joints[HIPS, 0] - joints[HEAD, 0]) < 0.06
+
+
+def test_the_default_measures_are_those_of_the_tests():
+    np.testing.assert_allclose(Calibration().headset_in_head[:3], HEADSET)
