@@ -72,7 +72,7 @@ def place_head(
     turn = quat.mul_inv(goal, matched_head)
     _twist_spine(body, turn)
     if trunk[1, 0] != 0.0:
-        _bend_spine(body, quat.about(torso_axis(body), trunk[1, 0]))
+        bend_spine(body, quat.about(torso_axis(body), trunk[1, 0]))
     neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
     neck = quat.normalize(quat.mul(_neck_back(body, goal, quat.get3(trunk, 0)), neck))
     missing = _turn_head(body, neck, goal, target)
