@@ -8,7 +8,15 @@ import numpy as np
 
 from mm_ros.body.kinematics import LEG_STRIDE, update_room
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
-from mm_ros.body.types import F64, HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, LEFT_KNEE_ROLE, WAIST_ROLE, R
+from mm_ros.body.types import (
+    F64,
+    HEAD_ROLE,
+    LEFT_FOOT_ROLE,
+    LEFT_HAND_ROLE,
+    LEFT_KNEE_ROLE,
+    WAIST_ROLE,
+    R,
+)
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec

@@ -42,7 +42,7 @@ class PostSettings(Settings):
     step_height: float = setting(0.05, "Peak height of a corrective step. Larger: the foot lifts higher", "m", 0.0, 0.3)
     head: bool = setting(True, "Put the head on the headset")
     hands: bool = setting(True, "Put the hands on the controllers")
-    extra_trackers: bool = setting(True, "Follow body trackers on waist and feet when they are present")
+    extra_trackers: bool = setting(True, "Follow body trackers when they are present and their mounting is measured")
     hips_reach: float = setting(
         0.3, "Maximum horizontal shift of the hips toward the headset. Larger: the hips follow farther", "m", 0.0, 1.0
     )

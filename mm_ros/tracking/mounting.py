@@ -49,8 +49,9 @@ TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
 LONGEST_STEP_S = 0.1
-# Weight of one second of observation, and the accumulated weight from which a mounting is used.
-T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT, ENOUGH = 4.0, 0.5, 0.2, 0.4
+T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # of one second of observation
+LOOSE_WEIGHT = 0.15  # of a stand that is less strict, until the weight is SURE
+FIRST, SURE = 0.05, 0.4  # accumulated weights: a mounting is used; a contradiction means that it has slipped
 STORED_WEIGHT = 1.0  # of a mounting from the user's file
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2  # a still device farther off than this has slipped
 SLIPPED_S = 1.0  # time for which it is off before it is measured anew
@@ -59,10 +60,12 @@ STILL_M_S, STILL_RAD_S = 0.12, 0.5  # of the device and of the head
 STANCE_M_S = 0.12  # a foot that moves slower stands flat
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35  # slowest walk; largest angle between its direction and the headset
 LEVEL_RAD = 0.45  # largest pitch or roll of the headset
+# Limits of the less strict stand.
+LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting are not reported
-SHIN_M = 0.11  # a foot tracker higher above the ankle than this sits on the shin
+SHIN_M = 0.18  # a foot tracker higher above the ankle than this sits on the shin
 FARTHEST_M: dict[int, float] = {
-    WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.22), **dict.fromkeys(KNEES, 0.28),
+    WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
     **dict.fromkeys(FOREARMS, 0.25),
 }  # fmt: skip
 EXCHANGED_M = 0.05  # a left device this far to the right of the right one is exchanged with it
@@ -112,6 +115,7 @@ class _Stand:
     weight: float
     still: bool
     t_pose: bool
+    loose: bool = False
 
 
 class MountingStage:
@@ -173,13 +177,14 @@ class MountingStage:
         self._tallest = max(self._tallest, head[2])
         standing = head_joint_height(self.calibration) if self.calibration.calibrated else max(self._tallest, 1.0)
         ahead, left = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 1.0, 0.0))
-        level = abs(ahead[2]) < math.sin(LEVEL_RAD) and abs(left[2]) < math.sin(LEVEL_RAD)
-        if not level or not UPRIGHT[0] < head[2] / standing < UPRIGHT[1]:
-            return None
+        tilt, height = max(abs(ahead[2]), abs(left[2])), head[2] / standing
         yaw = math.atan2(ahead[1], ahead[0])
         velocity = quat.get3(frame.velocities, HEAD_ROLE)
         speed = math.hypot(velocity[0], velocity[1])
         turn = abs(float(frame.angular_velocities[HEAD_ROLE, 2]))
+        if tilt > math.sin(LEVEL_RAD) or not UPRIGHT[0] < height < UPRIGHT[1]:
+            loose = tilt < math.sin(LOOSE_LEVEL_RAD) and height > LOOSE_UPRIGHT and speed < LOOSE_M_S
+            return _Stand(head, yaw, LOOSE_WEIGHT, True, False, True) if loose and turn < LOOSE_RAD_S else None
         still = speed < STILL_M_S and turn < STILL_RAD_S
         hands = self._facing_of_hands(frame, head, yaw, standing)
         if hands is not None and still:
@@ -189,7 +194,8 @@ class MountingStage:
         way = math.atan2(velocity[1], velocity[0])
         if speed > WALKING_M_S and turn < STILL_RAD_S and abs(quat.wrap(way - yaw)) < STRAIGHT_RAD:
             return _Stand(head, way, WALK_WEIGHT, False, False)
-        return None
+        loose = speed < LOOSE_M_S and turn < LOOSE_RAD_S
+        return _Stand(head, yaw, LOOSE_WEIGHT, True, False, True) if loose else None
 
     def _facing_of_hands(self, frame: TrackerFrame, head: Vec, yaw: float, standing: float) -> float | None:
         """Facing in a T-pose: normal to the line through the hands; None if the arms are not spread level."""
@@ -225,9 +231,12 @@ class MountingStage:
     def _observe_role(self, frame: TrackerFrame, stand: _Stand, role: int, dt: float) -> None:
         known = self._mountings[role]
         p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
+        if stand.loose and known.weight >= SURE:
+            return
+        fastest, quickest = (LOOSE_M_S, LOOSE_RAD_S) if stand.loose else (STILL_M_S, STILL_RAD_S)
         slow = (
-            quat.norm(quat.get3(frame.velocities, role)) < STILL_M_S
-            and quat.norm(quat.get3(frame.angular_velocities, role)) < STILL_RAD_S
+            quat.norm(quat.get3(frame.velocities, role)) < fastest
+            and quat.norm(quat.get3(frame.angular_velocities, role)) < quickest
         )
         if (stand.still and not slow) or (role in FOREARMS and not stand.t_pose):
             return
@@ -266,7 +275,7 @@ class MountingStage:
     def _forget_if_slipped(
         self, known: _Mounting, position: Vec | None, rotation: Quat, stand: _Stand, dt: float
     ) -> None:
-        if known.weight < ENOUGH or position is None:
+        if known.weight < SURE or position is None:
             return
         off = quat.log(quat.mul_inv(rotation, known.rotation))
         tilted = math.hypot(off[0], off[1]) > CARRIED_OVER_RAD
@@ -279,7 +288,7 @@ class MountingStage:
     def _report(self, role: int) -> bool:
         """Whether the mounting differs enough from the reported one to be reported."""
         known = self._mountings[role]
-        if known.weight < ENOUGH:
+        if known.weight < FIRST:
             return False
         new, old = known.pose(), known.reported
         if old is not None:
@@ -294,7 +303,7 @@ class MountingStage:
 
     def _watch_sides(self, frame: TrackerFrame, stand: _Stand, dt: float) -> None:
         """Notice pairs of which the left device is worn on the right."""
-        if not stand.still:
+        if not stand.still or stand.loose:
             return
         back = quat.from_yaw(-stand.facing)
         for pair in PAIRS:
