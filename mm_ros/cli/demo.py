@@ -27,6 +27,7 @@ HELP = "show an avatar that follows a synthetic user, in the browser"
 EXAMPLE = """examples:
   mm_ros demo                          run until Ctrl-C; open the printed address in a browser
   mm_ros demo --seconds 20 --headless  no browser: write demo.gif and demo.png, print the summary
+  mm_ros demo --urdf robot.urdf        a humanoid robot follows beside the avatar (extra robot)
   mm_ros demo --session recording/     use a recorded session instead of the synthetic user"""
 
 FILM_RATE, FILM_SECONDS = 12.5, 8.0
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=port, default=8080, metavar="PORT", help="port of the page (default: %(default)s)"
     )
+    parser.add_argument("--urdf", default="", help="robot file of a humanoid that follows (URDF, xacro, MJCF)")
     add_number(parser, "--seed", default=0, help="seed of the synthetic user (default: %(default)s)")
     add_output(
         parser, "film and picture of --headless: PATH.gif, PATH.png (default: %(default)s)", default=Path("demo")
@@ -59,6 +61,10 @@ def run(args: argparse.Namespace) -> int:
     settle_reach("LOCALHOST")
     if args.session and not args.session.exists():
         raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
+    if args.urdf:
+        from mm_ros.robot.figure import read_figure
+
+        read_figure(args.urdf)  # a wrong file is refused before anything starts
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # separates the demo from other graphs
     _prepare(args)
     from mm_ros.ros.demo import Demo
@@ -76,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     _print_summary(summary)
     if args.headless:
         summary |= demo.write_film(args.output)
+        if args.urdf:
+            summary |= demo.write_robot_film(args.output, args.urdf)
     write_json(args.json, summary)
     return 0 if summary["poses"] else 1
 
@@ -91,6 +99,7 @@ def _prepare(args: argparse.Namespace) -> None:
 def _start(args: argparse.Namespace, processes: Processes) -> None:
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--database", str(args.database)] if args.database else []
+    graph += ["--urdf", args.urdf] if args.urdf else []
     graph += ["--trackers", "none"] if args.session else []
     print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
     processes.start(*graph)
@@ -100,7 +109,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             print(f"    port {wanted} is in use; the page uses the next free port", flush=True)
         os.environ[TOKEN_VARIABLE] = token = session_token()
         print(f"3/3 viewer at {address('127.0.0.1', args.port, token)}", flush=True)
-        processes.start("view", "--port", str(args.port))
+        processes.start("view", "--port", str(args.port), *(["--urdf", args.urdf] if args.urdf else []))
     if args.session:
         processes.start("replay", str(args.session), "--avatar", "avatar", "--loop")
 

@@ -42,14 +42,14 @@ VERBS: dict[str, tuple[str, ...]] = {
     "warm": (),
     "clean": (),
     "train": ("orientation", "learned"),
-    "robot": ("info",),
-    "bench": ("search", "graph", "viewer", "trackers", "engines", "paper", "thesis", "all"),
+    "robot": ("info", "show"),
+    "bench": ("search", "graph", "viewer", "trackers", "engines", "robot", "paper", "thesis", "all"),
 }
 
 GROUP_HELP = {
     "synth": "generate procedural motion capture or a session of a synthetic user",
     "session": "convert motion capture or a table of poses into a session (rosbag2)",
-    "robot": "inspect robots that follow the avatar",
+    "robot": "inspect robots that follow the avatar, and film them",
     "train": "train a network and write it as an ONNX file",
     "bench": "run benchmarks",
 }

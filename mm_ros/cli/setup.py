@@ -30,6 +30,7 @@ PURPOSES = {
     "pose": "pose estimation from images (node pose_estimator), with its networks",
     "webcam": "pose estimation from a webcam or a video file",
     "robot": "humanoid robots that follow the avatar",
+    "robot-out": "robot, and receivers of its commands: SONIC (ZeroMQ), TWIST2 (Redis)",
     "plot": "plots (option --plot)",
     "train": "mm_ros train",
     "tune": "mm_ros train orientation --tune",
@@ -38,7 +39,7 @@ PURPOSES = {
     "test_pose": "development: tests of the pose estimator",
     "lint": "development: ruff, mypy, import contracts",
     "colcon": "development: colcon",
-    "dev": "development: viewer, webxr, openxr, steamvr, robot, test, lint, colcon",
+    "dev": "development: viewer, webxr, openxr, steamvr, robot-out, test, lint, colcon",
 }
 ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the estimator's networks
 

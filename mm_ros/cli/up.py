@@ -54,10 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="camera that corrects the facing: webcam number, video file, image folder, or 'topic' for an image topic",
     )
     parser.add_argument("--place", default="", help="position x,y of the user's room in the world [m] (default: 0,0)")
-    parser.add_argument("--urdf", default="", help="URDF of a humanoid robot; its pose is published on joint_states")
+    parser.add_argument("--urdf", default="", help="robot file of a humanoid that follows (URDF, xacro, MJCF)")
     parser.add_argument(
         "--urdf-t-pose", default="", metavar="JOINT=DEG,…",
-        help="joint angles of the robot in T-pose: 'left_arm=90, right_arm=-90'",
+        help="for method decompose: joint angles in T-pose, 'left_arm=90, right_arm=-90' (default: found)",
     )  # fmt: skip
     add_number(parser, "--seed", help="seed of the synthetic user (default: 0)")
     parser.add_argument(
@@ -88,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.node import run_all
 
     extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
+    extra += ["robot_follower"] * bool(args.urdf)
     nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
     classes = {n.name: n.node_class() for n in nodes}
 
@@ -144,7 +145,7 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
         "motion_matcher": {"database": str(args.database or "")},
         "visualizer": {"database": str(args.database or "")},
-        "pose_postprocessor": {
+        "robot_follower": {
             "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose)
         },
     }.get(node, {})  # fmt: skip

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", default="", metavar="NAMES", help="avatars to show, separated by commas (default: all)"
     )
+    parser.add_argument("--urdf", default="", help="robot file of a humanoid that follows (URDF, xacro, MJCF)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.node import run_all
     from mm_ros.ros.nodes.viewer import Viewer
 
-    given = {"host": args.host, "port": args.port, "avatars": args.show}
+    given = {"host": args.host, "port": args.port, "avatars": args.show, "urdf": args.urdf}
     # Not by `-p`, which reads values as YAML: `::` is none, and `true` is no name.
-    overrides = [Parameter(name, value=value) for name, value in given.items()]
+    overrides = [Parameter(name, value=value) for name, value in given.items() if name != "urdf" or value]
     return run_all([partial(Viewer, parameter_overrides=overrides)])

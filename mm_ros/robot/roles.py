@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -81,6 +81,8 @@ def find_roles(robot: Robot) -> Roles:
     if not tree.points:
         raise NotHumanoidError(f"robot '{robot.name}' is not a humanoid: it has no joint that turns")
     legs, arms = _legs_and_arms(tree)
+    if legs is not None and arms is not None and legs.lateral @ arms.lateral < 0:
+        arms = replace(arms, first=arms.second, second=arms.first, lateral=-arms.lateral, middle=-arms.middle)
     f = _Finder(tree)
     leg = _bends(f, legs, True) if legs else None
     arm = _bends(f, arms, False) if arms else None

@@ -110,6 +110,23 @@ class Demo:
         return {"film": str(gif), "picture": str(png)}
 
 
+    def write_robot_film(self, output: Path, robot: str) -> dict[str, str]:
+        """Write OUTPUT_robot.gif of the avatar and the robot that follows it."""
+        from mm_ros.robot.figure import read_figure
+        from mm_ros.robot.follow import Follower
+        from mm_ros.show.robot import write_film
+
+        poses = [pose for pose, _ in self._seen.film if pose is not None]
+        if not poses or "pose" not in self._observer.skeletons:
+            return {}
+        figure, skeleton = read_figure(robot), self._observer.skeletons["pose"]
+        follower = Follower(figure, skeleton)
+        path = output.with_name(f"{output.stem}_robot.gif")
+        write_film(path, figure, skeleton, poses, [follower.step(pose) for pose in poses], rate=self._film_rate)
+        print(f"film of the robot: {path}")
+        return {"robot_film": str(path)}
+
+
 def _mean(values: list[float]) -> float | None:
     known = [v for v in values if np.isfinite(v)]
     return float(np.mean(known)) if known else None

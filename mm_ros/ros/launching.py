@@ -14,6 +14,7 @@ from mm_ros.base.files import read_yaml
 from mm_ros.base.own_python import module_command
 from mm_ros.base.renamed import refuse_renamed_in
 from mm_ros.base.share import share_folder
+from mm_ros.robot.load import robot_text
 from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.rviz import rviz_config
@@ -51,8 +52,8 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("camera", "", "Input of pose_estimator: webcam number, video file or folder. Empty: topic image."),
     Argument("record", "", "Record the inputs as a session into this folder. Empty: no recording."),
     Argument("composed", "false", "Run all nodes in one process instead of one process per node.", YES_NO),
-    Argument("urdf", "", "URDF file of a humanoid robot that follows the avatar on joint_states."),
-    Argument("urdf_t_pose", "", "Joint angles of that robot in T-pose, in radians: 'joint=1.57, joint=-1.57'."),
+    Argument("urdf", "", "Robot file (URDF, xacro, MJCF) of a humanoid that follows the avatar on joint_targets."),
+    Argument("urdf_t_pose", "", "For method decompose: joint angles in T-pose, in radians: 'joint=1.57'."),
     Argument(
         "world_frame",
         "",
@@ -163,10 +164,10 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
-    if node == "pose_postprocessor":
+    if node == "robot_follower":
         out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
         if given["urdf"]:
-            out["link_tf"] = not _has_state_publisher()
+            out["link_tf"] = not _has_state_publisher(given["urdf"])
     return {name: value for name, value in out.items() if value != ""}
 
 
@@ -199,6 +200,7 @@ def _processes(given: dict[str, str]) -> list[Any]:
 def _optional(given: dict[str, str]) -> list[str]:
     """Return the names of the optional nodes that the launch arguments enable."""
     asked = {"visualizer": given["rviz"], "pose_estimator": given["pose_estimator"]}
+    asked["robot_follower"] = "true" if given["urdf"] else "false"
     return [name for name, wanted in asked.items() if wanted == "true"]
 
 
@@ -210,9 +212,9 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     t_pose = given.get("urdf_t_pose")  # in radians, but `--urdf-t-pose` takes degrees
-    command += ["-p", f"pose_postprocessor.urdf_t_pose={t_pose}"] if t_pose else []
-    if given.get("urdf") and _has_state_publisher():
-        command += ["-p", "pose_postprocessor.link_tf=false"]
+    command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
+    if given.get("urdf") and _has_state_publisher(given["urdf"]):
+        command += ["-p", "robot_follower.link_tf=false"]
     command += ["--visualizer"] if given["rviz"] == "true" else []
     command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
     command += more
@@ -236,7 +238,7 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
                 package="mm_ros",
                 executable="viewer",
                 namespace=given["avatar"],
-                parameters=[*_parameters(given), *time],
+                parameters=[*_parameters(given), *time, {"urdf": given["urdf"]}],
                 output="screen",
             )
         )
@@ -256,11 +258,11 @@ def _write_view(text: str) -> str:
 
 
 def _robot(given: dict[str, str]) -> list[Any]:
-    """Return robot_state_publisher for the user's robot if it is installed; else pose_postprocessor replaces it."""
+    """Return robot_state_publisher for the user's robot if it is installed; else robot_follower replaces it."""
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
 
-    if not given["urdf"] or not _has_state_publisher():
+    if not given["urdf"] or not _has_state_publisher(given["urdf"]):
         return []
     return [
         Node(
@@ -269,12 +271,12 @@ def _robot(given: dict[str, str]) -> list[Any]:
             namespace=given["avatar"],
             parameters=[
                 {
-                    "robot_description": ParameterValue(Path(given["urdf"]).read_text("utf-8"), value_type=str),
+                    "robot_description": ParameterValue(robot_text(given["urdf"]), value_type=str),
                     "frame_prefix": f"{given['avatar']}/robot/",
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
-            # `pose_postprocessor` already publishes the same text on this topic.
+            # `robot_description` is the avatar's; robot_follower publishes the robot's text for RViz.
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
@@ -283,7 +285,10 @@ def _robot(given: dict[str, str]) -> list[Any]:
     ]
 
 
-def _has_state_publisher() -> bool:
+def _has_state_publisher(robot: str) -> bool:
+    """Whether robot_state_publisher is installed and reads this file: it does not read MJCF."""
+    if not robot or not robot_text(robot):
+        return False
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
     try:

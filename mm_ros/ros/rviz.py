@@ -43,7 +43,7 @@ MARKERS: tuple[MarkerDisplay, ...] = (
 def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
     """Return the text of the RViz file.
 
-    `robot`: `robot_description` is the user's URDF, whose links are frames below `<avatar>/robot/`.
+    `robot`: also show the user's robot, whose links are frames below `<avatar>/robot/`.
     """
     each = [_avatar(name, robot) for name in avatars]
     displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each)), _frames()]
@@ -96,13 +96,18 @@ def _group(name: str, displays: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _avatar(name: str, robot: bool) -> list[dict[str, Any]]:
-    body = {
+    bodies = [_model(name, "Body", "robot_description", "")]
+    bodies += [_model(name, "Robot", "robot/robot_description", f"{name}/robot")] if robot else []
+    return [*bodies, *(_markers(name, m) for m in MARKERS)]
+
+
+def _model(avatar: str, title: str, topic: str, prefix: str) -> dict[str, Any]:
+    return {
         "Alpha": 1, "Class": "rviz_default_plugins/RobotModel", "Collision Enabled": False, "Description File": "",
-        "Description Source": "Topic", "Description Topic": _topic(name, "robot_description"), "Enabled": True,
-        "Mass Properties": {"Inertia": False, "Mass": False}, "Name": "Body",
-        "TF Prefix": f"{name}/robot" if robot else "", "Update Interval": 0, "Value": True, "Visual Enabled": True,
+        "Description Source": "Topic", "Description Topic": _topic(avatar, topic), "Enabled": True,
+        "Mass Properties": {"Inertia": False, "Mass": False}, "Name": title,
+        "TF Prefix": prefix, "Update Interval": 0, "Value": True, "Visual Enabled": True,
     }  # fmt: skip
-    return [body, *(_markers(name, m) for m in MARKERS)]
 
 
 def _markers(name: str, m: MarkerDisplay) -> dict[str, Any]:

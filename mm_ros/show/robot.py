@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import setup_command
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import default_skeleton
-from mm_ros.body.types import F64, rest_pose
+from mm_ros.body.skeleton import Skeleton, default_skeleton
+from mm_ros.body.types import F64, AvatarPose, rest_pose
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.figure import Figure
+from mm_ros.robot.follow import RobotState, t_pose_of
 from mm_ros.robot.model import Robot
 from mm_ros.robot.model import Shape as RobotShape
 from mm_ros.robot.soles import mesh_of
 from mm_ros.show import film
-from mm_ros.show.render import BODY, Camera, Shape, render, write_png
+from mm_ros.show.render import BODY, Camera, Image, Shape, follow, render, write_gif, write_png
 
 ROBOT = (0.55, 0.57, 0.60)
 AROUND = 16
 MOST_TRIANGLES = 60_000
+FILM_RATE, BESIDE_M = 20.0, 1.1
 THIN = 0.045  # radius of a capsule without geometry, of the leg
 
 Mesh = tuple[F64, NDArray[np.int64]]
@@ -37,7 +43,8 @@ def link_meshes(figure: Figure) -> dict[str, Mesh]:
             out[name] = _joined(meshes)
     if total > MOST_TRIANGLES:
         out = {name: _thinned(m, MOST_TRIANGLES / total) for name, m in out.items()}
-    return out if out else _sticks(figure)
+    shaped = sum(bool(part.shapes) for part in robot.parts.values())
+    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # a robot without its meshes is drawn by capsules
 
 
 def _joined(meshes: list[Mesh]) -> Mesh:
@@ -153,14 +160,61 @@ def _normals(vertices: F64, faces: NDArray[np.int64]) -> F64:
 
 
 def write_t_pose_picture(figure: Figure, path: Path) -> None:
-    """Draw the robot at zero angles beside the avatar in T-pose, both on the floor and facing the camera."""
+    """Draw the robot in its reachable T-pose beside the avatar in T-pose, both facing the camera."""
     skeleton = default_skeleton()
-    lowest = min(
-        [float(figure.limbs[f"{side} leg"].end[2]) - sole.height for side, sole in figure.soles.items()]
-        or [min(float(p[2]) for p in figure.zero.values())]
-    )
-    base = np.concatenate([[0.0, 1.1, -lowest], figure.front])
-    body = film.figure(skeleton, *room_joints(rest_pose(skeleton)), BODY)
-    body = Shape(body.vertices - [0, 1.0, 0], body.normals, body.faces, body.color)
-    shapes = [body, *RobotSkin(figure).shapes(figure.robot.links({}, base))]
+    state = t_pose_of(figure)
+    base = np.concatenate([[state.base[0], state.base[1] + 1.1, state.base[2]], state.base[3:]])
+    body = film.figure(skeleton, *room_joints(rest_pose(skeleton)), BODY, (0.0, -1.0, 0.0))
+    shapes = [body, *RobotSkin(figure).shapes(figure.robot.links(state.by_name(), base))]
     write_png(path, render(shapes, Camera((6.0, 1.2, 1.6), (0.0, 0.0, 0.85), 0.5), 720, 420))
+
+
+def write_film(
+    path: Path, figure: Figure, skeleton: Skeleton, poses: Sequence[AvatarPose], states: Sequence[RobotState],
+    progress: Callable[..., None] | None = None, rate: float = 60.0,
+) -> int:  # fmt: skip
+    """Write a film (.mp4, .gif) or the picture of the middle (.png) of avatar and robot; returns the frames.
+
+    `rate` of the poses [Hz].
+    """
+    skin = RobotSkin(figure)
+    step = max(round(rate / FILM_RATE), 1)
+    chosen = list(range(0, len(poses), step)) if path.suffix != ".png" else [len(poses) // 2]
+    start = poses[0].root[:2] - states[0].base[:2]
+    shift = np.array([start[0], start[1] + BESIDE_M, 0.0])
+    pictures = []
+    for n, i in enumerate(chosen):
+        root, base = poses[i].root, states[i].base
+        # The robot walks its own way, which is scaled by the length of its legs, from a start beside the avatar.
+        beside = np.concatenate([base[:3] + shift, base[3:]])
+        middle = (root[:2] + beside[:2]) / 2
+        apart = float(np.linalg.norm(root[:2] - beside[:2]))
+        shapes = [film.figure(skeleton, *room_joints(poses[i]), BODY)]
+        shapes += skin.shapes(figure.robot.links(states[i].by_name(), beside))
+        camera = follow(float(middle[0]), float(middle[1]), 3.4 + apart, -0.7, 1.3)
+        pictures.append(render(shapes, camera, 560, 420))
+        if progress is not None:
+            progress("drawing", n + 1, len(chosen))
+    if path.suffix == ".gif":
+        write_gif(path, pictures, rate / step)
+    elif path.suffix == ".png":
+        write_png(path, pictures[0])
+    else:
+        _write_mp4(path, pictures, rate / step)
+    return len(pictures)
+
+
+def _write_mp4(path: Path, pictures: Sequence[Image], rate: float) -> None:
+    try:
+        import cv2
+    except ImportError:
+        hint = f"a .mp4 film needs OpenCV. Install it: {setup_command('webcam')}; or name a .gif"
+        raise MmRosError(hint) from None
+    height, width = pictures[0].shape[:2]
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        temporary = Path(folder) / "film.mp4"
+        writer = cv2.VideoWriter(str(temporary), cv2.VideoWriter_fourcc(*"mp4v"), rate, (width, height))
+        for picture in pictures:
+            writer.write(np.ascontiguousarray(picture[:, :, ::-1]))
+        writer.release()
+        temporary.replace(path)

@@ -125,11 +125,11 @@ def test_angles_of_a_robots_joints_are_degrees():
 
     def t_pose(text: str) -> str:
         args = parser.parse_args(["--urdf", "r.urdf", "--urdf-t-pose", text])
-        return next(p.value for p in up.overrides("pose_postprocessor", args) if p.name == "urdf_t_pose")
+        return next(p.value for p in up.overrides("robot_follower", args) if p.name == "urdf_t_pose")
 
-    from mm_ros.ros.user_robot import angles
+    from mm_ros.ros.nodes.robot_follower import parsed_angles
 
-    assert angles(t_pose("a=90, b=-45")) == pytest.approx({"a": math.pi / 2, "b": -math.pi / 4})
+    assert parsed_angles(t_pose("a=90, b=-45"), "x") == pytest.approx({"a": math.pi / 2, "b": -math.pi / 4})
     with pytest.raises(MmRosError, match="expected 'joint=degrees', -360 to 360, came 'a=wide'"):
         t_pose("a=wide")
 

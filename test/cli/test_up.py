@@ -39,7 +39,7 @@ def test_options_reach_a_node_in_a_namespace():
     got = values_on("tracker_bridge", *words)
     assert got == {"source": "mocap", "path": "a b.bvh", "seed": 3, "place": [0.0, 5.0]}
     assert values_on("motion_matcher", "--database", "mine.mmdb") == {"database": "mine.mmdb"}
-    assert values_on("pose_postprocessor", "--urdf", "r.urdf", "--use-sim-time") == {
+    assert values_on("robot_follower", "--urdf", "r.urdf", "--use-sim-time") == {
         "urdf": "r.urdf", "use_sim_time": True}  # fmt: skip
 
 

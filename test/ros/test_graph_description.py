@@ -213,7 +213,7 @@ def test_one_body_is_shown_and_the_optional_displays_are_off():
 def test_links_of_the_users_robot_have_a_prefix_and_ours_none():
     """RViz joins `TF Prefix` and link with a slash."""
     assert [d["TF Prefix"] for d in rviz_displays("anna") if "TF Prefix" in d] == [""]
-    assert [d["TF Prefix"] for d in rviz_displays("anna", robot=True) if "TF Prefix" in d] == ["anna/robot"]
+    assert [d["TF Prefix"] for d in rviz_displays("anna", robot=True) if "TF Prefix" in d] == ["", "anna/robot"]
 
 
 @pytest.mark.parametrize("names", [("avatar",), ("avatar1", "avatar2")])
@@ -303,12 +303,12 @@ def test_a_world_frame_that_tf_does_not_take_is_refused(launch, name):
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, installed):
-    """robot_state_publisher publishes them with a prefix if it is installed, else `pose_postprocessor` does."""
+    """robot_state_publisher publishes them with a prefix if it is installed, else `robot_follower` does."""
     urdf = tmp_path / "robot.urdf"
     urdf.write_text("<robot name='r: x'/>")
-    monkeypatch.setattr(launching, "_has_state_publisher", lambda: installed)
+    monkeypatch.setattr(launching, "_has_state_publisher", lambda robot: installed and bool(robot))
     started = launch(urdf=str(urdf), rviz="true", avatar="anna", use_sim_time="true")
-    assert started["pose_postprocessor"]["parameters"][-1]["link_tf"] is not installed
+    assert started["robot_follower"]["parameters"][-1]["link_tf"] is not installed
     assert ("robot_state_publisher" in started) is installed
     if installed:
         node = started["robot_state_publisher"]
@@ -316,7 +316,7 @@ def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, instal
         assert node["parameters"] == [
             {"robot_description": "<robot name='r: x'/>", "frame_prefix": "anna/robot/", "use_sim_time": True}
         ]
-    assert [d["TF Prefix"] for d in opened(started["rviz2"])["Displays"] if "TF Prefix" in d] == ["anna/robot"]
+    assert [d["TF Prefix"] for d in opened(started["rviz2"])["Displays"] if "TF Prefix" in d] == ["", "anna/robot"]
 
 
 def test_launch_arguments_match_the_graph():

@@ -1,105 +1,165 @@
-"""A robot given as URDF follows the avatar: joint_states, its base on TF, its URDF as robot_description."""
+"""Node robot_follower: a robot follows on joint_targets and TF; commands are guarded, or refused as unsafe."""
 
 import math
+import time
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
 
+import numpy as np
 import rclpy
 from graph_harness import Client, NodeProcess
 from processes import PATIENCE_S
-from rclpy.serialization import deserialize_message
-from tf2_msgs.msg import TFMessage
+from rclpy.parameter import Parameter
+from robots import HUMANOID, TEXT, without
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import default_skeleton
-from mm_ros.body.types import Calibration, rest_pose
+from mm_ros.body.types import rest_pose
+from mm_ros.robot.figure import read_figure
+from mm_ros.robot.guard import Command
 from mm_ros.ros.conversions import avatar_pose_to_ros, skeleton_to_ros
-from mm_ros.ros.user_robot import UserRobot, angles
+from mm_ros.ros.nodes.robot_follower import RobotFollower, parsed_angles
+from mm_ros.ros.senders import joint_message
+
+NAMES = read_figure(HUMANOID).robot.moving
 
 
-def joint(name: str, parent: str, child: str, xyz: str, axis: str) -> str:
-    return (
-        f'<link name="{child}"/><joint name="{name}" type="revolute"><parent link="{parent}"/><child link="{child}"/>'
-        f'<origin xyz="{xyz}"/><axis xyz="{axis}"/><limit lower="-2" upper="2" effort="1" velocity="1"/></joint>'
-    )
+class Stage:
+    """A client that publishes poses, the deadman, and the state of a robot that does what it is commanded."""
 
+    def __init__(self, avatar: str, log: Path, **parameters: object) -> None:
+        rclpy.init()
+        topics = ("joint_targets", "joint_states", "joint_commands", "joint_trajectory", "robot_status", "/tf")
+        self.client = Client(avatar, (*topics, "robot/robot_description"))
+        self.process = NodeProcess("robot_follower", avatar, log, **parameters)
+        self.poses, self.skeletons = self.client.publisher("pose"), self.client.publisher("skeleton")
+        self.deadman, self.states = self.client.publisher("deadman"), self.client.publisher("/joint_states")
+        self.skeleton = default_skeleton()
+        self.skeletons.publish(skeleton_to_ros(self.skeleton, self.client.now_ns()))
+        self.held, self.measured, self.names = False, dict.fromkeys(NAMES, 0.1), list(NAMES)
+        self.moves = True
 
-def frames_of(client: Client) -> set[str]:
-    return {t.child_frame_id for m in client.received["/tf"] for t in m.transforms}
+    def tick(self) -> None:
+        pose = rest_pose(self.skeleton, self.client.now_ns())
+        if self.moves:
+            self.poses.publish(avatar_pose_to_ros(pose))
+        self.deadman.publish(Bool(data=self.held))
+        commands = self.client.received["joint_commands"]
+        if commands:
+            self.measured = dict(zip(NAMES, commands[-1].data, strict=True))
+        self.states.publish(JointState(name=self.names, position=[self.measured[n] for n in self.names]))
 
+    def until(self, done, seconds: float = PATIENCE_S) -> bool:
+        stop = time.monotonic() + seconds
+        while time.monotonic() < stop:
+            self.tick()
+            if self.client.spin_until(done, 0.015):
+                return True
+        return False
 
-@pytest.fixture
-def urdf(tmp_path):
-    """URDF of a pelvis with two legs of hip, knee and ankle."""
-    out = ['<robot name="legs"><link name="pelvis"/>']
-    for side, y in (("left", 0.1), ("right", -0.1)):
-        out.append(joint(f"{side}_hip_pitch", "pelvis", f"{side}_thigh", f"0 {y} 0", "0 1 0"))
-        out.append(joint(f"{side}_knee", f"{side}_thigh", f"{side}_shin", "0 0 -0.4", "0 1 0"))
-        out.append(joint(f"{side}_ankle", f"{side}_shin", f"{side}_foot", "0 0 -0.4", "0 1 0"))
-    path = tmp_path / "legs.urdf"
-    path.write_text("".join(out) + "</robot>")
-    return path
+    def status(self) -> str:
+        heard = self.client.received["robot_status"]
+        return heard[-1].data if heard else ""
 
+    def __enter__(self) -> "Stage":
+        return self
 
-def test_the_robot_stands_as_the_avatar_does(urdf):
-    robot = UserRobot(str(urdf), "", "anna", "map")
-    robot.wear(default_skeleton())
-    state, serialized = robot.step(rest_pose(default_skeleton(), 5))
-    base, *links = deserialize_message(serialized, TFMessage).transforms
-    assert len(state.name) == len(state.position) == 6
-    assert all(abs(a) < 1e-6 for a in state.position)
-    assert (base.header.frame_id, base.child_frame_id) == ("map", "anna/robot/pelvis")
-    assert base.transform.translation.z > 0.7
-    assert {(t.header.frame_id, t.child_frame_id) for t in links} >= {
-        ("anna/robot/pelvis", "anna/robot/left_thigh"), ("anna/robot/left_shin", "anna/robot/left_foot")
-    }  # fmt: skip
-    assert all(t.transform.rotation.w == pytest.approx(1.0) for t in links)
-
-
-def test_links_are_left_to_robot_state_publisher(urdf):
-    robot = UserRobot(str(urdf), "", "anna", "map", links=False)
-    robot.wear(default_skeleton())
-    frames = deserialize_message(robot.step(rest_pose(default_skeleton(), 5))[1], TFMessage).transforms
-    assert [t.child_frame_id for t in frames] == ["anna/robot/pelvis"]
-
-
-def test_angles_of_the_t_pose_are_read():
-    assert angles("a=1.5, b=-2") == {"a": 1.5, "b": -2.0}
-    assert angles("") == {}
-    with pytest.raises(MmRosError, match="joint=radians"):
-        angles("a=up")
-
-
-def test_a_urdf_that_is_no_human_is_refused(tmp_path):
-    path = tmp_path / "box.urdf"
-    path.write_text('<robot name="box"><link name="lid"/></robot>')
-    with pytest.raises(MmRosError, match="is not a humanoid: it has no joint that turns"):
-        UserRobot(str(path), "", "anna", "map")
-
-
-def test_the_node_publishes_joint_states(urdf, tmp_path):
-    rclpy.init()
-    client = Client("robot", ("joint_states", "robot_description", "/tf"))
-    process = NodeProcess("pose_postprocessor", "robot", tmp_path / "log", urdf=urdf)
-    try:
-        skeleton = default_skeleton()
-        skeletons, poses = client.publisher("skeleton"), client.publisher("matched_pose")
-        client.calibrate(Calibration())
-        skeletons.publish(skeleton_to_ros(skeleton, client.now_ns()))
-        process.wait_ready()
-        for _ in range(200):
-            poses.publish(avatar_pose_to_ros(rest_pose(skeleton, client.now_ns())))
-            if client.spin_until(lambda: bool(client.received["joint_states"]), 0.1):
-                break
-        assert all(math.isfinite(a) for a in client.received["joint_states"][0].position)
-        assert client.spin_until(lambda: bool(client.received["robot_description"]), PATIENCE_S)
-        assert client.received["robot_description"][0].data == urdf.read_text()
-        assert client.spin_until(lambda: {"robot/robot/pelvis", "robot/root"} <= frames_of(client), PATIENCE_S)
-        assert process.stop() == 0, process.said()
-    finally:
-        process.kill()
-        client.close()
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.client.close()
         rclpy.try_shutdown()
+
+
+def test_the_robot_follows_and_a_dry_run_sends_nothing(tmp_path):
+    pytest.importorskip("PIL", reason="pillow is not installed (extra 'viewer')")
+    plot = tmp_path / "dry.png"
+    parameters = {"output": "position", "deadman": "topic", "ramp": 0.5, "plot": plot}
+    with Stage("robot", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
+        stage.process.wait_ready()
+        received = stage.client.received
+        assert stage.until(lambda: bool(received["joint_targets"] and received["joint_states"])), stage.process.said()
+        state = received["joint_targets"][-1]
+        assert tuple(state.name) == NAMES and len(state.position) == len(state.velocity) == 29
+        assert all(math.isfinite(a) for a in (*state.position, *state.velocity))
+        angles = dict(zip(state.name, state.position, strict=True))
+        assert angles["left_shoulder_roll"] == pytest.approx(math.pi / 2, abs=0.05)  # the avatar's T-pose
+
+        def frames() -> set[tuple[str, str]]:
+            return {(t.header.frame_id, t.child_frame_id) for m in received["/tf"] for t in m.transforms}
+
+        wanted = {("map", "robot/robot/pelvis"), ("robot/robot/pelvis", "robot/robot/left_hip_pitch_link")}
+        assert stage.until(lambda: wanted <= frames())
+        assert stage.until(lambda: bool(received["robot/robot_description"]))
+        assert received["robot/robot_description"][0].data == HUMANOID.read_text()
+        stage.held = True
+        assert stage.until(lambda: stage.status() == "live (dry run)"), stage.status()
+        assert stage.until(lambda: "dry run: would send 29 joints" in stage.process.said())
+        assert not received["joint_commands"]
+        assert stage.process.stop() == 0, stage.process.said()
+        assert plot.stat().st_size > 1000
+
+
+def test_commands_ramp_in_and_each_stop_latches(tmp_path):
+    parameters = {"output": "position", "dry_run": "false", "deadman": "topic", "ramp": 0.5}
+    with Stage("commanded", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
+        stage.process.wait_ready()
+        received = stage.client.received
+        stage.names.reverse()  # names and not places decide
+        assert stage.until(lambda: stage.status().startswith("off"))
+        assert stage.until(lambda: bool(received["joint_targets"])) and not received["joint_commands"]
+        stage.held = True
+        assert stage.until(lambda: stage.status() == "live"), (stage.status(), stage.process.said())
+        first, last = received["joint_commands"][0].data, received["joint_commands"][-1].data
+        assert max(abs(a - 0.1) for a in first) < 0.05  # the measured state
+        assert last[NAMES.index("left_shoulder_roll")] > 1.0
+        stage.held = False
+        assert stage.until(lambda: stage.status().startswith("held: the deadman was released"))
+        stage.held = True
+        assert stage.until(lambda: stage.status() == "live"), stage.status()
+        stage.names.remove("left_knee")
+        assert stage.until(lambda: "lacks joints" in stage.status()), stage.status()
+        assert "lacks the angles of left_knee" in stage.process.said()
+        assert stage.process.stop() == 0, stage.process.said()
+
+
+@pytest.mark.parametrize(
+    ("change", "parameters", "says"),
+    [
+        (("left_hip", "right_hip"), {"output": "position"}, "left leg and right leg not found"),
+        ((), {"output": "sonic", "rate": 30.0}, "needs rate 50 Hz"),
+        ((), {"output": "position", "joints": "left_knee,left_knee"}, "named twice"),
+        ((), {"output": "position", "joints": "tail"}, "joint 'tail' is not in robot"),
+        ((), {"output": "twist2", "dry_run": False, "address": "127.0.0.1:9"}, "no Redis at 127.0.0.1:9|needs Redis"),
+    ],
+)
+def test_unsafe_outputs_are_refused_at_the_start(change, parameters, says, tmp_path):
+    path = tmp_path / "r.urdf"
+    path.write_text(without(TEXT, *change) if change else TEXT)
+    rclpy.init()
+    try:
+        overrides = [Parameter(name, value=value) for name, value in {"urdf": str(path), **parameters}.items()]
+        with pytest.raises(MmRosError, match=says):
+            RobotFollower(namespace="refused", parameter_overrides=overrides)
+    finally:
+        rclpy.try_shutdown()
+
+
+def test_a_trajectory_names_its_joints():
+    message = joint_message("trajectory", ("a", "b"), Command(np.array([0.1, 0.2]), np.array([1.0, 2.0])), 0.02)
+    assert message.joint_names == ["a", "b"] and message.points[0].time_from_start.nanosec == 20_000_000
+    assert list(message.points[0].positions) == [0.1, 0.2] and list(message.points[0].velocities) == [1.0, 2.0]
+
+
+def test_angles_of_a_parameter_are_read():
+    assert parsed_angles("a=1.5, b=-2", "x") == {"a": 1.5, "b": -2.0}
+    assert parsed_angles("", "x") == {}
+    for wrong in ("a=up", "a=nan", "a"):
+        with pytest.raises(MmRosError, match="x: expected 'joint=radians'"):
+            parsed_angles(wrong, "x")

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
 
 import rclpy
 from geometry_msgs.msg import PoseStamped

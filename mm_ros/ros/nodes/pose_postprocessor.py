@@ -19,7 +19,6 @@ from mm_ros.robot.description import capsules_urdf
 from mm_ros.ros.conversions import skeleton_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import PoseTf
-from mm_ros.ros.user_robot import UserRobot
 
 SKELETONS = 8
 
@@ -27,16 +26,7 @@ SKELETONS = 8
 @dataclass(frozen=True)
 class TfSettings(Settings):
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF and `joint_states`. 0: publish them for every pose.", "Hz", 0.0, 1000.0
-    )
-    urdf: str = setting("", "URDF file of a humanoid robot that follows the avatar on `joint_states`.", live=False)
-    urdf_t_pose: str = setting(
-        "", "Joint angles of that robot in T-pose, in radians: 'joint=1.57, joint=-1.57'. Others are 0.", live=False
-    )
-    link_tf: bool = setting(
-        True,
-        "Publish the robot's links on TF below <avatar>/robot/. False: leave them to robot_state_publisher.",
-        live=False,
+        0.0, "Maximum rate of TF. 0: publish it for every pose.", "Hz", 0.0, 1000.0
     )
 
 
@@ -48,12 +38,7 @@ class PosePostprocessor(AvatarNode):
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
-        tf = self.settings(TfSettings)
         self._frames = PoseTf(self.avatar, self.world_frame)
-        self._robot = (
-            UserRobot(tf.urdf, tf.urdf_t_pose, self.avatar, self.world_frame, tf.link_tf) if tf.urdf else None
-        )
-        self._joint_states = self.publisher("joint_states") if self._robot else None
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
@@ -91,10 +76,6 @@ class PosePostprocessor(AvatarNode):
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
         self._tf.publish(self._frames.serialized(pose))
-        if self._robot is not None and self._joint_states is not None:
-            state, frames = self._robot.step(pose)
-            self._joint_states.publish(state)
-            self._tf.publish(frames)
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
@@ -115,10 +96,7 @@ class PosePostprocessor(AvatarNode):
             return False
         if self._stage is None or not self._stage.wear(skeleton):
             self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
-        if self._robot is not None:
-            self._robot.wear(skeleton)
-        text = self._robot.text if self._robot is not None else capsules_urdf(skeleton, self.avatar)
-        self._description.publish(String(data=text))
+        self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True
 
     def _calibrate(self, calibration: Calibration) -> None:

@@ -24,6 +24,7 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose
+from mm_ros.robot.figure import Figure, read_figure
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -48,6 +49,7 @@ from mm_ros.web.access import is_loopback
 UNSEEN = ("pose",)  # topics subscribed without a browser, for diagnostics
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
+ROBOT = ("robot_base", "joint_targets")
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
@@ -67,6 +69,7 @@ class ViewerSettings(Settings):
     view_rate: float = setting(
         30.0, "Rate of frames sent to browsers. Larger: smoother motion and more load.", "Hz", 1.0, 90.0, live=False
     )
+    urdf: str = setting("", "Robot file whose links the page shows beside the avatar. Empty: no robot.", live=False)
     avatars: str = setting("", "Names of the avatars to show, separated by commas. Empty: all avatars.", live=False)
 
 
@@ -107,6 +110,7 @@ class Viewer(AvatarNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         s = self.settings(ViewerSettings)
+        self._figure = read_figure(s.urdf) if s.urdf else None
         self._server = serve(s.host, s.port)
         self._actions: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
@@ -178,6 +182,8 @@ class Viewer(AvatarNode):
         wanted = {*UNSEEN, *(STREAMS if self._watched else ())}
         if self._watched and seen.scene.shown("matched"):
             wanted.add("matched_pose")
+        if self._watched and self._figure is not None:
+            wanted |= set(ROBOT)
         for topic in seen.inboxes.keys() - wanted:
             seen.inboxes.pop(topic).close()
         for topic in wanted - seen.inboxes.keys():
@@ -290,6 +296,9 @@ class Viewer(AvatarNode):
             seen.scene.desired(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
         if "landmarks" in take:
             seen.scene.landmarks(landmarks_from_ros(decoded("landmarks", take["landmarks"])))
+        if self._figure is not None and all(topic in take for topic in ROBOT):
+            base, angles = (decoded(topic, take[topic]) for topic in ROBOT)
+            seen.scene.robot(self._figure, robot_links(self._figure, base.pose, angles))
         if seen.searched is not seen.told:
             seen.told = found = seen.searched
             names = found.feature_names
@@ -385,6 +394,13 @@ class Viewer(AvatarNode):
 
     def close(self) -> None:
         stop(self._server)
+
+
+def robot_links(figure: Figure, base: Any, angles: Any) -> dict[str, Any]:
+    """Poses of a robot's links, from the messages of its base and joints."""
+    p, q = base.position, base.orientation
+    at = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
+    return figure.robot.links(dict(zip(angles.name, angles.position, strict=False)), at)
 
 
 def address_lines(host: str, url: str) -> list[str]:

@@ -12,9 +12,11 @@ from mm_ros.body.mesh import skin
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.body.types import BODY_ROLES, HEAD_ROLE, LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
+from mm_ros.robot.figure import Figure
 from mm_ros.show.page import meshes
 from mm_ros.show.page.features import ABOVE_FLOOR_M, FeatureVectors
 from mm_ros.show.page.swift import mover
+from mm_ros.show.robot import link_meshes
 
 Color = tuple[int, int, int]
 
@@ -22,6 +24,7 @@ PALETTE = ((78, 130, 214), (206, 104, 62), (80, 152, 90), (146, 90, 176), (188, 
 GHOST, MATCHED, DEVICE = (214, 184, 128), (150, 150, 160), (34, 36, 42)
 DESIRED_COLOR, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40), (245, 190, 60)
 SEEN = (190, 60, 160)
+ROBOT = (140, 144, 150)
 QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
 FLOOR_M = 60.0
@@ -77,6 +80,22 @@ class Body:
             p = positions[j + 1].tolist() if moved[j + 1] else None
             q = rotations[j + 1].tolist() if turned[j + 1] else None
             self._move.bone(self._mesh, j, p, q)
+
+
+class RobotBody:
+    """Meshes of a robot's links, to the right of the avatar."""
+
+    def __init__(self, server: Any, path: str, figure: Figure):
+        self._move = mover(server)
+        server.scene.add_frame(path, show_axes=False, position=(0.0, -BESIDE_M[1], 0.0))
+        self._links = {
+            link: server.scene.add_mesh_simple(f"{path}/{number}", vertices, faces, color=ROBOT, flat_shading=False)
+            for number, (link, (vertices, faces)) in enumerate(link_meshes(figure).items())
+        }
+
+    def show(self, poses: dict[str, Any]) -> None:
+        for link, handle in self._links.items():
+            self._move.place(handle, poses[link][:3].tolist(), poses[link][3:].tolist())
 
 
 class Path:
@@ -160,6 +179,7 @@ class AvatarScene:
         self._features: dict[str, Any] = {}
         self._seen: Any = None
         self._label: Any = None
+        self._robot: RobotBody | None = None
         self.root = np.zeros(3)
         self.head = np.array([0.0, 0.0, 1.6])
         self.head_wxyz = np.array([1.0, 0.0, 0.0, 0.0])
@@ -222,6 +242,12 @@ class AvatarScene:
                 mark.visible = shown
             if shown:
                 mark.position = (float(middle[0]), float(middle[1]), 0.004)
+
+    def robot(self, figure: Figure, poses: dict[str, Any]) -> None:
+        """Draw a robot with these poses of its links."""
+        if self._robot is None:
+            self._robot = RobotBody(self._server, f"/{self.name}/robot", figure)
+        self._robot.show(poses)
 
     def trackers(self, frame: TrackerFrame) -> None:
         for r, handle in enumerate(self._trackers):

@@ -1,0 +1,527 @@
+"""A robot follows the avatar: directions of limbs, rotations of the trunk, and feet that stand where they landed.
+
+Each step solves a quadratic program: the change of base and joints that brings the robot nearest to the targets within
+the limits of position, velocity and acceleration, and without self-collision. Targets are directions and not positions,
+so that no T-pose and no table for a pair of human and robot is needed. Lengths are scaled by leg length / leg length.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import setup_command
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.skeleton import (  # fmt: skip
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
+    LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
+    PARENTS,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_LOWER_ARM,
+    RIGHT_LOWER_LEG,
+    RIGHT_UPPER_ARM,
+    RIGHT_UPPER_LEG,
+    UPPER_CHEST,
+    J,
+    Skeleton,
+    default_skeleton,
+)
+from mm_ros.body.types import F64, AvatarPose, rest_pose
+from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.jit import njit
+from mm_ros.robot.capsules import Capsules, capsules_of
+from mm_ros.robot.figure import SIDES, Figure
+from mm_ros.robot.kinematics import (
+    bodies_of,
+    body_point,
+    floor_rows,
+    least_distance,
+    near_pairs,
+    normal_equations,
+    place_bodies,
+)
+from mm_ros.robot.revolute import RevoluteRetargeter, map_of
+from mm_ros.robot.tree import Tree
+
+# Weights of the targets: residuals of 1 rad or 1 leg length.
+FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
+LEG_WAY, ARM_WAY, HAND_WAY = 2.5, 3.0, 0.3
+PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
+STANDS_ALONE = 40.0  # base of a robot without legs
+POSTURE, DAMPING = 0.02, 1e-3
+STEPS, FIRST_STEPS = 2, 60
+KNEE_START_RAD, KNEE_INSIDE_RAD = 0.3, 0.02
+LEAN_SHARE = 0.5  # of the chest's lean that the base takes when the waist has no axis for it
+LATERAL_AXIS = 0.7
+FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
+HEEL_DOWN, HEEL_UP = 0.02, 0.08  # of the avatar's leg: lift of the ankle at which the sole is level, and is free
+FARTHEST = 0.25  # of the leg: a standing foot that is this far off is placed anew
+JUMP_M = 0.5  # of the avatar's root between two frames: the robot is moved with it
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60
+COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 12  # of the leg; rows
+FLOOR_NEAR = 0.06  # of the leg
+
+PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
+
+
+@dataclass(frozen=True)
+class FollowSettings(Settings):
+    method: str = setting(
+        "follow",
+        "How the robot follows. follow: limb directions with standing feet. decompose: rotations joint by joint "
+        "(Karst 2023), from the reachable T-pose or `urdf_t_pose`.",
+        choices=("follow", "decompose"), live=False,
+    )  # fmt: skip
+    joint_speed: float = setting(
+        12.0, "Highest joint speed where the robot file names none or a larger one.", "rad/s", 0.1, 100.0
+    )
+    joint_acceleration: float = setting(
+        400.0, "Highest joint acceleration. Smaller values make the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
+    )
+    self_collision: bool = setting(
+        True, "Keep limbs apart from each other and from the trunk, where the robot file has collision geometry."
+    )
+
+
+@dataclass
+class RobotState:
+    """Base in the room (x y z qw qx qy qz), and angles [rad] and velocities [rad/s] of the joints `names`."""
+
+    stamp_ns: int
+    base: F64
+    names: tuple[str, ...]
+    angles: F64
+    velocities: F64
+
+    def by_name(self) -> dict[str, float]:
+        return dict(zip(self.names, self.angles.tolist(), strict=True))
+
+
+class Follower:
+    """Follows the poses of one avatar; `step` takes them in order of time."""
+
+    def __init__(self, figure: Figure, skeleton: Skeleton, settings: FollowSettings | None = None) -> None:
+        try:
+            import daqp
+        except ImportError:
+            raise MmRosError(f"a robot needs the extra 'robot'. Install it: {setup_command('robot')}") from None
+        self._solve = daqp.solve
+        self.figure, self.skeleton = figure, skeleton
+        self.settings = settings or FollowSettings()
+        robot, roles = figure.robot, figure.roles
+        toes = {j for side in SIDES for j in roles.chains.get(f"{side}_toes", ())}
+        still = {n: _within(0.0, robot.joint(n).lower, robot.joint(n).upper) for n in robot.moving}
+        self.bodies = bodies_of(robot, {j for j in roles.joints if j not in toes}, still)
+        b = self.bodies
+        self._n = len(b.dofs)
+        self._rest = np.array([still[name] for name in b.dofs])
+        self._limits = np.array([[robot.joint(n).lower, robot.joint(n).upper] for n in b.dofs]).reshape(-1, 2)
+        self._speed = np.array([robot.joint(n).velocity or math.inf for n in b.dofs])
+        self._bend_knees()
+        self.names = robot.moving
+        self._out = np.array([still[n] for n in self.names])
+        self._place = np.array([self.names.index(n) for n in b.dofs], np.int64)
+        rest = skeleton.rest_positions().astype(np.float64)
+        self.scale = figure.leg_length / skeleton.leg_length
+        self._ankle_rest = rest[[LEFT_FOOT, RIGHT_FOOT], 2]
+        self._targets()
+        self._capsules: Capsules = capsules_of(figure, b)
+        count = len(b.parent)
+        self._p, self._q, self._axes = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros((count, 3))
+        n = 6 + self._n
+        self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
+        self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
+        self._ap, self._aq = np.zeros((J, 3)), np.zeros((J, 4))
+        self.reset()
+
+    def reset(self) -> None:
+        self._angles = np.clip(self._start, self._limits[:, 0], self._limits[:, 1])
+        self._rates = np.zeros(self._n)
+        self._base = np.concatenate([[0.0, 0.0, self.figure.leg_length], self.figure.front])
+        self._feet = np.zeros((2, 8))  # held, anchor x y, offset x y z, share of level, known
+        self._balls = np.zeros((2, 3))
+        self._shift = np.zeros(3)
+        self._last_ns = -1
+        self._root = np.zeros(7)
+
+    # What the robot is
+
+    def _bend_knees(self) -> None:
+        """Keep knees inside of flexion, and start with bent ones."""
+        figure = self.figure
+        tree = Tree(figure.robot)
+        front = rot.rotate(rot.inverse(figure.front), np.array([1.0, 0, 0]))
+        self._start = self._rest.copy()
+        for limb in figure.limbs.values():
+            name = figure.roles.chains[f"{limb.side}_lower_{limb.kind}"][0]
+            if limb.kind != "leg" or name not in self.bodies.dofs:
+                continue
+            i, axis = self.bodies.dofs.index(name), tree.axes[name]
+            thigh, shank = limb.bend - limb.root, limb.end - limb.bend
+            at_zero = math.atan2(float(np.cross(thigh, shank) @ axis), float(thigh @ shank))
+            sign = -1.0 if np.cross(axis, shank) @ front > 0 else 1.0
+            low, high = self._limits[i]
+            inside = sign * KNEE_INSIDE_RAD - at_zero
+            limits = (max(low, inside), high) if sign > 0 else (low, min(high, inside))
+            if limits[0] < limits[1]:
+                self._limits[i] = limits
+            self._start[i] = _within(sign * KNEE_START_RAD - at_zero, *self._limits[i])
+
+    def _targets(self) -> None:
+        """Bodies and constant parts of all targets; weights are 0 for what the robot lacks."""
+        figure, b = self.figure, self.bodies
+        roles, leg = figure.roles, figure.leg_length
+        turns: list[tuple[int, F64, float]] = []
+        for link, weight in ((roles.pelvis, PELVIS_TURN), (roles.chest, CHEST_TURN), (roles.head, HEAD_TURN)):
+            body, pose = b.of_link[link or figure.robot.base]
+            rest = rot.multiply(figure.front, figure.zero[link or figure.robot.base][3:])
+            turns.append((body, rot.multiply(rest, rot.inverse(pose[3:])), weight if link else 0.0))
+        points: list[tuple[int, F64]] = [body_point(b, roles.pelvis, figure.in_link(roles.pelvis, figure.hips))]
+        self._hips = np.zeros((2, 3))
+        self._outline: list[F64] = []
+        self._ankles, self._has = np.zeros((2, 3)), np.zeros(2, np.bool_)
+        for i, side in enumerate(SIDES):
+            sole, limb = figure.soles.get(side), figure.limbs.get(f"{side} leg")
+            if sole is None or limb is None:
+                turns.append((0, np.array([1.0, 0, 0, 0]), 0.0))
+                points.append((0, np.zeros(3)))
+                self._outline.append(np.zeros((1, 3)))
+                continue
+            self._has[i] = True
+            body, pose = b.of_link[sole.link]
+            turns.append((body, rot.multiply(sole.level, rot.inverse(pose[3:])), FOOT_TURN))
+            ball = body_point(b, sole.link, sole.ball)
+            points.append(ball)
+            self._outline.append(np.array([body_point(b, sole.link, p)[1] - ball[1] for p in sole.points]))
+            self._ankles[i] = body_point(b, sole.link, sole.ankle)[1] - ball[1]
+            self._hips[i] = body_point(b, roles.pelvis, figure.in_link(roles.pelvis, limb.root))[1] - points[0][1]
+        longest = max(len(o) for o in self._outline)
+        self._soles = np.array([np.concatenate([o, np.tile(o[-1:], (longest - len(o), 1))]) for o in self._outline])
+        self._turn_body = np.array([t[0] for t in turns], np.int64)
+        self._turn_rest = np.array([t[1] for t in turns])
+        self._turn_weight = np.array([[t[2]] * 3 for t in turns])
+        self._point_body = np.array([p[0] for p in points], np.int64)
+        self._point_local = np.array([p[1] for p in points])
+        self._point_weight = np.zeros((3, 3))
+        legs = bool(self._has.any())
+        if legs:
+            self._point_weight[0] = PELVIS_PLACE / leg
+        else:
+            self._point_weight[0] = STANDS_ALONE / leg
+            self._turn_weight[PELVIS] = STANDS_ALONE
+        ways: list[tuple[int, F64, int, int, float]] = []
+        for limb in figure.limbs.values():
+            up, low, end = {
+                "left leg": (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT),
+                "right leg": (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT),
+                "left arm": (LEFT_UPPER_ARM, LEFT_LOWER_ARM, LEFT_HAND),
+                "right arm": (RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND),
+            }[f"{limb.side} {limb.kind}"]
+            weight = LEG_WAY if limb.kind == "leg" else ARM_WAY
+            ways.append(self._way(limb.upper, limb.root, limb.bend, up, low, weight))
+            ways.append(self._way(limb.lower, limb.bend, limb.end, low, end, weight))
+            tree = Tree(figure.robot)
+            if limb.kind == "arm" and len(roles.chains.get(f"{limb.side}_hand", ())) > 1:
+                tip = tree.end_of(roles.chains[f"{limb.side}_hand"])
+                if np.linalg.norm(tip - limb.end) > 0.02 * leg:
+                    ways.append(self._way(limb.tip, limb.end, tip, end, -1, HAND_WAY))
+        self._way_body = np.array([w[0] for w in ways], np.int64)
+        self._way_local = np.array([w[1] for w in ways])
+        self._way_joints = np.array([[w[2], w[3]] for w in ways], np.int64)
+        self._way_weight = np.array([w[4] for w in ways])
+        waist = [Tree(figure.robot).axes[j] for j in roles.chains.get("upper_chest", ())]
+        front = rot.rotate(rot.inverse(figure.front), np.array([1.0, 0, 0]))
+        lateral = np.cross(front, [0, 0, 1.0])
+        axes = (lateral, np.array([0, 0, 1.0]))
+        self._lean = np.array([LEAN_SHARE * (not any(abs(a @ way) > LATERAL_AXIS for a in waist)) for way in axes])
+        self._legs = legs
+        lowest = min(float(figure.zero[link][2]) for link in figure.zero)
+        self._stand = float(figure.hips[2]) - lowest  # height of the hips of a robot without legs
+
+    def _way(self, link: str, start: F64, end: F64, a: int, b: int, weight: float) -> tuple[int, F64, int, int, float]:
+        figure = self.figure
+        body, first = body_point(self.bodies, link, figure.in_link(link, start))
+        _, last = body_point(self.bodies, link, figure.in_link(link, end))
+        way = last - first
+        return body, way / max(float(np.linalg.norm(way)), 1e-9), a, b, weight
+
+    # Following
+
+    def step(self, pose: AvatarPose) -> RobotState:
+        """The robot's state for a pose of the avatar. A stamp that does not advance counts as a usual frame."""
+        dt = (pose.stamp_ns - self._last_ns) * 1e-9 if self._last_ns >= 0 else 0.0
+        first = self._last_ns < 0
+        dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
+        self._last_ns = pose.stamp_ns
+        _room(pose.root, pose.positions, pose.rotations, PARENTS, self._ap, self._aq)
+        if not first and float(np.linalg.norm(pose.root[:2] - self._root[:2])) > JUMP_M:
+            self._carry(pose)
+        elif first:
+            self._base[:2] = self.scale * self._ap[HIPS, :2]
+            self._base[3:] = rot.multiply(rot.from_yaw(rot.yaw_of(self._aq[HIPS])), self.figure.front)
+        self._root = np.array(pose.root)
+        contacts = np.asarray(pose.contacts | pose.locked, np.bool_)
+        turn, way, point, weight = _plan(
+            self._ap, self._aq, contacts, dt, first, self.scale, self.figure.leg_length, self.skeleton.leg_length,
+            self.figure.sole_height, self._ankle_rest, self._legs, self._stand, self._lean, self._turn_rest,
+            self._way_joints, self._hips, self._soles, self._ankles, self._has, self._feet, self._balls, self._shift,
+        )  # fmt: skip
+        point_weight = self._point_weight.copy()
+        point_weight[1:] = weight[:, None] / self.figure.leg_length
+        point_weight[1:, 2] = np.where(weight > 0, FOOT_PLACE, 0.0) / self.figure.leg_length
+        turn_weight = self._turn_weight.copy()
+        turn_weight[LEFT_SOLE:] *= np.where(self._feet[:, 0] > 0, 1.0, SWING_TURN / FOOT_TURN)[:, None]
+        before = self._angles.copy()
+        low, high = self._bounds(dt, first)
+        for _ in range(FIRST_STEPS if first else STEPS):
+            self._iterate(turn, turn_weight, way, point, point_weight, low, high)
+        self._rates = np.zeros(self._n) if first else (self._angles - before) / dt
+        self._place_bodies()
+        for i in range(2):
+            body = self._point_body[1 + i]
+            self._balls[i] = self._p[body] + rot.rotate(self._q[body], self._point_local[1 + i])
+        self._out[self._place] = self._angles
+        rates = np.zeros(len(self.names))
+        rates[self._place] = self._rates
+        return RobotState(pose.stamp_ns, self._base.copy(), self.names, self._out.copy(), rates)
+
+    def _bounds(self, dt: float, first: bool) -> tuple[F64, F64]:
+        """Lowest and highest angles that the limits of position, velocity and acceleration allow in this frame."""
+        low, high = self._limits[:, 0], self._limits[:, 1]
+        if first:
+            return low, high
+        s = self.settings
+        speed = np.minimum(self._speed, s.joint_speed)
+        gain, a = s.joint_acceleration * dt, s.joint_acceleration
+        # A joint must be able to stop before its limit: v² ≤ 2 a (limit − angle), in steps of dt.
+        to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
+        fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
+        fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)
+        most = np.clip(self._rates + gain, -fast_down, fast_up)
+        least = np.clip(self._rates - gain, -fast_down, fast_up)
+        return (
+            np.minimum(np.maximum(self._angles + dt * least, low), high),
+            np.minimum(np.maximum(self._angles + dt * most, low), high),
+        )
+
+    def _iterate(
+        self, turn: F64, turn_weight: F64, way: F64, point: F64, point_weight: F64, low: F64, high: F64
+    ) -> None:
+        b, n = self.bodies, self._n
+        self._place_bodies()
+        normal_equations(
+            b.parent, b.dof, b.factor, self._p, self._q, self._axes, self._turn_body, turn, turn_weight,
+            self._way_body, self._way_local, way, self._way_weight, self._point_body, self._point_local, point,
+            point_weight, self._angles, self._rest, POSTURE, DAMPING, self._h, self._g, self._jac,
+        )  # fmt: skip
+        c, leg = self._capsules, self.figure.leg_length
+        feet = np.where(self._has, self._point_body[1:], -1)
+        floor = floor_rows(
+            feet, self._soles, self._point_local[1:], FLOOR_NEAR * leg, b.parent, b.dof, b.factor, self._p, self._q,
+            self._axes, self._rows, self._lower, 0, self._jac,
+        )  # fmt: skip
+        rows = floor
+        if self.settings.self_collision and len(c.pairs):
+            rows = near_pairs(
+                c.pairs, c.body, c.ends, c.radius, COLLISION_NEAR * leg, COLLISION_GAP * leg, b.parent, b.dof,
+                b.factor, self._p, self._q, self._axes, self._rows, self._lower, floor, self._jac, self._other,
+            )  # fmt: skip
+        upper = np.full(6 + n + rows, 1e30)
+        lower = np.full(6 + n + rows, -1e30)
+        upper[6 : 6 + n], lower[6 : 6 + n] = high - self._angles, low - self._angles
+        sense = np.zeros(6 + n + rows, np.int32)
+        if rows:
+            lower[6 + n :] = self._lower[:rows]
+            lower[6 + n + floor :] = np.minimum(lower[6 + n + floor :], 0.01 * leg)
+            # Soft: an overlap that cannot be left in one step must not make the program infeasible.
+            sense[6 + n + floor :] = 8
+        x, _value, flag, _info = self._solve(self._h, -self._g, self._rows[:rows], upper, lower, sense)
+        if flag < 0 or not np.isfinite(x).all():
+            return
+        self._base[:3] += x[:3]
+        self._base[3:] = rot.normalize(rot.multiply(rot.exp(np.clip(x[3:6], -1.5, 1.5)), self._base[3:]))
+        self._angles = np.clip(self._angles + x[6:], low, high)
+
+    def _place_bodies(self) -> None:
+        b = self.bodies
+        place_bodies(
+            self._base, self._angles, b.parent, b.place, b.axis, b.dof, b.factor, b.offset, self._p, self._q, self._axes
+        )
+
+    def _carry(self, pose: AvatarPose) -> None:
+        """Move base and feet rigidly with a jump of the avatar's root, such as a re-centring."""
+        turn = rot.from_yaw(rot.yaw_of(pose.root[3:]) - rot.yaw_of(self._root[3:]))
+        old, new = self.scale * self._root[:3], self.scale * np.asarray(pose.root[:3])
+        old[2] = new[2] = 0.0
+        self._base[:3] = new + rot.rotate(turn, self._base[:3] - old)
+        self._base[3:] = rot.multiply(turn, self._base[3:])
+        for i in range(2):
+            self._balls[i] = new + rot.rotate(turn, self._balls[i] - old)
+        self._feet[:, 0] = 0.0
+        self._feet[:, 3:6] = 0.0
+
+    @property
+    def distance(self) -> float:
+        """Smallest distance between limbs, or between a limb and the trunk [m]; inf without collision geometry."""
+        c = self._capsules
+        if not len(c.pairs):
+            return math.inf
+        return float(least_distance(c.pairs, c.body, c.ends, c.radius, self._p, self._q))
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return float(min(max(value, low), high))
+
+
+@njit
+def _room(root: Any, positions: Any, rotations: Any, parents: Any, p: Any, q: Any) -> None:
+    quat.put3(p, 0, (root[0], root[1], root[2]))
+    quat.put4(q, 0, (root[3], root[4], root[5], root[6]))
+    quat.forward_kinematics(parents, positions, rotations, p, q)
+
+
+@njit
+def _smooth(x: float, low: float, high: float) -> float:
+    t = min(max((x - low) / (high - low), 0.0), 1.0)
+    return t * t * (3.0 - 2.0 * t)
+
+
+@njit
+def _plan(
+    p: Any, q: Any, contacts: Any, dt: float, first: bool, scale: float, leg: float, human_leg: float, sole: float,
+    ankle_rest: Any, legs: bool, stand: float, lean: Any, turn_rest: Any, way_joints: Any, hips: Any, soles: Any,
+    ankles: Any, has: Any, feet: Any, balls: Any, shift: Any,
+) -> Any:  # fmt: skip
+    """Targets of this frame: body rotations, limb directions, places of hips and balls, and weights of the balls.
+
+    `feet`, `balls` and `shift` are the state: see `Follower.reset`.
+    """
+    turn, way = np.zeros((5, 4)), np.zeros((len(way_joints), 3))
+    point, weight = np.zeros((3, 3)), np.zeros(2)
+    hip, chest = quat.get4(q, HIPS), quat.get4(q, UPPER_CHEST)
+    centre = quat.mix(quat.get3(p, LEFT_UPPER_LEG), quat.get3(p, RIGHT_UPPER_LEG), 0.5)
+    target = quat.scale(centre, scale)
+    if legs:
+        rest_height = 0.5 * (ankle_rest[0] + ankle_rest[1])
+        target = (target[0], target[1], scale * (centre[2] - rest_height) + sole)
+        # The base takes a part of the chest's lean and turn that the waist has no axis for.
+        relative = quat.inv_mul(hip, chest)
+        yaw = quat.twist(relative, (0.0, 0.0, 1.0))
+        swing = quat.mul_inv(relative, quat.from_yaw(yaw))
+        pelvis = quat.mul(hip, quat.mul(quat.share(swing, lean[0]), quat.from_yaw(lean[1] * yaw)))
+    else:
+        target = (target[0], target[1], stand)
+        pelvis = quat.from_yaw(quat.yaw_of(hip))
+    quat.put4(turn, PELVIS, quat.mul(pelvis, quat.get4(turn_rest, PELVIS)))
+    quat.put4(turn, CHEST, quat.mul(chest, quat.get4(turn_rest, CHEST)))
+    quat.put4(turn, HEAD_ROW, quat.mul(quat.get4(q, HEAD), quat.get4(turn_rest, HEAD_ROW)))
+    turned = quat.get4(turn, PELVIS)
+    goal, standing = (0.0, 0.0, 0.0), 0
+    for i in range(2):
+        if not has[i]:
+            turn[3 + i, 0] = 1.0
+            continue
+        foot, upper = (LEFT_FOOT, LEFT_UPPER_LEG) if i == 0 else (RIGHT_FOOT, RIGHT_UPPER_LEG)
+        way_down = quat.scale(quat.sub(quat.get3(p, foot), quat.get3(p, upper)), scale)
+        ankle = quat.add(quat.add(target, quat.rotate(turned, quat.get3(hips, i))), way_down)
+        lift = (p[foot, 2] - ankle_rest[i]) / human_leg
+        held = feet[i, 0] > 0.0
+        fade = 0.0 if first else 0.5 ** (dt / FOOT_FADE_S)
+        feet[i, 6] = (1.0 if contacts[i] else 0.0) + fade * (feet[i, 6] - (1.0 if contacts[i] else 0.0))
+        free = quat.get4(q, foot)
+        level = quat.from_yaw(quat.yaw_of(free))
+        flat = feet[i, 6] * (1.0 - _smooth(lift, HEEL_DOWN, HEEL_UP))
+        rotation = quat.mul(quat.slerp(free, level, flat), quat.get4(turn_rest, 3 + i))
+        quat.put4(turn, 3 + i, rotation)
+        ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
+        lowest = 0.0
+        for k in range(soles.shape[1]):
+            lowest = min(lowest, quat.rotate(rotation, (soles[i, k, 0], soles[i, k, 1], soles[i, k, 2]))[2])
+        floor = -lowest
+        if contacts[i] and not held:
+            feet[i, 0] = 1.0
+            feet[i, 1] = ball[0] if first else balls[i, 0]
+            feet[i, 2] = ball[1] if first else balls[i, 1]
+        if not contacts[i]:
+            feet[i, 0] = 0.0
+        if feet[i, 0] > 0.0:
+            x, y = feet[i, 1] - ball[0], feet[i, 2] - ball[1]
+            if x * x + y * y > (FARTHEST * leg) ** 2:
+                feet[i, 0] = 0.0
+            else:
+                feet[i, 3], feet[i, 4], feet[i, 5] = x, y, floor - ball[2]
+        if feet[i, 0] > 0.0:
+            goal = quat.add(goal, (feet[i, 3], feet[i, 4], feet[i, 5]))
+            standing += 1
+            weight[i] = FOOT_PLACE
+        else:
+            for k in range(3):
+                feet[i, 3 + k] *= fade
+            weight[i] = SWING_PLACE
+        ball = quat.add(ball, (feet[i, 3], feet[i, 4], feet[i, 5]))
+        quat.put3(point, 1 + i, (ball[0], ball[1], max(ball[2], floor)))
+    if standing > 0:
+        goal = quat.scale(goal, 1.0 / standing)
+    keep = 0.0 if first else 0.5 ** (dt / PELVIS_FADE_S)
+    for k in range(3):
+        shift[k] = goal[k] + keep * (shift[k] - goal[k])
+        point[0, k] = target[k] + shift[k]
+    for t in range(len(way_joints)):
+        a, b = way_joints[t, 0], way_joints[t, 1]
+        if b >= 0:
+            d = quat.unit(quat.sub(quat.get3(p, b), quat.get3(p, a)), (0.0, 0.0, -1.0))
+        else:
+            d = quat.rotate(quat.get4(q, a), (0.0, 1.0 if a == LEFT_HAND else -1.0, 0.0))
+        quat.put3(way, t, d)
+    return turn, way, point, weight
+
+
+def t_pose_of(figure: Figure) -> RobotState:
+    """The pose of the robot that is nearest to the T-pose."""
+    skeleton = default_skeleton()
+    return Follower(figure, skeleton, FollowSettings(self_collision=False)).step(rest_pose(skeleton))
+
+
+class Decomposer:
+    """Follows joint by joint (Karst 2023), from the reachable T-pose unless another one is given."""
+
+    def __init__(self, figure: Figure, skeleton: Skeleton, t_pose: dict[str, float] | None = None) -> None:
+        angles = t_pose_of(figure).by_name() if t_pose is None else t_pose
+        self.figure, self.skeleton = figure, skeleton
+        self._stage = RevoluteRetargeter(skeleton, figure.robot, map_of(figure, angles))
+        self.names = figure.robot.moving
+        self.reset()
+
+    def reset(self) -> None:
+        self._stage.reset()
+        self._last: tuple[int, F64] | None = None
+
+    def step(self, pose: AvatarPose) -> RobotState:
+        moved = self._stage.step(pose)
+        angles = np.array([moved.angles[n] for n in self.names])
+        rates = np.zeros(len(angles))
+        if self._last is not None and pose.stamp_ns > self._last[0]:
+            rates = (angles - self._last[1]) / ((pose.stamp_ns - self._last[0]) * 1e-9)
+        self._last = pose.stamp_ns, angles
+        return RobotState(pose.stamp_ns, moved.base, self.names, angles, rates)
+
+
+def make_follower(
+    figure: Figure, skeleton: Skeleton, settings: FollowSettings, t_pose: dict[str, float] | None = None
+) -> Follower | Decomposer:
+    """The method that the settings name."""
+    if settings.method == "decompose":
+        return Decomposer(figure, skeleton, t_pose)
+    return Follower(figure, skeleton, settings)

@@ -1,0 +1,153 @@
+"""Messages and files of receivers of robot motion, byte by byte: SONIC, TWIST2, BeyondMimic, GMR.
+
+Nothing here opens a connection; `ros/senders.py` sends. The formats are those of the receivers' published sources.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
+from mm_ros.robot.figure import Figure
+from mm_ros.robot.model import MOVING
+
+SONIC_HEADER = 1280  # bytes
+BODY_JOINTS = 29
+TYPES = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64", "u1": "u8", "b1": "bool"}
+
+
+def _refuse(figure: Figure, names: Sequence[str], receiver: str) -> tuple[str, ...]:
+    if len(names) != BODY_JOINTS:
+        raise MmRosError(
+            f"{receiver} takes {BODY_JOINTS} body joints (legs of 6, waist of 3, arms of 7), and robot "
+            f"'{figure.robot.name}' has {len(names)}"
+        )
+    return tuple(names)
+
+
+def limb_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]:
+    """Left leg, right leg, waist, left arm, right arm; each from the trunk outward."""
+    chains = figure.roles.chains
+    legs = [f"{s}_{p}" for s in ("left", "right") for p in ("upper_leg", "lower_leg", "foot")]
+    arms = [f"{s}_{p}" for s in ("left", "right") for p in ("shoulder", "upper_arm", "lower_arm", "hand")]
+    return _refuse(figure, [j for part in (*legs, "upper_chest", *arms) for j in chains.get(part, ())], receiver)
+
+
+def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]:
+    """The body joints in breadth-first order of the tree, as IsaacLab numbers them."""
+    known, order, level = set(limb_order(figure, receiver)), [], [figure.robot.base]
+    while level:
+        below = [j for link in level for j in figure.robot.by_parent.get(link, [])]
+        # Fixed joints do not form a level of their own: IsaacLab merges their links.
+        merged: list[Any] = []
+        while below:
+            j = below.pop(0)
+            if j.kind in MOVING:
+                merged.append(j)
+            else:
+                below = [*figure.robot.by_parent.get(j.child, []), *below]
+        order += [j.name for j in merged if j.name in known]
+        level = [j.child for j in merged]
+    return tuple(order)
+
+
+def sonic(topic: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """One ZeroMQ part: topic, JSON header of exactly 1280 bytes padded with zeros, then the arrays in little-endian."""
+    arrays = {name: np.ascontiguousarray(value) for name, value in fields.items()}
+    arrays = {name: a.astype(a.dtype.newbyteorder("<")) for name, a in arrays.items()}
+    described = [
+        {"name": name, "dtype": TYPES[a.dtype.str[1:]], "shape": list(a.shape)} for name, a in arrays.items()
+    ]
+    header = json.dumps({"v": version, "endian": "le", "count": len(described), "fields": described}).encode()
+    if len(header) > SONIC_HEADER:
+        raise MmRosError(f"the header of a SONIC message has {len(header)} bytes; at most {SONIC_HEADER} fit")
+    return topic.encode() + header.ljust(SONIC_HEADER, b"\0") + b"".join(a.tobytes() for a in arrays.values())
+
+
+def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
+    """Topic `pose`, version 1: angles and rates (N, 29) breadth first, rotations (N, 4) w x y z of the base."""
+    return sonic("pose", 1, {
+        "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
+        "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
+    })  # fmt: skip
+
+
+def sonic_v3(angles: F64, rates: F64, rotations: F64, frames: Any, smpl_joints: F64, smpl_pose: F64) -> bytes:
+    """Version 3: version 1 and a human body: joints (N, 24, 3) [m] and rotation vectors (N, 21, 3) of SMPL."""
+    return sonic("pose", 3, {
+        "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
+        "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
+        "smpl_joints": np.asarray(smpl_joints, np.float32), "smpl_pose": np.asarray(smpl_pose, np.float32),
+    })  # fmt: skip
+
+
+def sonic_command(start: bool, stop: bool, planner: bool) -> bytes:
+    flags = {"start": start, "stop": stop, "planner": planner}
+    return sonic("command", 1, {name: np.array([value], np.uint8) for name, value in flags.items()})
+
+
+def sonic_planner(
+    mode: int, movement: Any, facing: Any, speed: float = -1.0, height: float = -1.0,
+    positions: F64 | None = None, rotations: F64 | None = None,
+) -> bytes:  # fmt: skip
+    """Topic `planner`; `positions` (3, 3) and `rotations` (3, 4) w x y z in the root frame: left wrist, right wrist,
+    head."""
+    fields: dict[str, Any] = {
+        "mode": np.array([mode], np.int32), "movement": np.asarray(movement, np.float32),
+        "facing": np.asarray(facing, np.float32), "speed": np.array([speed], np.float32),
+        "height": np.array([height], np.float32),
+    }  # fmt: skip
+    if positions is not None and rotations is not None:
+        fields["vr_position"] = np.asarray(positions, np.float32).reshape(9)
+        fields["vr_orientation"] = np.asarray(rotations, np.float32).reshape(12)
+    return sonic("planner", 1, fields)
+
+
+def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:
+    """Redis keys and JSON values of TWIST2: root velocity x y in the root's own heading, height, roll, pitch, yaw rate,
+    then 29 joints (left leg, right leg, waist, left arm, right arm); hands and neck at rest."""
+    yaw = float(rot.yaw_of(base[3:]))
+    way = rot.rotate(rot.from_yaw(-yaw), (base[:3] - before[:3]) / dt)
+    turned = rot.wrap_angle(yaw - float(rot.yaw_of(before[3:])))
+    tilt = rot.multiply(rot.from_yaw(-yaw), base[3:])
+    roll = float(np.arctan2(2 * (tilt[0] * tilt[1] + tilt[2] * tilt[3]), 1 - 2 * (tilt[1] ** 2 + tilt[2] ** 2)))
+    pitch = float(np.arcsin(np.clip(2 * (tilt[0] * tilt[2] - tilt[3] * tilt[1]), -1.0, 1.0)))
+    body = [way[0], way[1], base[2], roll, pitch, turned / dt, *np.asarray(angles).tolist()]
+    if len(body) != 6 + BODY_JOINTS:
+        raise MmRosError(f"TWIST2 takes {BODY_JOINTS} joints, came {len(body) - 6}")
+    return {
+        f"action_body_{robot}": json.dumps([float(v) for v in body]),
+        f"action_hand_left_{robot}": json.dumps([0.0] * 7),
+        f"action_hand_right_{robot}": json.dumps([0.0] * 7),
+        f"action_neck_{robot}": json.dumps([0.0] * 2),
+        "t_action": json.dumps(stamp_ms),
+    }
+
+
+def beyondmimic_csv(bases: F64, angles: F64) -> str:
+    """Rows without a header, at 30 Hz: root x y z, qx qy qz qw, then 29 joints in the order of the limbs."""
+    if np.shape(angles)[1] != BODY_JOINTS:
+        raise MmRosError(f"BeyondMimic takes {BODY_JOINTS} joints, came {np.shape(angles)[1]}")
+    rows = np.concatenate([bases[:, :3], bases[:, [4, 5, 6, 3]], angles], axis=1)
+    return "".join(",".join(f"{v:.6f}" for v in row) + "\n" for row in rows)
+
+
+def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links: Sequence[str]) -> bytes:
+    """Pickle of GMR: fps, root_pos, root_rot (x y z w), dof_pos, local_body_pos, link_body_list. It is only written:
+    reading a pickle can run any code."""
+    return pickle.dumps({
+        "fps": rate, "root_pos": _rows(bases[:, :3]), "root_rot": _rows(bases[:, [4, 5, 6, 3]]),
+        "dof_pos": _rows(angles), "local_body_pos": _rows(local_body_pos), "link_body_list": list(links),
+    })  # fmt: skip
+
+
+def _rows(values: F64) -> F64:
+    """A copy that is contiguous by rows."""
+    return np.array(values, np.float64, order="C")

@@ -1,0 +1,185 @@
+"""The guard between follower and robot: ramp-in, clamps, deadman, and a smooth stop that latches.
+
+It is a state machine over time, without ROS: off → ramp → live → stopping → held. A stop is left only by a release and
+a new press of the deadman, and begins again with a ramp from the robot's measured state. This is no safety function in
+the sense of any standard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.types import F64
+
+OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
+HOLD_S = 1.0  # commands go on this long after a stop
+LATE_TICKS = 10.0  # periods without a tick that count as a stall of this process
+STILL = 1e-6
+
+
+@dataclass(frozen=True)
+class GuardSettings(Settings):
+    rate: float = setting(50.0, "Rate of the commands. SONIC and TWIST2 need 50.", "Hz", 10.0, 500.0, live=False)
+    ramp: float = setting(
+        2.0, "Duration of the ramp from the measured state to the avatar's. Larger: gentler start.", "s", 0.5, 60.0
+    )
+    command_speed: float = setting(
+        6.0, "Highest speed of a commanded joint. Smaller: slower and safer; the robot lags.", "rad/s", 0.01, 50.0
+    )
+    command_acceleration: float = setting(
+        60.0, "Highest acceleration of a commanded joint. Smaller: smoother; the robot lags.", "rad/s²", 0.1, 5000.0
+    )
+    stale_after: float = setting(
+        0.25, "A newest pose or robot state older than this stops the robot.", "s", 0.02, 5.0
+    )
+    largest_jump: float = setting(
+        0.3, "A measured joint that changes by more than this between two states stops the robot.", "rad", 0.01, 6.3
+    )
+    largest_error: float = setting(
+        0.8, "A measured joint farther than this from its command stops the robot.", "rad", 0.05, 6.3
+    )
+
+
+@dataclass(frozen=True)
+class Command:
+    positions: F64  # rad
+    velocities: F64  # rad/s
+
+
+class CommandGuard:
+    """Turns targets into commands for the joints `names` within their limits. Times are seconds of one clock."""
+
+    def __init__(
+        self, names: Sequence[str], lower: F64, upper: F64, settings: GuardSettings, start: F64 | None = None,
+        obeys: bool = True,
+    ) -> None:  # fmt: skip
+        """`start`: given pose of a robot without feedback; None: the robot's state is measured. `obeys`: the robot
+        gets the commands, so that its state has to follow them."""
+        self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
+        self.start, self._obeys = start, obeys
+        self.state, self.reason = OFF, "not enabled"
+        self._armed = False  # the deadman has been released since the last stop
+        self._x = self._v = self._from = np.zeros(len(self.names))
+        self._since = self._held_at = 0.0
+        self._last: float | None = None
+        self._measured: F64 | None = None
+        self._measured_at = -np.inf
+        self._jumped = ""
+
+    def measure(self, now: float, angles: F64) -> None:
+        """Take a state of the robot, in the order of `names`."""
+        if not np.isfinite(angles).all():
+            self._jumped = "the robot state is not finite"
+            return
+        if self._measured is not None and now - self._measured_at < 1.0:
+            step = np.abs(angles - self._measured)
+            if step.max(initial=0.0) > self.settings.largest_jump:
+                name = self.names[int(step.argmax())]
+                self._jumped = f"the robot state of '{name}' jumped by {step.max():.2f} rad"
+        self._measured, self._measured_at = angles, now
+
+    def stop(self, reason: str) -> None:
+        """Begin a smooth stop, which latches."""
+        if self.state in (RAMP, LIVE):
+            self.state, self.reason, self._armed = STOPPING, reason, False
+
+    def step(
+        self, now: float, enabled: bool, target: F64 | None, rates: F64 | None, target_at: float
+    ) -> Command | None:
+        """The command of this tick, or None when nothing is sent. `target_at`: time of arrival of the target."""
+        dt = 1 / self.settings.rate
+        gap = 0.0 if self._last is None else now - self._last
+        self._last = now
+        if not enabled and self.state not in (RAMP, LIVE):
+            self._armed = True
+        if self.state in (RAMP, LIVE):
+            fault = self._fault(now, enabled, target, target_at, gap, dt)
+            if fault:
+                self.stop(fault)
+        elif self.state != STOPPING and enabled and self._armed:
+            self._begin(now, target, target_at)
+        self._jumped = ""
+        if self.state in (RAMP, LIVE):
+            assert target is not None
+            return self._follow(now, target, np.zeros_like(target) if rates is None else rates, dt)
+        if self.state == STOPPING:
+            self._brake(dt)
+            if np.abs(self._v).max(initial=0.0) < STILL:
+                self.state, self._held_at = HELD, now
+            return Command(self._x.copy(), self._v.copy())
+        if self.state == HELD and now - self._held_at < HOLD_S:
+            return Command(self._x.copy(), np.zeros_like(self._x))
+        return None
+
+    def _fault(self, now: float, enabled: bool, target: F64 | None, target_at: float, gap: float, dt: float) -> str:
+        s = self.settings
+        if not enabled:
+            return "the deadman was released"
+        if target is None or now - target_at > s.stale_after:
+            return "no new pose of the avatar"
+        if not np.isfinite(target).all():
+            return "the target is not finite"
+        if gap > max(LATE_TICKS * dt, s.stale_after):
+            return f"this process stalled for {gap:.2f} s"
+        if self.start is not None:
+            return ""
+        if self._jumped:
+            return self._jumped
+        if self._measured is None or now - self._measured_at > s.stale_after:
+            return "no new state of the robot"
+        error = np.abs(self._measured - self._x)
+        if self._obeys and error.max(initial=0.0) > s.largest_error:
+            return f"'{self.names[int(error.argmax())]}' is {error.max():.2f} rad from its command"
+        return ""
+
+    def _begin(self, now: float, target: F64 | None, target_at: float) -> None:
+        measured = self.start if self.start is not None else self._measured
+        fresh = self.start is not None or now - self._measured_at <= self.settings.stale_after
+        if measured is None or not fresh:
+            self.state, self.reason = WAITING, "no state of the robot is received"
+        elif target is None or now - target_at > self.settings.stale_after:
+            self.state, self.reason = WAITING, "no pose of the avatar is received"
+        elif self._jumped:
+            self.state, self.reason = WAITING, self._jumped
+        else:
+            self.state, self.reason = RAMP, ""
+            self._x = self._from = np.array(measured, np.float64)
+            self._v, self._since = np.zeros_like(self._x), now
+
+    def _follow(self, now: float, target: F64, rates: F64, dt: float) -> Command:
+        t = min(max((now - self._since) / self.settings.ramp, 0.0), 1.0)
+        if t >= 1.0:
+            self.state = LIVE
+        share = t * t * (3.0 - 2.0 * t)
+        self._track(self._from + share * (target - self._from), share * rates, dt)
+        return Command(self._x.copy(), self._v.copy())
+
+    def _track(self, wanted: F64, rates: F64, dt: float) -> None:
+        """Move toward the target as fast as speed and acceleration allow, so that it is reached without overshoot."""
+        a, speed = self.settings.command_acceleration, self.settings.command_speed
+        wanted = np.clip(wanted, self.lower, self.upper)
+        error = wanted - self._x
+        closing = np.minimum(np.abs(error) / dt, _brakes(np.abs(error), a, dt))
+        self._move(np.clip(rates + np.sign(error) * closing, -speed, speed), a, dt)
+
+    def _brake(self, dt: float) -> None:
+        self._move(np.zeros_like(self._v), self.settings.command_acceleration, dt)
+
+    def _move(self, velocity: F64, a: float, dt: float) -> None:
+        v = np.clip(velocity, self._v - a * dt, self._v + a * dt)
+        # Stop before the limits; a measured start beyond a limit only moves back.
+        v = np.minimum(v, _brakes(self.upper - self._x, a, dt))
+        v = np.maximum(v, -_brakes(self._x - self.lower, a, dt))
+        self._x, self._v = self._x + v * dt, v
+
+
+def _brakes(distance: F64, a: float, dt: float) -> F64:
+    """Highest speed from which `distance` suffices to stop, in steps of dt."""
+    half = a * dt / 2
+    # The speed changes in steps of a · dt, which takes up to a · dt² / 8 more than v² / 2a + v · dt / 2.
+    room = np.clip(distance - a * dt * dt / 8, 0.0, 1e6)
+    return np.asarray(np.minimum(np.sqrt(half * half + 2 * a * room) - half, np.maximum(distance, 0.0) / dt))

@@ -1,0 +1,176 @@
+"""The guard between follower and robot: ramp, clamps, and each fault ends in a smooth stop that latches."""
+
+import numpy as np
+import pytest
+
+from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, STOPPING, WAITING, CommandGuard, GuardSettings
+
+NAMES, DT = ("a", "b"), 0.02
+SETTINGS = GuardSettings(ramp=2.0, command_speed=2.0, command_acceleration=20.0)
+
+
+class World:
+    """A robot that does what it is commanded, and a follower whose target waves."""
+
+    def __init__(self, settings: GuardSettings = SETTINGS, start: np.ndarray | None = None) -> None:
+        self.guard = CommandGuard(NAMES, np.array([-1.0, -1.0]), np.array([1.0, 0.5]), settings, start)
+        self.robot, self.now, self.sent = np.array([0.4, -0.9]), 0.0, []
+        self.enabled = self.talks = self.feeds = True
+        self.lie: np.ndarray | None = None
+
+    def target(self) -> tuple[np.ndarray, np.ndarray]:
+        return 0.8 * np.sin([self.now, self.now + 1.0]), 0.8 * np.cos([self.now, self.now + 1.0])
+
+    def run(self, seconds: float) -> list[np.ndarray]:
+        out = []
+        for _ in range(round(seconds / DT)):
+            self.now += DT
+            if self.talks:
+                self.guard.measure(self.now, self.robot if self.lie is None else self.lie)
+            if self.feeds:
+                self.heard = self.now
+            command = self.guard.step(self.now, self.enabled, *self.target(), self.heard)
+            if command is not None:
+                self.robot = command.positions
+                out.append(command.positions)
+        self.sent += out
+        return out
+
+    def live(self) -> "World":
+        self.enabled = False
+        self.run(0.1)
+        self.enabled = True
+        self.run(4.0)
+        assert self.guard.state == LIVE
+        return self
+
+    def speeds(self) -> np.ndarray:
+        return np.diff(np.array(self.sent), axis=0) / DT
+
+
+def test_nothing_is_sent_before_the_deadman_was_released_once():
+    world = World()
+    assert world.run(1.0) == [] and world.guard.state == OFF
+
+
+def test_the_ramp_starts_at_the_measured_state_and_ends_on_the_target():
+    world = World()
+    start = world.robot.copy()
+    world.live()
+    assert world.sent[0] == pytest.approx(start, abs=0.01)
+    assert world.sent[-1] == pytest.approx(np.clip(world.target()[0], -1, [1, 0.5]), abs=0.02)
+
+
+def test_speed_acceleration_and_limits_are_never_exceeded():
+    world = World().live()
+    world.run(8.0)
+    sent = np.array(world.sent)
+    assert np.abs(world.speeds()).max() <= 2.0 + 1e-9
+    assert np.abs(np.diff(world.speeds(), axis=0)).max() <= 20.0 * DT + 1e-9
+    assert (sent <= [1.0 + 1e-9, 0.5 + 1e-9]).all() and (sent >= -1.0 - 1e-9).all()
+
+
+def test_a_target_that_jumps_is_approached_within_the_limits():
+    world = World().live()
+    world.target = lambda: (np.array([-0.9, 0.4]), np.zeros(2))
+    world.run(3.0)
+    assert np.abs(np.diff(world.speeds(), axis=0)).max() <= 20.0 * DT + 1e-9
+    assert world.robot == pytest.approx([-0.9, 0.4], abs=1e-3)
+
+
+def release(world: World) -> None:
+    world.enabled = False
+
+
+def no_pose(world: World) -> None:
+    world.feeds = False
+
+
+def no_state(world: World) -> None:
+    world.talks = False
+
+
+def jump(world: World) -> None:
+    world.lie = world.robot + 0.5
+
+
+def drift(world: World) -> None:
+    """The robot does not move any more: its state stays, and the command leaves it."""
+    world.lie = world.robot.copy()
+    world.target = lambda: (np.array([0.95, -0.9]), np.zeros(2))
+
+
+def stale(world: World) -> None:
+    world.guard.stop("the trackers are stale")
+
+
+def stall(world: World) -> None:
+    world.now += 1.0
+    world.talks = True
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (release, "deadman was released"), (no_pose, "no new pose"), (no_state, "no new state"), (jump, "jumped by"),
+        (drift, "rad from its command"), (stale, "trackers are stale"), (stall, "stalled for"),
+    ],
+)  # fmt: skip
+def test_each_fault_ends_in_a_smooth_stop_that_latches(fault, reason):
+    world = World().live()
+    before = len(world.sent)
+    fault(world)
+    world.run(2.0)
+    assert world.guard.state == HELD and reason in world.guard.reason
+    assert np.abs(np.diff(world.speeds(), axis=0)).max() <= 20.0 * DT + 1e-9  # smooth, also at the fault
+    assert len(world.sent) > before
+    assert world.run(1.0) == []  # silent after the hold
+    world.talks = world.feeds = world.enabled = True
+    world.lie = None
+    world.run(1.0)
+    assert world.guard.state in (HELD, OFF) or fault is release  # the deadman was not released again
+    world.enabled = False
+    world.run(0.1)
+    world.enabled = True
+    first = len(world.sent)
+    world.run(0.1)
+    assert world.guard.state == RAMP
+    assert np.abs(world.sent[first] - world.sent[first - 1]).max() < 0.05  # from where the robot is
+
+
+def test_a_fault_during_the_ramp_stops_too():
+    world = World()
+    world.enabled = False
+    world.run(0.1)
+    world.enabled = True
+    world.run(1.0)
+    assert world.guard.state == RAMP
+    world.enabled = False
+    world.run(0.02)
+    assert world.guard.state == STOPPING
+
+
+def test_without_a_robot_state_nothing_starts():
+    world = World()
+    world.talks = False
+    world.enabled = False
+    world.run(0.1)
+    world.enabled = True
+    assert world.run(1.0) == [] and world.guard.state == WAITING and "no state of the robot" in world.guard.reason
+
+
+def test_a_robot_without_feedback_ramps_from_the_given_pose():
+    world = World(start=np.array([0.2, 0.1]))
+    world.talks = False
+    world.enabled = False
+    world.run(0.1)
+    world.enabled = True
+    world.run(0.1)
+    assert world.guard.state == RAMP and world.sent[0] == pytest.approx([0.2, 0.1], abs=0.01)
+
+
+def test_a_state_that_is_not_finite_stops():
+    world = World().live()
+    world.guard.measure(world.now, np.array([np.nan, 0.0]))
+    world.guard.step(world.now + DT, True, *world.target(), world.now)
+    assert world.guard.state == STOPPING
