@@ -17,10 +17,10 @@ export OMP_NUM_THREADS ?= 1
 TESTS ?= test
 PYTEST = $(PY) -m pytest
 
-.PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz pictures clean
+.PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz page pictures clean
 
 help:
-	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1)"
+	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1, CONTROL=joystick)"
 	@echo "make test         all tests (TESTS=test/test_x.py PYTEST_ARGS=-k...)"
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make colcon       build and test in a ROS 2 workspace"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench        all measurements"
 	@echo "make audit        known vulnerabilities of the packages in .venv: asks an advisory database in the network"
 	@echo "make fuzz         open damaged files with every file reader (SECONDS=60, FUZZ_ARGS=--keep=FOLDER)"
+	@echo "make page         bundle the headset page again, and install IWER for its tests (needs npm)"
 	@echo "make pictures     make the pictures of the README again"
 	@echo "make clean        remove the files of these targets, and the cache"
 
@@ -37,7 +38,7 @@ venv messages:
 
 demo:
 	$(SETUP) --extras viewer
-	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(DEMO_ARGS)
+	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(if $(CONTROL),--control $(CONTROL)) $(DEMO_ARGS)
 
 test:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint
@@ -86,6 +87,9 @@ audit:
 fuzz:
 	$(SETUP) --extras test
 	PYTHONPATH=tools $(PY) -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(FUZZ_ARGS)
+
+page:
+	$(PYTHON) tools/headset_page/build.py
 
 pictures:
 	$(SETUP) --extras viewer,test

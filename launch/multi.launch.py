@@ -17,6 +17,8 @@ def start(context):
 
 def generate_launch_description() -> LaunchDescription:
     own = DeclareLaunchArgument(
-        "avatars", default_value="2", description="Number of avatars; their names are avatar1, avatar2, …."
+        "avatars",
+        default_value="2",
+        description="Number of synthetic users avatar1, avatar2, …, or a YAML file of users with their sources.",
     )
     return LaunchDescription([own, *launching.declared(without=FIXED), OpaqueFunction(function=start)])

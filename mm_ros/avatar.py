@@ -23,6 +23,7 @@ from mm_ros.matching.engines.state_machine import matcher_stage
 from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
+from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
 from mm_ros.tracking.calibration import avatar_arms, avatar_scale
 from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
@@ -32,6 +33,7 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 class AvatarSettings:
     orientation: OrientationSettings = field(default_factory=OrientationSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
+    steps: StepSettings = field(default_factory=StepSettings)
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     matcher: MatcherSettings = field(default_factory=MatcherSettings)
     post: PostSettings = field(default_factory=PostSettings)
@@ -61,6 +63,7 @@ class Avatar:
         settings: AvatarSettings | None = None,
         model: FacingModel | None = None,
         learned: LearnedNetworks | None = None,
+        step_model: StepModel | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
         self.calibration, self._database_skeleton = calibration, database.skeleton
@@ -69,6 +72,7 @@ class Avatar:
         self.skeleton = database.skeleton.scaled(self.scale, arms)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
         self.fusion = FusionStage(settings.fusion, calibration)
+        self.steps = StepStage(settings.steps, calibration, step_model)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
         self.matcher.set_scale(self.scale, arms)
@@ -77,7 +81,7 @@ class Avatar:
         self.last: Steps | None = None
 
     def reset(self) -> None:
-        for stage in (self.orientation, self.fusion, self.trajectory, self.matcher, self.post):
+        for stage in (self.orientation, self.fusion, self.steps, self.trajectory, self.matcher, self.post):
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -87,12 +91,13 @@ class Avatar:
         """
         calibration = self.mounting.set_calibration(calibration)
         self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
+        self.steps.calibration = calibration
         self.trajectory.set_calibration(calibration)
         self.scale = avatar_scale(calibration, self._database_skeleton)
         arms = avatar_arms(calibration, self._database_skeleton)
         self.matcher.set_scale(self.scale, arms)
         self.skeleton = self._database_skeleton.scaled(self.scale, arms)
-        if self.post.wear(self.skeleton):
+        if self.post.use_skeleton(self.skeleton):
             self.post.set_calibration(calibration)
         else:
             self.post = PostStage(self.post.settings, self.skeleton, calibration)
@@ -111,13 +116,14 @@ class Avatar:
         trackers = handed_trackers(trackers)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
-        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing))
+        estimate = self.steps.step(trackers)
+        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing), estimate)
         result = desired and self.matcher.step(rounded_trajectory(desired))
         if not (facing and desired and result):
             return None
         matched = rounded_pose(result[0])
         pose = self.post.step(matched, trackers)
-        self.last = Steps(facing, desired, matched, result[1], pose)
+        self.last = Steps(facing, desired, matched, result[1], pose, desired.feet)
         return pose
 
     def warm_up(self) -> None:

@@ -42,7 +42,8 @@ class Chain:
         self._waiting: deque[tuple[str, Any]] = deque()
         self._heard: dict[str, list[Callable[[Any], None]]] = {}
         monkeypatch.setattr(AvatarNode, "publisher", lambda _, topic: _Wire(self, topic))
-        monkeypatch.setattr(AvatarNode, "get_clock", lambda _: SimpleNamespace(now=self._now, ros_time_is_active=True))
+        monkeypatch.setattr(AvatarNode, "get_clock", lambda _: SimpleNamespace(now=self._now))
+        monkeypatch.setattr(AvatarNode, "is_simulated", lambda _: True)
         monkeypatch.setattr(Ticker, "_begin", lambda _: None)
         self.nodes = {}
         for name in nodes:

@@ -77,7 +77,9 @@ def w_last(q: Any) -> Any:
     return np.roll(q, -1, axis=-1)
 
 
+FEET: Values = {"feet": lambda p: np.zeros(0) if p.feet is None else p.feet.flat()}
 POSE: Values = {
+    **FEET,
     "root": lambda p: [*p.root[:3], *w_last(p.root[3:])],
     "root_velocity": lambda p: np.concatenate([p.velocities[0], p.angular_velocities[0]]),
     "positions": lambda p: p.positions[1:],

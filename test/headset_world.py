@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 
@@ -14,6 +13,7 @@ from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import avatar_pose_to_ros, skeleton_to_ros, trackers_from_ros
+from mm_ros.ros.loop import Loop
 from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
 from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
 
@@ -23,27 +23,29 @@ class World:
 
     def __init__(self, port: int, **parameters) -> None:
         given = {"source": "webxr", "headset_port": port, "auto_calibrate": False, "hand_pose": "wrist", **parameters}
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context, domain_id=1 + os.getpid() % 100)
-        self.port = port
+        rclpy.init()
+        self.port, self.loop = port, Loop()
         self.bridge = TrackerBridge(
             parameter_overrides=[Parameter(name, value=value) for name, value in given.items()],
-            namespace="anna", context=self.context,
+            namespace="anna", loop=self.loop,
         )  # fmt: skip
         self.server = self.bridge._source.server
         self.url = self.server.url()
-        self.node = rclpy.create_node("graph", namespace="anna", context=self.context)
+        self.node = rclpy.create_node("graph", namespace="anna")
         self.frames = []
         self.skeleton = default_skeleton()
         self._pose, self._shape = (self._publisher(name) for name in ("pose", "skeleton"))
         t = graph.TOPICS["trackers"]
         self.node.create_subscription(message_class(t.type), t.name, self._answer, listener_qos(t.qos))
+        self.bodies = []
+        t = graph.TOPICS["reported_body"]
+        self.node.create_subscription(message_class(t.type), t.name, self.bodies.append, listener_qos(t.qos))
         self._shape.publish(skeleton_to_ros(self.skeleton, self.node.get_clock().now().nanoseconds))
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.bridge)
+        self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._spin, self.loop.spin)]
+        for thread in self._threads:
+            thread.start()
 
     def _publisher(self, name):
         t = graph.TOPICS[name]
@@ -59,7 +61,7 @@ class World:
         self.frames.append(frame)
         self._pose.publish(avatar_pose_to_ros(rest_pose(self.skeleton, frame.stamp_ns)))
 
-    def until(self, condition, what="", seconds=90.0, meanwhile=lambda: None):
+    def until(self, condition, what="", seconds=180.0, meanwhile=lambda: None):
         end = time.monotonic() + seconds
         while not (value := condition()):
             assert time.monotonic() < end, f"{what or condition}: not within {seconds:g} s ({len(self.frames)} frames)"
@@ -75,9 +77,11 @@ class World:
 
     def close(self) -> None:
         self.spinning = False
-        self._thread.join(20)
+        self.loop.stop()
+        for thread in self._threads:
+            thread.join(20)
         self.bridge.close()
         self.bridge.destroy_node()
         self.node.destroy_node()
         self.executor.shutdown()
-        rclpy.shutdown(context=self.context)
+        rclpy.try_shutdown()

@@ -1,7 +1,8 @@
 """A headset that IWER (Meta's emulator of WebXR) emulates in a headless Chromium, on the headset page.
 
 `python tools/emulated_headset.py [--seconds 20] [--pictures FOLDER]` starts a graph with the source webxr and an
-emulated user who walks in a circle; it prints what arrives, and writes pictures of both eyes and of the flat page.
+emulated user who walks in a circle, and prints what arrives; with `--pictures` the user stands before the mirror, and
+pictures of both eyes and of the flat page are written.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def why_not() -> str:
     if CHROMIUM is None:
         return "chromium is not installed: apt install chromium"
     if not IWER.is_file():
-        return "IWER is not installed: python tools/headset_page/build.py --install (needs npm)"
+        return "IWER is not installed: make page (needs npm)"
     return ""
 
 
@@ -74,7 +75,7 @@ class EmulatedHeadset:
     def evaluate(self, text: str, argument: Any = None) -> Any:
         return self.page.evaluate(text, argument)
 
-    def until(self, condition: str, seconds: float = 90.0, what: str = "") -> Any:
+    def until(self, condition: str, seconds: float = 180.0, what: str = "") -> Any:
         """Wait for a condition of the page. The page's policy forbids playwright's own way, which uses eval."""
         end = time.monotonic() + seconds
         while not (value := self.page.evaluate(condition)):
@@ -176,12 +177,13 @@ def main() -> int:
     from playwright.sync_api import sync_playwright
 
     sys.path.insert(0, str(TOP))
+    from mm_ros.base.own_python import module_command
     from mm_ros.web.access import TOKEN_VARIABLE, address, new_token
 
     port, token = free_port(), new_token()
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
-    words = [sys.executable, "-m", "mm_ros", "up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, cwd=TOP)
+    words = module_command("mm_ros", "up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}")
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True, cwd=TOP)
     graph = subprocess.Popen(words, env={**os.environ, TOKEN_VARIABLE: token}, cwd=TOP, start_new_session=True)
     try:
         with sync_playwright() as p:
@@ -208,6 +210,10 @@ def walk(browser: Browser, url: str, args: argparse.Namespace) -> None:
             break
         except OSError:
             time.sleep(0.2)
+    if args.pictures:
+        args.pictures.mkdir(parents=True, exist_ok=True)
+        pictures(browser, url, args.pictures)
+        return
     worn = EmulatedHeadset(browser, url)
     worn.enter()
     worn.evaluate(WALK)
@@ -215,25 +221,36 @@ def walk(browser: Browser, url: str, args: argparse.Namespace) -> None:
     worn.page.wait_for_timeout(args.seconds * 1000)
     print(json.dumps(worn.evaluate("({status: mmRosPage.status, back_ms: mmRosPage.backMs})"), indent=1))
     worn.close()
-    if args.pictures:
-        args.pictures.mkdir(parents=True, exist_ok=True)
-        pictures(browser, url, args.pictures)
+
+
+# A user who stands with both hands in view and looks a little down.
+STAND = """
+(() => { let t = 0; const x = Math.sin(-0.12), w = Math.cos(-0.12);
+  setInterval(() => { t += 0.016; const e = 0.002 * Math.sin(3 * t);
+    __place([[0, 1.66 + e, 0], [x, 0, 0, w]], [[-0.26, 1.28 + e, -0.42], [0.34, 0.1, 0.3, 0.88]],
+            [[0.34, 1.5 + e, -0.4], [0.42, -0.1, -0.3, 0.85]]); }, 16); })()
+"""
 
 
 def pictures(browser: Browser, url: str, folder: Path) -> None:
-    """Pictures while the user walks towards the mirror and away."""
-    worn = EmulatedHeadset(browser, url, size=(1280, 640))
-    worn.enter()
-    worn.evaluate(WALK)
-    worn.until("Boolean(mmRosPage.pose?.sequence) && mmRosPage.avatar.ready", 180.0, "the avatar's pose")
-    worn.page.wait_for_timeout(2500)
+    """Pictures of a user who stands before the mirror: both eyes, and the page from outside."""
+    worn = EmulatedHeadset(browser, url, size=(1120, 560))
+    worn.enter(head=(0.0, 1.66, 0.0))
+    worn.evaluate(STAND)
+    tracked = "Object.values(mmRosPage.status?.tracking ?? {}).filter((s) => s === 'tracked').length >= 3"
+    worn.until(f"mmRosPage.avatar.ready && mmRosPage.status.calibration.calibrated && {tracked}", 180.0)
+    worn.page.wait_for_timeout(3000)
     (folder / "headset-eyes.png").write_bytes(worn.picture())
-    watching = EmulatedHeadset(browser, url, size=(1280, 720))
-    watching.until("Boolean(mmRosPage.pose) && mmRosPage.avatar.ready")
-    worn.page.wait_for_timeout(2500)
-    picture = watching.picture()  # without the text on the page
-    (folder / "headset-page.png").write_bytes(picture)
-    watching.close()
+    watching = browser.new_page(viewport={"width": 1120, "height": 630})
+    watching.goto(url)
+    watching.evaluate(DRAW_ON_REQUEST)
+    watching.wait_for_timeout(4000)
+    watching.evaluate("window.__picture = ''; window.__draw = true")
+    while not watching.evaluate("window.__picture"):
+        watching.wait_for_timeout(100)
+    watching.wait_for_timeout(1000)
+    watching.screenshot(path=str(folder / "headset-page.png"))
+    browser.close_page(watching)
     worn.close()
 
 

@@ -27,6 +27,8 @@ from mm_ros.motion.shared_data import dataset
 from mm_ros.motion.stoop import stooped
 from mm_ros.show.film import figure
 from mm_ros.show.render import ACCENT, GHOST, Shape, contact_sheet, follow, render, write_png
+from mm_ros.steps.estimator import StepSettings
+from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import TrackerTrack, simulate_clip
 
@@ -69,7 +71,10 @@ def dot(at: np.ndarray) -> Shape:
 
 def sheet(name: str, clip: Clip, clips: list[Clip], first: float, last: float, bearing: float) -> None:
     database = build_database([c for c in clips if c.subject != clip.subject])
-    avatar = Avatar(database, from_skeleton(clip.skeleton), None, load_facing_model(OrientationSettings()))
+    avatar = Avatar(
+        database, from_skeleton(clip.skeleton), None, load_facing_model(OrientationSettings()),
+        step_model=load_step_model(StepSettings()),
+    )  # fmt: skip
     track = simulate_clip(clip)
     if name == "reach":
         track = reaching(track)

@@ -39,6 +39,17 @@ def remember(*numbers: signal.Signals) -> None:
         signal.signal(number, _raise)
 
 
+def ignore_more() -> None:
+    """Ignore further requests while the process cleans up."""
+    while threading.current_thread() is threading.main_thread():
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            return
+        except KeyboardInterrupt:  # a further request arrived meanwhile
+            continue
+
+
 def is_unhandled() -> bool:
     """Whether Ctrl-C has Python's own handler, or that of `during_imports`."""
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)

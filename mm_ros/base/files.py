@@ -41,6 +41,15 @@ def open_regular(path: str | Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def identity(path: str | Path) -> tuple[int, ...]:
+    """Numbers that change when a file is replaced; empty for a file that cannot be read."""
+    try:
+        now = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+
+
 def read_yaml(path: str | Path) -> Any:
     """Content of a YAML file; None when the file is empty."""
     import yaml

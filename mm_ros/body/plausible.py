@@ -16,7 +16,16 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.skeleton import NAMES, Skeleton
 from mm_ros.body.timeline import is_identity
-from mm_ros.body.types import ROLES, WAIST_ROLE, AvatarPose, BodyOrientation, Calibration, TrackerFrame, Trajectory
+from mm_ros.body.types import (
+    ROLES,
+    WAIST_ROLE,
+    AvatarPose,
+    BodyOrientation,
+    Calibration,
+    FeetEstimate,
+    TrackerFrame,
+    Trajectory,
+)
 
 M = TypeVar("M")
 
@@ -42,6 +51,7 @@ LIMITS = {
     "stick": Limit(-10.0, 10.0, "of its way"),
     "angle": Limit(-1e3, 1e3, "rad"),
     "sigma": Limit(0.0, 1e3, "rad"),
+    "foot error": Limit(0.0, 100.0, "m"),
     "height ratio": Limit(-10.0, 10.0, "of the standing height"),
     "time ahead": Limit(0.0, 60.0, "s"),
     "direction": Limit(-1.5, 1.5, "of a unit vector"),
@@ -137,6 +147,15 @@ def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
 # ---- values between the stages; each function returns its argument
 
 
+def _check_feet(feet: FeetEstimate | None) -> None:
+    if feet is not None:
+        _check("ankles of the feet", feet.ankles, "position")
+        _check("velocities of the feet", feet.velocities, "velocity")
+        for name, values in (("contact", feet.contact), ("moves", feet.moves)):
+            _check(f"{name} of the feet", values, "share")
+        _check("sigma of the feet", feet.sigma, "foot error")
+
+
 @_quietly
 def trackers(frame: TrackerFrame) -> TrackerFrame:
     _check("position of {}", frame.positions, "position", ROLES)
@@ -167,6 +186,7 @@ def trajectory(desired: Trajectory) -> Trajectory:
     _check("positions of the trajectory", desired.positions, "position")
     _check("directions of the trajectory", desired.directions, "direction")
     _check_pose("new_from_old", desired.new_from_old)
+    _check_feet(desired.feet)
     return desired
 
 
@@ -177,6 +197,7 @@ def avatar_pose(pose: AvatarPose) -> AvatarPose:
     _check_rotation("rotation of {}", pose.rotations, rows=NAMES)
     _check("velocity of {}", pose.velocities, "rate of a joint", NAMES)
     _check("angular velocity of {}", pose.angular_velocities, "rate of a joint", NAMES)
+    _check_feet(pose.feet)
     return pose
 
 

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.body.types import LOST, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.body.types import (
+    LOST,
+    AvatarPose,
+    BodyOrientation,
+    FeetEstimate,
+    TrackerFrame,
+    Trajectory,
+    feet_from_flat,
+)
 
 
 def _kept(values: Any, kind: Any) -> NDArray[Any]:
@@ -55,7 +63,12 @@ def rounded_trajectory(t: Trajectory) -> Trajectory:
         positions=_kept(t.positions, np.float32),
         directions=_kept(t.directions, np.float32),
         new_from_old=_kept(t.new_from_old, np.float64),
+        feet=rounded_feet(t.feet),
     )
+
+
+def rounded_feet(feet: FeetEstimate | None) -> FeetEstimate | None:
+    return None if feet is None else feet_from_flat(feet.flat())
 
 
 def rounded_pose(p: AvatarPose) -> AvatarPose:
@@ -72,4 +85,5 @@ def rounded_pose(p: AvatarPose) -> AvatarPose:
         angular_velocities=_kept(p.angular_velocities, np.float32),
         contacts=_kept(p.contacts, np.bool_),
         locked=_kept(p.locked, np.bool_),
+        feet=rounded_feet(p.feet),
     )

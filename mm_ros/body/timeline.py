@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from mm_ros.body.types import F64, IDENTITY_POSE
+from mm_ros.body.types import F64
 
 ADVANCE = "advance"  # the next sample: integrate over dt
 DROP = "drop"  # a duplicate or late sample: ignore it
@@ -63,6 +61,7 @@ class Timeline:
 
 def is_identity(pose: F64) -> bool:
     """Whether a pose (x, y, z, qw, qx, qy, qz) is the identity to a micrometre and a microradian."""
-    p = np.asarray(pose, np.float64)
-    turned = np.abs(p[4:]).max() > 5e-7  # half the angle; −q is q, so qw's sign does not matter
-    return not turned and bool(np.abs(p[:3] - np.array(IDENTITY_POSE[:3])).max() < 1e-6)
+    x, y, z, _, qx, qy, qz = pose.tolist()
+    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half the angle; −q is q: qw's sign does not matter
+        return False
+    return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)

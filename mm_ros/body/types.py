@@ -109,6 +109,25 @@ class FeetEstimate:
     ankles: F64  # (2, 3) room, m
     contact: F64  # (2,) probability that the foot stands on the floor
     touchdown: NDArray[np.bool_]  # (2,) whether the foot touches the floor in this sample, after a swing
+    moves: F64  # (2,) probability that the ankle moves
+    velocities: F64  # (2, 3) of the ankles, room, m/s
+    sigma: F64  # (2,) expected error of the ankles, m; large where the devices do not determine the foot
+
+    def flat(self) -> F32:
+        """The estimate as FEET_NUMBERS numbers, as messages carry it."""
+        columns = (self.contact, self.touchdown, self.moves, self.ankles, self.velocities, self.sigma)
+        return np.column_stack(columns).astype(np.float32).ravel()
+
+
+FEET_NUMBERS = 20
+
+
+def feet_from_flat(numbers: F32) -> FeetEstimate | None:
+    """Inverse of `FeetEstimate.flat`; None for an empty array: there is no estimate."""
+    if not len(numbers):
+        return None
+    n = np.asarray(numbers, np.float64).reshape(2, FEET_NUMBERS // 2)
+    return FeetEstimate(n[:, 3:6], n[:, 0], n[:, 1] > 0.5, n[:, 2], n[:, 6:9], n[:, 9])
 
 
 @dataclass
@@ -128,6 +147,7 @@ class Trajectory:
     directions: F32  # (T, 2) room, unit
     stale: bool = False
     new_from_old: F64 = field(default_factory=identity_pose)
+    feet: FeetEstimate | None = None  # the user's feet; None: no estimate
 
 
 def still_trajectory(times: tuple[float, ...]) -> Trajectory:
@@ -161,6 +181,7 @@ class AvatarPose:
     segment: int = 0  # increments at each jump to another place of the database
     stale: bool = False
     engine: str = ""  # source of the pose: "search", "learned", "state_machine", "truth"
+    feet: FeetEstimate | None = None  # the user's feet, as in the desired trajectory of this pose
 
 
 def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:

@@ -75,6 +75,7 @@ FACTOR = Number(0.001, 1000.0, "FACTOR")
 DEGREES = Number(0.0, 180.0, "DEG")
 COUNT = Number(0, 1_000_000, "N", whole=True)
 POSITIVE = Number(1, 100_000, "N", whole=True)
+CONTROLS = ("vr", "joystick", "path")  # those of ros/graph.py, without importing it
 NUMBERS = {
     "--seconds": SECONDS, "--user": SECONDS, "--start": INSTANT, "--at": INSTANT, "--in": INSTANT, "--timeout": INSTANT,
     "--minutes": Number(0.0, 1440.0, "MIN"), "--rate": HZ, "--rates": HZ, "--true-rate": HZ,
@@ -87,6 +88,7 @@ NUMBERS = {
     "--jobs": Number(1, 1024, "N", whole=True), "--threads": Number(1, 1024, "N", whole=True),
     "--avatars": Number(1, 64, "N", whole=True), "--wait-for": COUNT, "--folds": COUNT, "--tune": COUNT,
     "--memory": COUNT, "--rounds": POSITIVE, "-k": POSITIVE, "--variants": POSITIVE, "--epochs": POSITIVE,
+    "--batches": POSITIVE, "--units": POSITIVE,
     "--width": POSITIVE, "--latent": POSITIVE, "--members": POSITIVE,
 }  # fmt: skip
 

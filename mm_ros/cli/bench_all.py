@@ -20,11 +20,12 @@ from mm_ros.cli.output import STDOUT, add_json, table, write_json
 # Arguments of each bench with --quick, and (`NEEDS`) without it.
 QUICK = {
     "search": ["--sizes", "small", "--rounds", "1", "--no-growth"],
-    "graph": ["--seconds", "3", "--rounds", "1", "--rates", "90", "--avatars", "1"],
+    "graph": ["--seconds", "3", "--rounds", "1", "--avatars", "2"],
     "trackers": ["--seconds", "3"],
     "paper": ["--test", "{cmu}/16_31.bvh"],
     "thesis": ["--data", "{cmu}/16_31.bvh", "{cmu}/16_32.bvh", "--test", "{cmu}/35_01.bvh"],
     "engines": ["{cmu}/16_31.bvh"],
+    "steering": ["--engines", "state_machine", "--rounds", "1"],
 }
 NEEDS = {"engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"]}
 

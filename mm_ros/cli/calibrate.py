@@ -14,7 +14,7 @@ HELP = "measure the body of the user, who stands straight for three seconds"
 EXAMPLE = """example:
   mm_ros calibrate                    measure the user and store the result in the user's file
   mm_ros calibrate --avatar anna --in 5
-  mm_ros calibrate --show             print the present measures and their uncertainties, and measure nothing
+  mm_ros calibrate --measures         print the present measures and their uncertainties, and measure nothing
 
 The tracker bridge's parameter `user` sets the name of the user. With the ROS command line, use instead:
   ros2 service call /avatar/calibrate std_srvs/srv/Trigger
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
     parser.add_argument(
-        "--show", action="store_true", help="print the present measures and their uncertainties; measure nothing"
+        "--measures", action="store_true", help="print the present measures and their uncertainties; measure nothing"
     )
 
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.reach import settle_reach
 
     settle_reach("LOCALHOST")
-    return _show(args) if args.show else _measure(args)
+    return _show(args) if args.measures else _measure(args)
 
 
 def _show(args: argparse.Namespace) -> int:

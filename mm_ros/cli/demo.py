@@ -18,15 +18,17 @@ from mm_ros.base import ending
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.own_python import module_command
 from mm_ros.base.workers import deaf_to_ctrl_c
-from mm_ros.cli.arguments import add_database, add_number, add_output, port
+from mm_ros.cli.arguments import CONTROLS, add_database, add_number, add_output, port
 from mm_ros.cli.output import add_json, write_json
 from mm_ros.web.access import TOKEN_VARIABLE, address, session_token
 
-HELP = "show an avatar that follows a synthetic user, in the browser"
+HELP = "show an avatar that follows a synthetic user, a gamepad or a path, in the browser"
 
 EXAMPLE = """examples:
   mm_ros demo                          run until Ctrl-C; open the printed address in a browser
   mm_ros demo --seconds 20 --headless  no browser: write demo.gif and demo.png, print the summary
+  mm_ros demo --control joystick       steer the avatar by a gamepad on the topic /avatar/joy; until then by a script
+  mm_ros demo --control path           the avatar walks along a path
   mm_ros demo --urdf robot.urdf        a humanoid robot follows beside the avatar (extra robot)
   mm_ros demo --session recording/     use a recorded session instead of the synthetic user"""
 
@@ -41,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headless", action="store_true", help="write a film and a picture instead of serving the page"
     )
+    parser.add_argument(
+        "--control", default="vr", choices=CONTROLS,
+        help="what leads the avatar: a synthetic user with a headset (vr), a gamepad, or a path "
+        "(default: %(default)s); a script steers until other input arrives, and always with --headless",
+    )  # fmt: skip
     parser.add_argument("--session", type=Path, help="use a recorded session instead of the synthetic user")
     add_database(parser)
     parser.add_argument(
@@ -61,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     settle_reach("LOCALHOST")
     if args.session and not args.session.exists():
         raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
+    if args.session and args.control != "vr":
+        raise MmRosError("--session is the recording of a headset; it cannot be combined with --control")
     if args.urdf:
         from mm_ros.robot.figure import read_figure
 
@@ -73,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         _start(args, processes)
         demo = Demo("avatar", FILM_RATE if args.headless else 0.0, FILM_SECONDS)
         with demo:
+            demo.steer(args.control, args.seed)
             if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
                 print("mm_ros: no pose received; see the messages of the graph above", file=sys.stderr)
                 return 1
@@ -97,11 +107,13 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
+    graph = ["up", "--avatar", "avatar", "--seed", str(args.seed), "--control", args.control]
     graph += ["--database", str(args.database)] if args.database else []
     graph += ["--urdf", args.urdf] if args.urdf else []
     graph += ["--trackers", "none"] if args.session else []
-    print("2/3 graph: trackers → orientation → trajectory → match → pose → TF", flush=True)
+    first = {"vr": "trackers → orientation", "path": "path"}.get(args.control, "stick and keys")
+    graph += ["-p", "path_control.loop=true"] if args.control == "path" else []
+    print(f"2/3 graph: {first} → trajectory → match → pose → TF", flush=True)
     processes.start(*graph)
     if not args.headless:
         wanted, args.port = args.port, free_port(args.port)
@@ -145,6 +157,9 @@ class Processes:
                 start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)
             )  # fmt: skip
         self._running.append((words[0], started))
+
+    def pids(self) -> list[int]:
+        return [p.pid for _name, p in self._running]
 
     def check(self) -> str:
         """Name of a process that has ended, or ''."""

@@ -175,6 +175,23 @@ def check_viewer() -> tuple[str, str, str]:
     return LACKS, "viser is not installed: no viewer in the browser", setup_command("viewer")
 
 
+def check_headset() -> tuple[str, str, str]:
+    if not _has("websockets"):
+        return LACKS, "websockets is not installed: no page for headset browsers", setup_command("webxr")
+    from mm_ros.web.headset import certificates
+
+    missing = [name for name in ("adb", "openssl") if shutil.which(name) is None]
+    uses = {"adb": "headsets on USB", "openssl": "headsets in the Wi-Fi"}
+    here = ", ".join(certificates.addresses()) or "none"
+    text = f"page for headset browsers; addresses in local networks: {here}"
+    if (certificates.folder() / "leaf.crt").is_file() and "openssl" not in missing:
+        text += f"; certificate until {certificates.ends(certificates.folder() / 'leaf.crt')}"
+    if not missing:
+        return OK, text, ""
+    needed = "; ".join(f"{uses[name]}: sudo apt install {name}" for name in missing)
+    return LACKS, f"{text}; without {' and '.join(missing)}", needed
+
+
 def check_openxr() -> tuple[str, str, str]:
     if not _has("xr"):
         return (
@@ -281,6 +298,7 @@ CHECKS: dict[str, Callable[[], tuple[str, str, str]]] = {
     "launch": check_launch,
     "RViz": check_rviz,
     "viewer": check_viewer,
+    "headset": check_headset,
     "OpenXR": check_openxr,
     "SteamVR": check_steamvr,
     "database": check_database,

@@ -25,6 +25,7 @@ _COMMANDS = Path(__file__).parent
 # cli/bench_search.py, `session from-bvh` is cli/session_from_bvh.py.
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
+    "headset": (),
     "doctor": (),
     "setup": (),
     "import": (),
@@ -41,10 +42,12 @@ VERBS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "warm": (),
     "clean": (),
-    "train": ("orientation", "learned"),
+    "train": ("orientation", "steps", "learned"),
     "robot": ("info", "show"),
-    "bench": ("search", "graph", "viewer", "trackers", "engines", "robot", "paper", "thesis", "all"),
-}
+    "bench": (
+        "search", "graph", "viewer", "webxr", "trackers", "engines", "steering", "robot", "paper", "thesis", "all",
+    ),
+}  # fmt: skip
 
 GROUP_HELP = {
     "synth": "generate procedural motion capture or a session of a synthetic user",

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check_output(args)
-    _need_torch()
+    need_torch()
     from mm_ros.facing.training.network import NetworkPlan
     from mm_ros.facing.training.train import Outcome, TrainOptions, save, train
 
@@ -88,7 +88,7 @@ def _check_output(args: argparse.Namespace) -> None:
         raise MmRosError(f"--memory: expected 0 (none) or more, came {args.memory}")
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
     missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
     if missing:
         raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")

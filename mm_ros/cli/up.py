@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import Number, add_database, add_number, avatar
+from mm_ros.cli.arguments import CONTROLS, Number, add_database, add_number, avatar
 
 BITS = 63  # of a whole number that is a parameter of ROS
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
@@ -21,8 +21,11 @@ HELP = "start the graph (trackers → pose → TF) in one process"
 
 EXAMPLE = """examples:
   mm_ros up --trackers synthetic            a synthetic user walks around
+  mm_ros up --trackers webxr                a headset's browser; `mm_ros headset` leads through it
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
-  mm_ros up --avatars 4                     four synthetic users side by side, one process each
+  mm_ros up --control joystick              a gamepad on the topic /avatar/joy
+  mm_ros up --avatars 4                     four synthetic users side by side
+  mm_ros up --users users.yaml              the users of a file, each with a source of its own
 """
 
 
@@ -35,17 +38,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tracker source: synthetic (default), webxr (a headset's browser), mocap, openxr, steamvr, session, "
         "topics; none: no tracker node",
     )
+    parser.add_argument(
+        "--headset-wifi", action="store_true", help="serve the headset page (--trackers webxr) to the Wi-Fi, encrypted"
+    )
     parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)
     parser.add_argument("--avatar", type=avatar, default="avatar", help="avatar namespace (default: %(default)s)")
     add_number(
         parser,
         "--avatars",
-        help="start N synthetic users named avatar1, avatar2, …, each in its own process; the processes share memory",
+        help="start N synthetic users named avatar1, avatar2, …, in as few processes as this machine allows",
     )
     parser.add_argument(
-        "--control", default="vr", choices=("vr", "joystick", "path"), help="source of the desired trajectory"
+        "--users", type=Path, metavar="FILE",
+        help="start the users of a YAML file in the same way, each with a source of its own (docs/graph.md)",
     )
+    parser.add_argument(
+        "--control", default="vr", choices=CONTROLS,
+        help="source of the desired trajectory (default: %(default)s, the trackers)",
+    )  # fmt: skip
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
     parser.add_argument(
         "--camera",
@@ -54,6 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="camera that corrects the facing: webcam number, video file, image folder, or 'topic' for an image topic",
     )
     parser.add_argument("--place", default="", help="position x,y of the user's room in the world [m] (default: 0,0)")
+    parser.add_argument(
+        "--tf", default="", choices=("", "joints", "root", "off"),
+        help="frames on TF: joints (default), root, off; `root` and `off` also leave out the trackers' frames",
+    )
     parser.add_argument("--urdf", default="", help="robot file of a humanoid that follows (URDF, xacro, MJCF)")
     parser.add_argument(
         "--urdf-t-pose", default="", metavar="JOINT=DEG,…",
@@ -89,32 +104,40 @@ def run(args: argparse.Namespace) -> int:
 
     extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
     extra += ["robot_follower"] * bool(args.urdf)
-    nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
-    classes = {n.name: n.node_class() for n in nodes}
+    classes = {n.name: n.node_class() for n in graph.nodes_for(args.control, extra)}
 
-    def start(one: argparse.Namespace) -> int:
-        makers: list[Callable[..., Any]] = [
-            partial(kind, parameter_overrides=overrides(name, one)) for name, kind in classes.items()
-        ]
-        return run_all(makers, ros_arguments(one))
+    def makers(one: argparse.Namespace, **more: str) -> list[Callable[..., Any]]:
+        nodes = [n for n in classes if n != "tracker_bridge" or one.trackers != "none"]
+        return [partial(classes[name], parameter_overrides=overrides(name, one), **more) for name in nodes]
 
-    if args.avatars is None:
-        return start(args)
+    if args.avatars is None and args.users is None:
+        return run_all(makers(args), ros_arguments(args))
     from mm_ros.base.process import run_each
+    from mm_ros.ros.several import in_processes, most_per_process
 
-    each = _each(args)
+    users = _users(args)
     _load_once(args.database)
-    return run_each([partial(start, one) for one in each])
+    groups = in_processes(users, most_per_process(args.database))
+    print(f"mm_ros: {len(users)} avatars, processes: {len(groups)}", flush=True)
+
+    def start(group: Sequence[argparse.Namespace]) -> int:
+        together = [make for one in group for make in makers(one, namespace=f"/{one.avatar}")]
+        return run_all(together, ["--ros-args", *_config(args)])
+
+    return run_each([partial(start, group) for group in groups])
 
 
-def _each(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """The arguments of each avatar of `--avatars`."""
-    from mm_ros.ros.several import side_by_side
+def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """The arguments of each avatar of `--avatars` or `--users`."""
+    from mm_ros.ros.several import users_of
 
     if args.trackers not in ("", "synthetic") or args.place or args.camera:
-        raise MmRosError("--avatars starts synthetic users; it cannot be combined with --trackers, --place or --camera")
-    users = side_by_side(args.avatar, args.avatars, args.seed or 0)
-    return [argparse.Namespace(**{**vars(args), **vars(user)}) for user in users]
+        raise MmRosError("several avatars cannot be combined with --trackers, --place or --camera; use --users FILE")
+    out = []
+    for user in users_of(str(args.users or args.avatars), args.avatar, args.seed or 0):
+        given = {name: value for name, value in vars(user).items() if value != ""}
+        out.append(argparse.Namespace(**{**vars(args), **given}))
+    return out
 
 
 def _load_once(database: Path | None) -> None:
@@ -127,8 +150,11 @@ def _load_once(database: Path | None) -> None:
 
 
 def ros_arguments(args: argparse.Namespace) -> list[str]:
-    config = ["--params-file", args.config] if args.config else []
-    return ["--ros-args", "-r", f"__ns:=/{args.avatar}", *config]
+    return ["--ros-args", "-r", f"__ns:=/{args.avatar}", *_config(args)]
+
+
+def _config(args: argparse.Namespace) -> list[str]:
+    return ["--params-file", args.config] if args.config else []
 
 
 def overrides(node: str, args: argparse.Namespace) -> list[Any]:
@@ -141,10 +167,14 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
     from mm_ros.ros.parameters import world_frame
 
     given = {
-        "tracker_bridge": {"source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place)},
+        "tracker_bridge": {
+            "source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place),
+            "headset_wifi": args.headset_wifi or None, "tracker_tf": args.tf == "joints" if args.tf else None,
+        },
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
         "motion_matcher": {"database": str(args.database or "")},
         "visualizer": {"database": str(args.database or "")},
+        "pose_postprocessor": {"tf": args.tf},
         "robot_follower": {
             "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose)
         },

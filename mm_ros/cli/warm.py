@@ -46,10 +46,14 @@ def load_kernels(path: Path | None = None) -> None:
     from mm_ros.facing.orientation import OrientationSettings
     from mm_ros.motion.default_database import default_database_path
     from mm_ros.motion.files import read_database
+    from mm_ros.steps.estimator import StepSettings
+    from mm_ros.steps.model_file import load_step_model
     from mm_ros.tracking import gate as tracker_gate
 
     database = read_database(path or default_database_path())
-    Avatar(database, model=load_facing_model(OrientationSettings())).warm_up()
+    Avatar(
+        database, model=load_facing_model(OrientationSettings()), step_model=load_step_model(StepSettings())
+    ).warm_up()
     tracker_gate.warm_up()
     room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
 

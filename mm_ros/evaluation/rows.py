@@ -25,6 +25,11 @@ class Row:
         return out
 
 
+# The uses of the user's estimated feet, each with the value that switches it off.
+SEARCH = ("matcher", "feet_weight", 0.0)
+HOLD = ("post", "hold_feet", False)
+FOLLOW = ("post", "follow_feet", 0.0)
+AHEAD = ("trajectory", "learned_ahead", 0.0)
 OURS, STEPS, CHANCE, GROUND_TRUTH, DATABASE = "ours", "steps", "chance", "ground_truth", "database"
 CHAIN_ROWS: tuple[Row, ...] = (
     Row(OURS, "the avatar with the given settings"),
@@ -51,6 +56,30 @@ CHAIN_ROWS: tuple[Row, ...] = (
         "learned",
         "learned engine instead of the search; only if --rows names it",
         (("matcher", "engine", "learned"),),
+        asked_only=True,
+    ),
+    Row(
+        "no_steps",
+        "without the user's estimated feet; only if --rows names it",
+        (SEARCH, HOLD, FOLLOW, AHEAD),
+        asked_only=True,
+    ),
+    Row(
+        "steps_search",
+        "estimated feet only in the search; only if --rows names it",
+        (HOLD, FOLLOW, AHEAD),
+        asked_only=True,
+    ),
+    Row(
+        "steps_hold",
+        "estimated feet only in the foot lock; only if --rows names it",
+        (SEARCH, FOLLOW, AHEAD),
+        asked_only=True,
+    ),
+    Row(
+        "steps_follow",
+        "estimated feet only by IK; only if --rows names it",
+        (SEARCH, HOLD, AHEAD),
         asked_only=True,
     ),
 )

@@ -44,6 +44,7 @@ from mm_ros.motion.files import read_database
 from mm_ros.motion.kinds import KINDS, kinds_of
 from mm_ros.sessions.session import Session
 from mm_ros.sessions.tables import Table
+from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation, simulate_landmarks
@@ -148,7 +149,8 @@ def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibr
     learned = load_learned(settings.matcher)
     if learned is not None:
         database = learned.digest  # the learned engine carries its own database
-    avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned)
+    avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned,
+                    load_step_model(settings.steps))  # fmt: skip
     if row.drag:
         avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
     return avatar

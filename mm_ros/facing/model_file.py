@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.files import identity
 from mm_ros.base.onnx_runtime import ort
 from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
@@ -141,11 +143,20 @@ class OnnxModel:
 
 
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
-    """Load the network that the settings select; None for headset forward."""
+    """Load the network that the settings select; None for headset forward.
+
+    Avatars of one process share it, because it keeps no state between two steps.
+    """
     if settings.predictor == "hmd_forward":
         return None
     if settings.predictor == "paper":
         path = Path(settings.model) if settings.model else MODELS / f"facing_paper_r{settings.paper_r}.onnx"
-        return OnnxModel(path, "facing_paper", paper_layout_hash())
+        return _shared(path, "facing_paper", paper_layout_hash(), identity(path))
     path = Path(settings.model) if settings.model else MODELS / "facing.onnx"
-    return OnnxModel(path, "facing", layout_hash())
+    return _shared(path, "facing", layout_hash(), identity(path))
+
+
+@lru_cache(maxsize=2)
+def _shared(path: Path, kind: str, layout: str, _identity: tuple[int, ...]) -> OnnxModel:
+    return OnnxModel(path, kind, layout)
+

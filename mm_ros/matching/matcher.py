@@ -19,7 +19,7 @@ from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.leading_foot import LeadingFoot
-from mm_ros.matching.root_control import RootControl, RootControlSettings
+from mm_ros.matching.root_control import STEERED, RootControl, RootControlSettings, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
@@ -28,6 +28,7 @@ from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
+FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
 BAND_GRACE_S = 0.7  # about the duration of one step
 
 
@@ -56,6 +57,13 @@ class MatcherSettings(RootControlSettings):
     responsiveness: float = setting(
         1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
     )
+    steered_search_interval: float = setting(
+        0.2, "Replaces `search_interval` for input of joystick or path.", "s", 0.0, 10.0
+    )
+    steered_quality: float = setting(
+        1.5, "Replaces `quality` for input of joystick or path.", "", 0.0, 100.0
+    )
+    steered_weights: str = setting("", "Replaces `weights` for input of joystick or path.")
     weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
     tags: str = setting(
         "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
@@ -72,6 +80,14 @@ class MatcherSettings(RootControlSettings):
     )
     end_margin: float = setting(
         0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
+    )
+    feet_weight: float = setting(
+        5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump more. "
+        "0: the feet of the current pose.", "", 0.0, 100.0,
+    )
+    feet_sigma: float = setting(
+        0.15, "Estimated feet with this expected error have half of their weight. Larger values trust them more.",
+        "m", 0.01, 10.0,
     )
     band_hysteresis: float = setting(
         0.02, "The head height ratio must pass a band border by this. Larger values react later.", "", 0.0, 0.5
@@ -140,6 +156,7 @@ class MatcherStage:
     learned: LearnedNetworks | None
     source: PoseSource
     _settings: MatcherSettings
+    _active: MatcherSettings
     _due: str
     _carried: F32 | None
 
@@ -158,8 +175,9 @@ class MatcherStage:
         self.arms = 1.0  # length of the user's arms relative to the scaled skeleton's
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
         self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
+        self._input = ""  # source of the trajectories
         self._use(settings, database, learned)
-        self.control = RootControl(settings)
+        self.control = RootControl(self._active)
         self.timeline = Timeline()
         self.feet = LeadingFoot()
         self.reset()
@@ -174,9 +192,12 @@ class MatcherStage:
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
-        weights, mask = self._weights(self.database, settings), tag_mask(self.database, settings.tags)
-        self._settings = self.control.settings = settings
-        self.weights = weights
+        active = settings_for(settings, self._input)
+        # Both are computed, so that wrong names are refused at once and not with the first steered trajectory.
+        both = [self._weights(self.database, settings_for(settings, source)) for source in ("", STEERED[0])]
+        mask = tag_mask(self.database, settings.tags)
+        self._settings, self._active, self.control.settings = settings, active, active
+        self.weights = both[self._input in STEERED]
         if mask != self.mask:
             self.mask, self._due = mask, self._due or "tags"
             self._band_masks.clear()
@@ -215,7 +236,7 @@ class MatcherStage:
         reason = self._change_of(settings, database, learned)
         old, features = self.source, self._features()
         self._use(settings, database, learned)
-        self.control.settings = settings
+        self.control.settings = self._active
         self._carried = self.source.queries.carried_over(old.queries, features)
         self._due = self._due or reason
 
@@ -228,13 +249,15 @@ class MatcherStage:
         return "database" if database is not self.database else "search_structure"
 
     def _use(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
-        weights, mask = self._weights(database, settings), tag_mask(database, settings.tags)
+        active = settings_for(settings, self._input)
+        weights, mask = self._weights(database, active), tag_mask(database, settings.tags)
         source: PoseSource
         if settings.engine == LEARNED:
             source = LearnedSource(check_model(learned, database), self.scale)
         else:
             source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
         self._settings, self.learned, self.source = settings, learned, source
+        self._active = active  # `settings` for the source of the trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
@@ -262,6 +285,8 @@ class MatcherStage:
         verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
+        if desired.source != self._input:
+            self._follow(desired.source)
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
             self.source.restart()  # results after a reset must not depend on the frame before it
@@ -278,6 +303,12 @@ class MatcherStage:
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
         return self._make_pose(desired), match
+
+    def _follow(self, source: str) -> None:
+        """Use the settings for trajectories from this source."""
+        self._input = source
+        self._active = self.control.settings = settings_for(self._settings, source)
+        self.weights = self._weights(self.database, self._active)
 
     def _decide(self, dt: float, desired: Trajectory) -> Match:
         """Advance the search timer and search if `_reason` names a reason."""
@@ -305,7 +336,7 @@ class MatcherStage:
             return "clip end"
         if self._abrupt(desired):
             return "abrupt"
-        return "interval" if self.since_search >= self.settings.search_interval - 1e-6 else ""
+        return "interval" if self.since_search >= self._active.search_interval - 1e-6 else ""
 
     def _abrupt(self, desired: Trajectory) -> bool:
         ahead, yaw = self._searched_trajectory
@@ -326,12 +357,13 @@ class MatcherStage:
         match.query = source.queries.query(desired, self.control.root, self._features())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
-        weights = match.weights = self._weights_now(desired, match.query)
+        weights, jump_cost = self._weights_now(desired, match.query)
+        match.weights = weights
         mask = self._mask()
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             SearchRequest(
-                match.query, weights, mask, self.mask, can_continue, s.margin, s.jump_cost, s.exclusion,
+                match.query, weights, mask, self.mask, can_continue, s.margin, jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
@@ -348,8 +380,22 @@ class MatcherStage:
         self.since_search = 0.0
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
 
-    def _weights_now(self, desired: Trajectory, query: F32) -> F32:
-        """Write a recent leading-foot hint into the query; without one, set the weight of that feature to zero."""
+    def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
+        """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
+        without a hint, the weight of that feature is zero. Where the feet are certain, they replace the hint."""
+        weights = self._hinted(desired, query)
+        s, feet, queries = self.settings, desired.feet, self.source.queries
+        if feet is None or s.feet_weight == 0:
+            return weights, s.jump_cost
+        weights = weights.copy()
+        shares = 1.0 / (1.0 + (feet.sigma / s.feet_sigma) ** 2)
+        for columns, share in queries.feet(query, feet, self.control.root, shares):
+            weights[columns] *= np.float32(1.0 + (s.feet_weight - 1.0) * share)
+        known = float(shares.mean())
+        weights[queries.hint_columns] *= np.float32(1.0 - known)
+        return weights, s.jump_cost * (1.0 + FEET_JUMP_COST * known)
+
+    def _hinted(self, desired: Trajectory, query: F32) -> F32:
         queries = self.source.queries
         if not len(queries.hint_columns):
             return self.weights
@@ -401,5 +447,5 @@ class MatcherStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             self.source.contacts(), np.zeros(2, np.bool_),
-            self.run, self.segment, desired.stale, self.source.name,
+            self.run, self.segment, desired.stale, self.source.name, desired.feet,
         )  # fmt: skip

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from mm_ros.body.types import F32, F64, Trajectory
+from mm_ros.body.types import F32, F64, FeetEstimate, Trajectory
 from mm_ros.maths.jit import njit
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.features import LEADING_FOOT
+
+FEET = ("left_foot", "right_foot")
 
 
 @njit
@@ -66,6 +69,9 @@ class QueryBuilder:
         hints = [f for f in layout.features if f.kind == LEADING_FOOT]
         self.hint_times = tuple(t for f in hints for t in f.times)
         self.hint_columns = np.array([c for f in hints for c in np.r_[layout.offsets[f.name]]], np.int64)
+        of_joint = {(f.kind, f.joint): layout.offsets[f.name] for f in layout.features}
+        self.foot_positions = [of_joint.get(("joint_position", foot)) for foot in FEET]
+        self.foot_velocities = [of_joint.get(("joint_velocity", foot)) for foot in FEET]
         self.mean = np.asarray(database.feature_mean, np.float32)
         self.std = np.asarray(database.feature_std, np.float32)
         self.pose_columns = np.concatenate(
@@ -89,6 +95,23 @@ class QueryBuilder:
             root, self.scale, self.mean, self.std, out,
         )  # fmt: skip
         return out
+
+    def feet(self, query: F32, feet: FeetEstimate, root: Any, shares: F64) -> Iterator[tuple[slice, float]]:
+        """Write the user's feet into the columns of both feet: in root space, in the scale of the database.
+
+        `shares` (2,): share of the estimate in the query; the rest stays that of the current pose. Yields each column
+        slice with its share.
+        """
+        c, s = math.cos(root[2]), math.sin(root[2])
+        origin = np.array([root[0], root[1], 0.0])
+        for columns, values in ((self.foot_positions, feet.ankles - origin), (self.foot_velocities, feet.velocities)):
+            for foot, at in enumerate(columns):
+                if at is not None:
+                    x, y, z = values[foot].tolist()
+                    own = np.array([c * x + s * y, -s * x + c * y, z]) / self.scale
+                    share = float(shares[foot])
+                    query[at] += share * ((own - self.mean[at]) / self.std[at] - query[at])
+                    yield at, share
 
     def hint(self, query: F32, left_ahead_m: F64) -> None:
         """Write the leading-foot hint: how far the left foot was ahead at each of `hint_times` [m]."""

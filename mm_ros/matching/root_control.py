@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.types import F64
 from mm_ros.maths.signals import wrap
+
+STEERED = ("joystick", "path")  # sources of trajectories without a user whom the avatar must match
 
 SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
 WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m
@@ -60,6 +64,39 @@ class RootControlSettings(Settings):
     jump_halflife: float = setting(
         0.03, "Half-life of the velocity change at a jump. Larger values make jumps smoother.", "s", 0.0, 1.0
     )
+    steered_position_accuracy: float = setting(
+        0.25,
+        "Replaces `position_accuracy` for input of joystick or path: there is no headset to match, so the "
+        "avatar follows the simulated position smoothly. Larger values change the motion less.",
+        "m",
+        0.0,
+        10.0,
+    )
+    steered_facing_accuracy: float = setting(
+        0.08, "Replaces `facing_accuracy` for input of joystick or path.", "rad", 0.0, 3.2
+    )
+    steered_facing_halflife: float = setting(
+        0.05, "Replaces `facing_halflife` for input of joystick or path.", "s", 0.01, 10.0
+    )
+    steered_pull_share: float = setting(
+        0.5, "Replaces `pull_share` for input of joystick or path.", "", 0.0, 10.0
+    )
+
+
+Kind = TypeVar("Kind", bound=RootControlSettings)
+
+
+@lru_cache(maxsize=8)
+def _steered(settings: Any) -> Any:
+    prefix = "steered_"
+    own = {n.removeprefix(prefix): getattr(settings, n) for n in settings.specs() if n.startswith(prefix)}
+    return settings.with_values(**own)
+
+
+def settings_for(settings: Kind, source: str) -> Kind:
+    """The settings for trajectories from this source: a steered character has accuracies of its own."""
+    steered: Kind = _steered(settings) if source in STEERED else settings
+    return steered
 
 
 class RootControl:

@@ -42,6 +42,7 @@ FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its targ
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m: added lift of a fast free foot; a blend of two steps may be flat
 SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
 CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: limits of speed and turn rate at the start of a corrective step
+STAYS_LONGER = 1.0
 TELEPORT = 1.0  # m: a foot farther than this from its target moves there without a step
 SETTLED = 0.002  # m: a foot nearer than this to its lock is reported as locked
 
@@ -89,10 +90,11 @@ def make_feet(skeleton: Skeleton) -> Feet:
 @njit
 def place_foot(
     body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
-    contact: bool, ground: float, guessed: float, dt: float,
+    contact: bool, ground: float, guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
     """Pose one leg. `toe_matched`: desired toe joint, its height above the ground. `foot`, `toes`: desired rotations.
-    `guessed`: 1 without a tracker on this foot, 0 when the tracker decides."""
+    `guessed`: 1 without a tracker on this foot, 0 when the tracker decides. `stays`: 0 … 1, certainty that the user's
+    foot stands; a foot that surely stands is released at up to 1 + STAYS_LONGER times the usual distance and turn."""
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
     if lift < LANDING_ZONE:
@@ -104,7 +106,7 @@ def place_foot(
     if not first and dt > 0.0:
         pace = quat.scale(quat.sub(target, quat.get3(feet.desired, side)), 1.0 / dt)
         turn = quat.wrap(target_yaw - feet.desired_yaw[side]) / dt
-    decide(feet, t, side, target, target_yaw, pace, turn, contact, ground, guessed, dt)
+    decide(feet, t, side, target, target_yaw, pace, turn, contact, ground, guessed, stays, dt)
     toe, yaw = _advance(feet, t, side, target, target_yaw, ground, guessed, dt)
     foot = quat.mul(quat.from_yaw(quat.wrap(yaw - target_yaw)), foot)
     toes = quat.mul(quat.from_yaw(quat.wrap(yaw - target_yaw)), toes)
@@ -135,7 +137,7 @@ def heading_of(foot: Row, bone: Row) -> float:
 @njit
 def decide(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
-    guessed: float, dt: float,
+    guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
     """Lock, hold or release. A foot with a tracker (`guessed` below 1) is never locked: the tracker measures it."""
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
@@ -150,7 +152,7 @@ def decide(
         left = not contact and (
             gone > (SINGLE_SUPPORT_RELEASE_FACTOR if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S
         )
-        if not may_hold or left or _too_far(feet, t, side, target, target_yaw):
+        if not may_hold or left or _too_far(feet, t, side, target, target_yaw) > 1.0 + STAYS_LONGER * stays:
             release(feet, t, side, target, target_yaw, pace, turn, contact, dt)
         return
     if not may_hold or feet.stepping[side] > 0.0:
@@ -183,13 +185,13 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
 
 
 @njit
-def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> bool:
-    """Whether the target is beyond a release limit, or beyond 1.5 times that while the other foot steps."""
+def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> float:
+    """Distance of the target over the release limit; while the other foot steps, over 1.5 times that."""
     away = quat.sub(target, quat.get3(feet.place, side))
     distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
     turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
     far = max(distance, turned)
-    return bool(far > 1.5 or (far > 1.0 and feet.stepping[1 - side] <= 0.0))
+    return float(far / 1.5 if feet.stepping[1 - side] > 0.0 else far)
 
 
 @njit

@@ -33,7 +33,7 @@ from mm_ros.maths.quat import Row, Vec
 
 ITERATIONS = 3
 UNKNOWNS = 9  # shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes)
-# Standard deviations [m, rad]. Chosen on simulated users with random straps (benchmarks/2026-11-trackers.md).
+# Standard deviations [m, rad]. Set by judgement: how far each device is trusted.
 HEAD_M = 0.002
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12

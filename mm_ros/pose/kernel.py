@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from mm_ros.body.types import (
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
-from mm_ros.pose.feet import place_foot
+from mm_ros.pose.feet import heading_of, place_foot
 from mm_ros.pose.fit import fit_trunk
 from mm_ros.pose.inertialize import (
     Offsets,
@@ -31,11 +32,14 @@ from mm_ros.pose.inertialize import (
     with_offset,
 )
 from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
-from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, torso_axis
+from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
 TREMBLE_HALFLIFE_S = 0.025  # of the filter on body trackers. Larger is calmer, but delays more (8 ms with this value)
+SURE_STANCE = 1.6  # a stance of this certainty's inverse counts fully
+HEEL_UP = 0.06  # m: an estimated ankle that is higher than this above its rest height belongs to a raised heel
+TOE_LIFT = 0.6  # height of the toe over that of the ankle, in the middle of a swing
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
 
@@ -177,11 +181,34 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 
 
 @njit
+def joint_rates(
+    positions: Any, rotations: Any, last_positions: Any, last_rotations: Any, dt: float, velocities: Any, angular: Any
+) -> None:
+    """Rates of the joints' positions and rotations (all J rows, float32) from the last pose, without the root's row."""
+    seconds, two = np.float32(dt), np.float32(2.0)
+    for j in range(1, len(positions)):
+        for k in range(3):
+            velocities[j, k] = (positions[j, k] - last_positions[j, k]) / seconds
+        q = quat.mul_inv(quat.get4(rotations, j), quat.get4(last_rotations, j))
+        if q[0] < 0:
+            q = (-q[0], -q[1], -q[2], -q[3])
+        n = np.sqrt(q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+        factor = two if n < 1e-9 else two * np.arctan2(n, q[0]) / n
+        for k in range(3):
+            angular[j, k] = factor * q[k + 1] / seconds
+
+
+@njit
 def post_step(
     body: Any, source: Any, new: Any, hold: Any, feet: Any, lengths: Any, t: Any, trackers: Any,
-    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, grounds: Any, low: Any, jumped: bool, dt: float,
+    tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, estimated: Any, grounds: Any, low: Any,
+    jumped: bool, dt: float,
 ) -> None:  # fmt: skip
-    """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m]."""
+    """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m].
+
+    `estimated` (2, 6): the user's ankles x y z [m], probability that the foot moves, share in the avatar's feet, and
+    certainty that the foot stands.
+    """
     blend(body, source, t, new, jumped, dt)
     quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
     quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
@@ -190,17 +217,28 @@ def post_step(
     feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
 
+    bent = quat.get3(body.room_positions, HEAD)
     if low.lean[1] > 0.0:
         bend_trunk(body, low.lean[0], low.lean[1])
+    bent = quat.sub(quat.get3(body.room_positions, HEAD), bent)
     upright = torso_axis(body)
     calm(hold, trackers, tracker_rotations, seen, dt)
+    head_z = wear(quat.get3(trackers, HEAD_ROLE), quat.get4(tracker_rotations, HEAD_ROLE), devices[HEAD_ROLE])[0][2]
+    standing = min(SURE_STANCE * min(estimated[0, 5], estimated[1, 5]), 1.0)
+    standing *= max(1.0 - low.legs[0] - low.legs[1] - low.legs[2], 0.0)
+    straighten(body, feet, lengths, head_z, standing * hold.weight[HEAD_ROLE] * seen[HEAD_ROLE])
     shift = _head(body, hold, t, trackers, tracker_rotations, seen, devices, low, dt)
+    on_feet = max(low.lean[2], 0.0) * max(1.0 - low.legs[0] - low.legs[1] - low.legs[2], 0.0)
+    still = (_least(shift[0], shift[0] + bent[0]), _least(shift[1], shift[1] + bent[1]), shift[2])
+    feet_shift = quat.mix(shift, still, on_feet)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
     update_room(body, LEFT_SHOULDER, J)
-    shift = quat.add(shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
+    shift = quat.add(feet_shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
     for side in range(2):
         toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))
         foot, stands = feet_q[side], contacts[side] != 0
+        toe = toward_estimate(feet, side, toe, foot, estimated[side])
+        foot, toes_now = levelled(feet, side, foot, toes_q[side], estimated[side])
         role = LEFT_FOOT_ROLE + side
         w = hold.body_weights[role]
         ankle, low_q, lw = low_foot(body, feet, lengths, low, side, grounds[1 + side], dt)
@@ -219,7 +257,8 @@ def post_step(
         quat.put3(feet.knee, side, quat.get3(hold.body_positions, LEFT_KNEE_ROLE + side))
         feet.knee[side, 3] = hold.body_weights[LEFT_KNEE_ROLE + side]
         guessed = 1.0 - max(w, lw)
-        place_foot(body, feet, lengths, t, side, toe, foot, toes_q[side], stands, grounds[1 + side], guessed, dt)
+        place_foot(body, feet, lengths, t, side, toe, foot, toes_now, stands, grounds[1 + side], guessed,
+                   estimated[side, 5], dt)  # fmt: skip
     feet.ready[0] = 1
     wrists, weights = np.zeros((2, 3)), np.zeros(2)
     for side in range(2):
@@ -230,6 +269,42 @@ def post_step(
         if w > 0.0:
             place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
     follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
+
+
+@njit
+def _least(a: float, b: float) -> float:
+    """The value nearest to 0 from `a` to `b`: the shift of the feet when the trunk bends. Bending on the spot moves the
+    hips back, but not the feet."""
+    return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
+
+
+@njit
+def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -> Vec:
+    """Toe of the played motion, drawn to the user's estimated foot. Heights are above the floor."""
+    share = estimated[4]
+    if share <= 0.0:
+        return (toe[0], toe[1], toe[2])
+    bone = quat.rotate(foot, quat.get3(feet.ankle_to_toe, side))
+    # The ankle rises before the toe, so a share of its height lifts the toe.
+    lift = TOE_LIFT * estimated[3] * max(estimated[2] - feet.rest[side, 1], 0.0)
+    there = (estimated[0] + bone[0], estimated[1] + bone[1], feet.rest[side, 0] + lift)
+    return quat.mix(toe, there, share)
+
+
+@njit
+def levelled(feet: Any, side: int, foot: Row, toes: Row, estimated: Any) -> tuple[Quat, Quat]:
+    """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low.
+
+    A heel that rises with the played motion would be a step of the ankle that the user does not make.
+    """
+    raised = max(estimated[2] - feet.rest[side, 1], 0.0) / HEEL_UP
+    share = estimated[5] * max(1.0 - raised, 0.0)
+    own, of_toes = (foot[0], foot[1], foot[2], foot[3]), (toes[0], toes[1], toes[2], toes[3])
+    if share <= 0.0:
+        return own, of_toes
+    bone = quat.get3(feet.ankle_to_toe, side)
+    flat = quat.from_yaw(heading_of(foot, bone) - math.atan2(bone[1], bone[0]))
+    return quat.slerp(own, flat, share), quat.slerp(of_toes, flat, share)
 
 
 @njit
@@ -307,5 +382,5 @@ def _head(
         hold.trunk[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
-    lean = t.lean_limit * own_lean(low)
-    return place_head(body, hold.hips, hold.trunk, p, q, w, lean, t.hips_reach + low_reach(low), dt)
+    reach = t.hips_reach + low_reach(low)
+    return place_head(body, hold.hips, hold.trunk, p, q, w, t.lean_limit, reach, own_lean(low), dt)

@@ -25,7 +25,7 @@ from mm_ros.tracking.bend import Bend
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
 CRAWLS_LEAN = 1.0  # rad; a low person who leans more is on the knees
-KNEELS_S = 0.5  # s of calm after which a low person kneels; a squat is shorter
+KNEELS_S = 1.5  # s of calm after which a low person kneels; a squat is shorter
 BEND_FULL = 0.05  # drop of the head from which the trunk follows the estimated lean
 LEGS_HALFLIFE_S = 0.15
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
@@ -66,6 +66,7 @@ class LowPosture:
     def forget_place(self) -> None:
         """The room was re-centred."""
         self.low.feet[:, 4] = 0.0
+        self._bend.forget_place()
 
     def step(self, dt: float, frame: TrackerFrame, head: Vec, yaw: float, ground: float, allowed: bool) -> Low:
         """`head`: head joint in the room. `allowed`: whether the head is tracked and no body tracker rules the hips."""

@@ -31,13 +31,16 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
-from mm_ros.pose.kernel import make_hold, make_source, post_step, wear
+from mm_ros.pose.kernel import joint_rates, make_hold, make_source, post_step, wear
 from mm_ros.pose.low import Low, LowPosture
 from mm_ros.pose.settings import PostSettings, tuning
 
 __all__ = ["PostSettings", "PostStage"]
 
+WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
+SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
+RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -77,7 +80,7 @@ class PostStage:
                 f"quaternions, came {self._devices[:3].round(3).tolist()}"
             )
 
-    def wear(self, skeleton: Skeleton) -> bool:
+    def use_skeleton(self, skeleton: Skeleton) -> bool:
         """Use a skeleton that differs in the arms alone from the next step on, without a reset; return False if other
         bones differ."""
         others = [j for j in range(len(skeleton.offsets)) if j not in ARM_BONES]
@@ -111,6 +114,8 @@ class PostStage:
         self._last: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
+        self._stands = np.ones(2, np.bool_)  # the user's feet
+        self._ankles, self._moves, self._share = np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2))
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
@@ -129,12 +134,14 @@ class PostStage:
             self._hold.weight[:] = seen
         jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
         self._stretch = (matched.run, matched.segment)
+        stands, estimated = self._user_feet(matched, judged.dt)
         post_step(
             self._body, self._source, self._new, self._hold, self._feet, self._lengths, self._tuning, p, q, seen,
-            self._devices, matched.contacts.astype(np.uint8), self._grounds(),
+            self._devices, stands.astype(np.uint8), estimated, self._grounds(),
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
-        self._last = self._published(matched, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        own = replace(matched, contacts=stands)
+        self._last = self._published(own, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         return self._last
 
     def _carry(self, new_from_old: F64) -> None:
@@ -188,6 +195,25 @@ class PostStage:
             p[: LEFT_HAND_ROLE + 2, 2] += self._lift(p[HEAD_ROLE], q[HEAD_ROLE], dt)
         return p, q, good.astype(np.uint8)
 
+    def _user_feet(self, matched: AvatarPose, dt: float) -> tuple[NDArray[np.bool_], F64]:
+        """Contacts (2,), and the user's feet (2, 6), the argument `estimated` of `post_step`."""
+        out, feet, s = np.zeros((2, 6)), matched.feet, self._settings
+        goal = np.zeros((2, 2))
+        stands = matched.contacts
+        if feet is not None:
+            certain = 1.0 / (1.0 + (feet.sigma / s.certain_feet) ** 2)
+            goal[0] = s.follow_feet * certain
+            self._ankles[:], self._moves[:] = feet.ankles, feet.moves
+            if s.hold_feet:
+                # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
+                leaves = (feet.contact < RELEASED_CONTACT) & (feet.moves > 0.5 + CALM * (1.0 - certain))
+                self._stands[:] = np.where(self._stands, ~leaves, feet.contact > 0.5)
+                stands = self._stands.copy()
+                goal[1] = certain * (1.0 - feet.moves) * self._stands
+        self._share[:] = damp(self._share, goal, SHARE_HALFLIFE_S, dt)
+        out[:, :3], out[:, 3], out[:, 4:] = self._ankles, self._moves, self._share.T
+        return stands, out
+
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
         """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
         allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not seen[[WAIST_ROLE, CHEST_ROLE]].any()
@@ -217,17 +243,13 @@ class PostStage:
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
         if self._last is not None and dt > 0:
-            velocities[1:] = (positions[1:] - self._last.positions[1:]) / dt
-            angular[1:] = rot.log(rot.multiply(rotations[1:], rot.inverse(self._last.rotations[1:]))) / dt
-        return replace(
-            matched,
-            root=np.concatenate([self._new.root[0, :3], rot.from_yaw(self._new.root[0, 3])]),
-            positions=positions,
-            rotations=rotations,
-            velocities=velocities,
-            angular_velocities=angular,
-            locked=self._held(),
-        )
+            joint_rates(positions, rotations, self._last.positions, self._last.rotations, dt, velocities, angular)
+        x, y, z, yaw = self._new.root[0].tolist()
+        return AvatarPose(
+            matched.stamp_ns, matched.epoch, matched.skeleton,
+            np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), positions, rotations, velocities, angular,
+            matched.contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
+        )  # fmt: skip
 
     @property
     def added_lean_deg(self) -> float:
@@ -239,5 +261,7 @@ class PostStage:
         return np.asarray((self._feet.locked != 0) & (np.abs(self._feet.offset).max(1) < SETTLED))
 
     def warm_up(self, matched: AvatarPose) -> None:
-        self.step(matched, TrackerFrame(matched.stamp_ns))
+        for i in range(2):  # the second step computes rates, too
+            again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
+            self.step(again, TrackerFrame(again.stamp_ns))
         self.reset()

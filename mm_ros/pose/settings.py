@@ -40,6 +40,17 @@ class PostSettings(Settings):
         0.25, "Duration of a corrective step, which the motion lacks. Larger: slower step", "s", 0.05, 1.0
     )
     step_height: float = setting(0.05, "Peak height of a corrective step. Larger: the foot lifts higher", "m", 0.0, 0.3)
+    hold_feet: bool = setting(
+        True, "Lock and release feet by the user's estimated contacts. If false, by the contacts of the played motion"
+    )
+    follow_feet: float = setting(
+        1.0, "Share of the user's estimated feet in the avatar's, where the estimate is certain. Larger: nearer to the "
+        "estimate. 0: the feet of the played motion", "", 0.0, 1.0,
+    )
+    certain_feet: float = setting(
+        0.2, "An estimate of a foot with this expected error gets half of its share. Larger: uncertain estimates count",
+        "m", 0.01, 10.0,
+    )
     head: bool = setting(True, "Put the head on the headset")
     hands: bool = setting(True, "Put the hands on the controllers")
     extra_trackers: bool = setting(True, "Follow body trackers when they are present and their mounting is measured")

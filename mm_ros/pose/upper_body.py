@@ -20,6 +20,7 @@ from mm_ros.body.skeleton import (
     LEFT_LOWER_ARM,
     LEFT_SHOULDER,
     LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
     NECK,
     SPINE,
     UPPER_CHEST,
@@ -39,8 +40,11 @@ BACKWARD = 0.9  # rad from straight back, over which the spine's twist fades out
 COMFORTABLE_SHIFT = 0.08  # m; beyond this, people lean rather than shift the hips
 LEAN_SHARE = 0.5  # share of the rest that becomes lean
 
+HEIGHT_CORRECTION = 0.03  # m: largest change of the hips' height for the lean of a low trunk
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filter on the hips' shift
 
+STRAIGHT_LEG = 0.95  # share of the leg's length that a standing user's hips may use
+UPRIGHT, STRAIGHTENED = 0.995, 0.6  # cosine of the torso that is upright; rad: largest turn of the spine toward it
 REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
 SHARPEST_ELBOW = 2.65  # rad
 CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
@@ -58,9 +62,9 @@ WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn
 @njit
 def place_head(
     body: Any, track: Any, trunk: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
-    dt: float,
+    leaning: float, dt: float,
 ) -> Vec:  # fmt: skip
-    """Move hips, spine, neck and head. Returns the shift of the hips.
+    """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean that is asked for.
 
     The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree. `trunk`: see
     `follow_hands`.
@@ -76,7 +80,7 @@ def place_head(
     neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
     neck = quat.normalize(quat.mul(_neck_back(body, goal, quat.get3(trunk, 0)), neck))
     missing = _turn_head(body, neck, goal, target)
-    asked = quat.sub(missing, _leaned(body, missing, lean_limit))
+    asked = quat.sub(missing, _leaned(body, missing, leaning * lean_limit))
     flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
     shift = follow_calmly(track, (flat[0], flat[1], asked[2]), dt)
     move_hips(body, quat.add(quat.get3(body.room_positions, HIPS), shift))
@@ -85,6 +89,12 @@ def place_head(
         missing = _turn_head(body, neck, goal, target)
         _lean(body, missing, upright, lean_limit)
     _turn_head(body, neck, goal, target)
+    if leaning < 1.0:  # a trunk far from upright also changes the head's height when it leans
+        missing = _turn_head(body, neck, goal, target)
+        hips = quat.get3(body.room_positions, HIPS)
+        rise = min(max(missing[2], -HEIGHT_CORRECTION), HEIGHT_CORRECTION)
+        move_hips(body, (hips[0], hips[1], hips[2] + rise))
+        _turn_head(body, neck, goal, target)
     return shift
 
 
@@ -183,6 +193,28 @@ def bend_spine(body: Any, whole: Row) -> None:
         turn_joint(body, j, quat.normalize(quat.mul(part, old)))
         part = quat.mul(third, part)
     update_room(body, SPINE, TORSO_STOP)
+
+
+@njit
+def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float) -> None:
+    """Straighten the spine so that a standing user's head reaches the height `head` without stretched legs.
+
+    While a user rises, the played motion is still bent; lifting its hips to the headset would pull the heels up.
+    `standing`: certainty that both of the user's feet stand.
+    """
+    legs = lengths[0, 2] + lengths[0, 3]
+    highest = feet.rest[0, 1] + STRAIGHT_LEG * legs - body.positions[LEFT_UPPER_LEG, 2]
+    rise = head - body.room_positions[HEAD, 2]
+    lacking = standing * (body.room_positions[HIPS, 2] + rise - highest)
+    line = torso_axis(body)
+    if lacking <= 0.0 or line[2] > UPRIGHT:
+        return
+    size = quat.norm(quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS)))
+    wanted = min(line[2] + lacking / size, UPRIGHT)
+    # The neck moves by about two thirds of the turn, because three joints share it.
+    angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
+    axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
+    bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
 
 
 @njit

@@ -278,3 +278,26 @@ def least_distance(pairs: Any, body: Any, ends: Any, radius: Any, p: Any, q: Any
         s, t = nearest(a, b, c, d)
         least = min(least, quat.norm(quat.sub(quat.mix(a, b, s), quat.mix(c, d, t))) - radius[i] - radius[j])
     return least
+
+
+class LinkPoses:
+    """Poses of all links for drawing: as `Robot.links`, compiled."""
+
+    def __init__(self, robot: Robot) -> None:
+        b = self._bodies = bodies_of(robot, set(robot.moving), {})
+        self._links = tuple(b.of_link)
+        self._body = np.array([b.of_link[name][0] for name in self._links], np.int64)
+        self._in_body = np.array([b.of_link[name][1] for name in self._links])
+        count = len(b.parent)
+        self._p, self._q, self._axes = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros((count, 3))
+
+    def __call__(self, angles: dict[str, float], base: F64) -> dict[str, F64]:
+        b = self._bodies
+        values = np.array([angles.get(name, 0.0) for name in b.dofs])
+        place_bodies(
+            base, values, b.parent, b.place, b.axis, b.dof, b.factor, b.offset, self._p, self._q, self._axes
+        )
+        p, q = self._p[self._body], self._q[self._body]
+        at = p + rot.rotate(q, self._in_body[:, :3])
+        poses = np.concatenate([at, rot.multiply(q, self._in_body[:, 3:])], axis=1)
+        return dict(zip(self._links, poses, strict=True))

@@ -22,16 +22,19 @@ from mm_ros.body import plausible
 from mm_ros.body.landmarks import COUNT, Landmarks, flat
 from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
 from mm_ros.body.types import (
+    FEET_NUMBERS,
     LOST,
     ROLES,
     WAIST_ROLE,
     AvatarPose,
     BodyOrientation,
     Calibration,
+    FeetEstimate,
     Match,
     R,
     TrackerFrame,
     Trajectory,
+    feet_from_flat,
     role_index,
 )
 from mm_ros.motion.database import MotionDatabase
@@ -191,6 +194,7 @@ def trajectory_to_ros(t: Trajectory) -> TrajectoryMsg:
         positions=floats(t.positions),
         directions=floats(t.directions),
         new_from_old=pose_to_ros(t.new_from_old),
+        feet=feet_to_ros(t.feet),
         stale=bool(t.stale),
     )
 
@@ -211,8 +215,17 @@ def trajectory_from_ros(msg: TrajectoryMsg) -> Trajectory:
         _numbers("trajectory directions", msg.directions, (n, 2)),
         bool(msg.stale),
         pose_from_ros(msg.new_from_old),
+        feet_from_ros(msg.feet),
     )
     return plausible.trajectory(out)
+
+
+def feet_to_ros(feet: FeetEstimate | None) -> array[float]:
+    return array("f") if feet is None else floats(feet.flat())
+
+
+def feet_from_ros(numbers: Any) -> FeetEstimate | None:
+    return feet_from_flat(_numbers("feet", numbers, (FEET_NUMBERS,))) if len(numbers) else None
 
 
 # ---- avatar pose
@@ -235,6 +248,7 @@ def avatar_pose_to_ros(pose: AvatarPose) -> AvatarPoseMsg:
         root_velocity=np.concatenate([pose.velocities[0], pose.angular_velocities[0]]).astype(np.float32),
         contacts=[bool(c) for c in pose.contacts],
         locked=[bool(c) for c in pose.locked],
+        feet=feet_to_ros(pose.feet),
         stale=bool(pose.stale),
     )
 
@@ -265,6 +279,7 @@ def avatar_pose_from_ros(msg: AvatarPoseMsg) -> AvatarPose:
         int(msg.segment),
         bool(msg.stale),
         msg.engine,
+        feet_from_ros(msg.feet),
     )
     return plausible.avatar_pose(out)
 

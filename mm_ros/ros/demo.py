@@ -15,6 +15,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from mm_ros.base import ending
 from mm_ros.ros.observer import Observer
+from mm_ros.ros.scripted import steer
 from mm_ros.show.film import BODY, GHOST, Actor, film
 from mm_ros.show.render import contact_sheet, write_gif, write_png
 
@@ -36,6 +37,10 @@ class Demo:
     def __exit__(self, *_: Any) -> None:
         self._observer.destroy_node()
         rclpy.try_shutdown()
+
+    def steer(self, control: str, seed: int) -> None:
+        """Publish scripted input for this control, unless somebody else does."""
+        steer(self._observer, control, seed)
 
     @property
     def _seen(self) -> Any:
@@ -96,7 +101,7 @@ class Demo:
         if not self._seen.film or "pose" not in self._observer.skeletons:
             print("no film was written: the demo ended before the first pose")
             return {}
-        poses, truths = zip(*self._seen.film, strict=True)
+        poses, truths = zip(*((p.pose, p.truth) for p in self._seen.film), strict=True)
         actors = [Actor(self._observer.skeletons["pose"], poses, BODY)]
         if any(t is not None for t in truths) and "truth" in self._observer.skeletons:
             actors.append(Actor(self._observer.skeletons["truth"], truths, GHOST))
@@ -116,7 +121,7 @@ class Demo:
         from mm_ros.robot.follow import Follower
         from mm_ros.show.robot import write_film
 
-        poses = [pose for pose, _ in self._seen.film if pose is not None]
+        poses = [picture.pose for picture in self._seen.film]
         if not poses or "pose" not in self._observer.skeletons:
             return {}
         figure, skeleton = read_figure(robot), self._observer.skeletons["pose"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import PoseStamped, Twist
+from geometry_msgs.msg import PointStamped, PoseStamped, Twist
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from sensor_msgs.msg import Image, Joy
+from std_msgs.msg import Float64
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.body.types import U8
+from mm_ros.maths.rotations import yaw_of
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
 # Image encoding → bytes per pixel, and the indices of red, green and blue.
@@ -65,10 +67,44 @@ def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
     return msg.linear.x, msg.linear.y, msg.angular.z
 
 
+def heading_from_ros(msg: Float64) -> float:
+    """Return the direction of a camera in the world [rad]."""
+    plausible.check("camera_heading", np.array([msg.data]), "command")
+    return float(msg.data)
+
+
+def _check_frame(what: str, came: str, frame: str) -> None:
+    if came not in ("", frame):
+        raise MmRosError(f"{what}: expected frame '{frame}', came '{came}'")
+
+
+def goal_from_ros(msg: PoseStamped, frame: str = WORLD) -> tuple[NDArray[np.float64], float]:
+    """Return the point (2,) on the floor and the heading [rad] of a goal."""
+    _check_frame("goal_pose", msg.header.frame_id, frame)
+    pose = pose_from_ros(msg.pose)
+    plausible.check_pose("goal_pose", pose, tolerance=plausible.LOOSE_TOLERANCE)
+    return pose[:2], float(yaw_of(pose[3:]))
+
+
+def point_from_ros(msg: PointStamped, frame: str = WORLD) -> NDArray[np.float64]:
+    """Return a point (2,) on the floor."""
+    _check_frame("clicked_point", msg.header.frame_id, frame)
+    point = np.array([msg.point.x, msg.point.y], np.float64)
+    plausible.check("clicked_point", point, "position")
+    return point
+
+
+def headings_from_ros(msg: Path) -> NDArray[np.float64]:
+    """Return the headings (N,) of the poses of a path [rad]."""
+    q = np.array([[getattr(p.pose.orientation, k) for k in "wxyz"] for p in msg.poses], np.float64)
+    if not (np.abs(np.linalg.norm(q, axis=-1) - 1) < plausible.LOOSE_TOLERANCE).all():  # false for NaN
+        raise MmRosError("path: `headings` needs orientations of length 1 in all poses")
+    return np.asarray(yaw_of(q), np.float64)
+
+
 def path_from_ros(msg: Path, frame: str = WORLD) -> NDArray[np.float64]:
     """Return key points (N, 2) on the floor, in metres."""
-    if msg.header.frame_id not in ("", frame):
-        raise MmRosError(f"path: expected frame '{frame}', came '{msg.header.frame_id}'")
+    _check_frame("path", msg.header.frame_id, frame)
     plausible.check("path", len(msg.poses), "points")
     points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
     plausible.check("path", points, "position")

@@ -15,6 +15,7 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.sessions.paths import KEPT
 
 LIVE = 5  # messages
+CONTROLS = ("vr", "joystick", "path")
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,14 @@ TOPICS: dict[str, Topic] = {
         Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "body landmarks estimated from the camera images, in the camera's frame", "rate of the camera"),
         Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "rate of the device"),
         Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "rate of the device"),
+        Topic("camera_heading", "std_msgs/msg/Float64", SENSOR, "direction of the camera [rad, 0 along x]; the sticks of `joy` are relative to it", "rate of the camera"),
+        Topic("/goal_pose", "geometry_msgs/msg/PoseStamped", Qos(depth=1, live_depth=1), "RViz's 2D Goal Pose: `control:=path` walks there and turns to its heading", "when it changes"),
+        Topic("/clicked_point", "geometry_msgs/msg/PointStamped", Qos(depth=LIVE, live_depth=LIVE), "RViz's Publish Point: `control:=path` walks there after the points before it", "when it changes"),
         Topic("path", "nav_msgs/msg/Path", Qos(depth=1, live_depth=1), "path for `control:=path`, as key points on the floor", "when it changes"),
         Topic("head_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "headset pose from another package, for source `topics`", "rate of the device"),
         Topic("left_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "left controller pose from another package, for source `topics`", "rate of the device"),
         Topic("right_pose", "geometry_msgs/msg/PoseStamped", SENSOR, "right controller pose from another package, for source `topics`", "rate of the device"),
+        Topic("reported_body", "tf2_msgs/msg/TFMessage", STREAM, "joints of the body that a headset's browser estimates by itself (source `webxr`, a switch on the page), for comparison; never used"),
         Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "world frame → <avatar>/root → joints, world frame → <avatar>/tracker/…, and links of the user's robot"),
         Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node: rate, latency, counts of dropped and refused messages, warnings", "1 Hz"),
         Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz, only from a replay with `--clock`"),
@@ -120,7 +125,7 @@ class Node:
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = ("vr", "joystick", "path")  # values of control:= that start it
+    controls: tuple[str, ...] = CONTROLS  # values of control:= that start it
     optional: bool = False  # started only on request
 
     def settings_types(self) -> tuple[Any, ...]:
@@ -140,7 +145,7 @@ NODES: tuple[Node, ...] = (
     Node(
         "tracker_bridge",
         ("head_pose", "left_pose", "right_pose", "pose", "skeleton"),
-        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf"),
+        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "reported_body", "/tf"),
         (
             "mm_ros.ros.nodes.tracker_bridge:BridgeSettings",
             "mm_ros.tracking.gate:GateSettings",
@@ -172,21 +177,25 @@ NODES: tuple[Node, ...] = (
         "trajectory_predictor",
         ("trackers", "body_orientation", "calibration", "feature_layout"),
         ("trajectory",),
-        ("mm_ros.trajectory.from_trackers:TrajectorySettings", "mm_ros.ros.nodes.trajectory_predictor:StaleSettings"),
-        "predicts the desired trajectory from trackers and facing",
+        (
+            "mm_ros.trajectory.from_trackers:TrajectorySettings",
+            "mm_ros.steps.estimator:StepSettings",
+            "mm_ros.ros.nodes.trajectory_predictor:StaleSettings",
+        ),
+        "predicts the desired trajectory from trackers and facing, and estimates the user's feet",
         controls=("vr",),
     ),
     Node(
         "joystick_control",
-        ("joy", "cmd_vel", "feature_layout"),
+        ("joy", "cmd_vel", "camera_heading", "feature_layout"),
         ("trajectory",),
-        ("mm_ros.trajectory.joystick:JoystickSettings",),
+        ("mm_ros.trajectory.joystick:JoystickSettings", "mm_ros.ros.nodes.joystick_control:InputSettings"),
         "computes the desired trajectory from a gamepad or a Twist instead of trackers",
         controls=("joystick",),
     ),
     Node(
         "path_control",
-        ("path", "feature_layout"),
+        ("path", "/goal_pose", "/clicked_point", "feature_layout"),
         ("trajectory",),
         ("mm_ros.trajectory.path:PathSettings",),
         "computes the desired trajectory from a path instead of trackers",
@@ -251,5 +260,5 @@ def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, .
     """Return the nodes that a launch starts: those of this control, and the optional ones named in `extra`."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
-        raise MmRosError(f"control '{control}' does not exist. Controls: vr, joystick, path")
+        raise MmRosError(f"control '{control}' does not exist. Controls: {', '.join(CONTROLS)}")
     return chosen

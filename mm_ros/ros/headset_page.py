@@ -9,15 +9,18 @@ from queue import Empty
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import TransformStamped
+from tf2_msgs.msg import TFMessage
 
 from mm_ros.body.shape import room_joints
 from mm_ros.body.types import F64, AvatarPose, Calibration, identity_pose
-from mm_ros.ros.conversions import skeleton_from_ros
+from mm_ros.ros.conversions import skeleton_from_ros, stamp_to_ros
 from mm_ros.ros.hub import Inlet
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.remote_settings import RemoteSettings, live_settings
 from mm_ros.show.page.panels import KnownFiles
-from mm_ros.tracking.room import inverse
+from mm_ros.tracking.room import compose, inverse
+from mm_ros.tracking.sources.webxr import ros_pose
 from mm_ros.web.headset.server import HeadsetServer, Page
 from mm_ros.web.headset.skin import skin_file
 from mm_ros.web.headset.wire import PoseMessage
@@ -33,6 +36,7 @@ class HeadsetPage:
 
     `calibrate`: measures the user, and returns success and a sentence. `map_from_source`: transform of the trackers'
     room. `sequence`: number of the page's frame with a stamp. `facts`: more values for the pages' status.
+    `reported`: publisher of the body that a headset estimates by itself.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class HeadsetPage:
         sequence: Callable[[int], int] = lambda stamp_ns: 0,
         calibration: Callable[[], Calibration | None] = lambda: None,
         facts: Callable[[], dict[str, Any]] = dict,
+        reported: Any = None,
     ) -> None:
         self._node, self.server = node, server
         self._calibrate, self._map_from_source, self._sequence = calibrate, map_from_source, sequence
@@ -52,8 +57,12 @@ class HeadsetPage:
         self._inlets: list[Inlet] = []
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
-        self._changed = node.create_guard_condition(node.guarded("headset page", self._act))
-        server.on_change = self._changed.trigger
+        self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
+        self._reported = reported
+        if reported is not None:
+            server.on_body = self._take_body
+        act = node.guarded("headset page", self._act)
+        self._wake = server.on_change = lambda: node.loop.post(act)
         self._files = {name: KnownFiles(spec.file) for name, (_, spec) in self._fields().items() if spec.file}
         self._settings: RemoteSettings | None = None
         self._values: dict[str, Any] = {}
@@ -70,7 +79,8 @@ class HeadsetPage:
     # ---- pages come, go and act
 
     def _act(self) -> None:
-        self._follow(bool(self.server.pages))
+        self._follow(bool(self.server.open_pages))
+        self._publish_bodies()
         while True:
             try:
                 page, wish = self.server.actions.get_nowait()
@@ -113,6 +123,31 @@ class HeadsetPage:
             value = self._files[do].path(label) if do in self._files else label
             self._settings.set("motion_matcher", do, value)
             self._settings.tick()
+
+    # ---- the headset's own estimate of the body
+
+    def _take_body(self, names: list[str], stamp_ns: int, joints: F64) -> None:
+        """Called in the server's thread."""
+        self._bodies.append((names, stamp_ns, joints))
+        self._wake()
+
+    def _publish_bodies(self) -> None:
+        while self._bodies and self._reported is not None:
+            names, stamp_ns, joints = self._bodies.popleft()
+            shift_ns = int(self._node.get_clock().now().nanoseconds) - time.monotonic_ns()
+            map_from_source, out = self._map_from_source(), TFMessage()
+            for name, joint in zip(names, joints, strict=True):
+                if np.isfinite(joint).all():
+                    pose = compose(map_from_source, ros_pose(tuple(joint.tolist())))
+                    out.transforms.append(self._transform(name, stamp_ns + shift_ns, pose))
+            self._reported.publish(out)
+
+    def _transform(self, name: str, stamp_ns: int, pose: F64) -> TransformStamped:
+        out = TransformStamped(child_frame_id=name)
+        out.header.stamp, out.header.frame_id = stamp_to_ros(stamp_ns), self._node.world_frame
+        t, r = out.transform.translation, out.transform.rotation
+        t.x, t.y, t.z, r.w, r.x, r.y, r.z = pose.tolist()
+        return out
 
     # ---- settings of the matcher
 

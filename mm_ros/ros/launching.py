@@ -18,7 +18,7 @@ from mm_ros.robot.load import robot_text
 from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.rviz import rviz_config
-from mm_ros.ros.several import side_by_side
+from mm_ros.ros.several import User, users_of
 from mm_ros.tracking.sources import SOURCES
 
 
@@ -42,15 +42,20 @@ ARGUMENTS: tuple[Argument, ...] = (
         ("", *SOURCES, "none"),
     ),
     Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
+    Argument("headset_wifi", "false", "Serve the headset page (trackers:=webxr) to the Wi-Fi, encrypted.", YES_NO),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
-    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", ("vr", "joystick", "path")),
+    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", graph.CONTROLS),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
     Argument("pose_estimator", "false", "Run pose_estimator: camera landmarks correct the facing.", YES_NO),
     Argument("camera", "", "Input of pose_estimator: webcam number, video file or folder. Empty: topic image."),
     Argument("record", "", "Record the inputs as a session into this folder. Empty: no recording."),
+    Argument(
+        "tf", "", "Frames on TF: joints, root (only the avatar's root), off. Empty: as in config (joints).",
+        ("", "joints", "root", "off"),
+    ),
     Argument("composed", "false", "Run all nodes in one process instead of one process per node.", YES_NO),
     Argument("urdf", "", "Robot file (URDF, xacro, MJCF) of a humanoid that follows the avatar on joint_targets."),
     Argument("urdf_t_pose", "", "For method decompose: joint angles in T-pose, in radians: 'joint=1.57'."),
@@ -93,22 +98,24 @@ def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
-    """Return the actions of several synthetic users side by side, with one viewer and one RViz for all."""
+    """Return the actions of several avatars (a number, or a file of users), with one viewer and one RViz for all."""
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
     fixed["pose_estimator"] = "false"  # a synthetic user has no camera
-    each = [
-        {**fixed, "avatar": user.avatar, "seed": str(user.seed), "place": user.place}
-        for user in side_by_side("avatar", _whole("avatars", avatars))
-    ]
-    check(each[0])
+    each = [{**fixed, **_given(user)} for user in users_of(avatars, "avatar")]
+    for one in each:
+        check(one)
     if given["composed"] == "true":
-        together = {**fixed, "avatar": "avatar", "seed": "0"}
-        nodes = _one_process(together, ["--avatars", str(len(each))])
+        together = {**fixed, "avatar": "avatar", "trackers": ""}
+        nodes = _one_process(together, ["--avatars" if avatars.isdigit() else "--users", avatars])
     else:
         nodes = [n for one in each for n in _processes(one)]
     others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"}, [one["avatar"] for one in each])
     return [*_environment(given), *_after(_warm(given["database"]), [*nodes, *others])]
+
+
+def _given(user: User) -> dict[str, str]:
+    return {name: str(value) for name, value in vars(user).items() if value != ""}
 
 
 def _framed(given: dict[str, str]) -> dict[str, str]:
@@ -155,8 +162,12 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
+        if given.get("headset_wifi") == "true":
+            out["headset_wifi"] = True
         if given["seed"]:
             out["seed"] = _whole("seed", given["seed"])
+        if given["tf"]:
+            out["tracker_tf"] = given["tf"] == "joints"
         if "place" in given:
             out["place"] = [float(v) for v in given["place"].split(",")]
     if node == "pose_estimator":
@@ -164,6 +175,8 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
+    if node == "pose_postprocessor":
+        out["tf"] = given["tf"]
     if node == "robot_follower":
         out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
         if given["urdf"]:
@@ -209,8 +222,9 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
 
     command = module_command("mm_ros", "up", "--avatar", given["avatar"], "--control", given["control"])
     command += ["--config", _parameters(given)[0]]
-    for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame"):
+    for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame", "tf"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
+    command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
     t_pose = given.get("urdf_t_pose")  # in radians, but `--urdf-t-pose` takes degrees
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):

@@ -32,9 +32,9 @@ OUTSIDE_NS = 400_000_000  # between two looks for publishers in other processes
 
 
 class Ticker:
-    """Periodic timer of the loop. In simulated time it is a timer of rclpy, which follows /clock."""
+    """Periodic timer of the loop. Without a loop, and in simulated time, it is a timer of rclpy."""
 
-    def __init__(self, loop: Loop, node: Node, period_ns: int, callback: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, node: Any, period_ns: int, callback: Callable[[], None]) -> None:
         self._loop, self._node, self._callback = loop, node, callback
         self._period_ns = period_ns
         self._simulated: Timer | None = None
@@ -46,7 +46,7 @@ class Ticker:
         return self._simulated is not None
 
     def _begin(self) -> None:
-        if self._node.get_clock().ros_time_is_active:
+        if self._loop.by_executor or self._node.is_simulated():
             self._simulated = self._node.create_timer(self._period_ns * 1e-9, self._callback)
         else:
             self.due_ns = self.queued_ns = time.monotonic_ns() + self._period_ns
@@ -82,7 +82,7 @@ class Ticker:
             self._loop.schedule(self)
 
     def fire(self, now_ns: int) -> None:
-        if self._node.get_clock().ros_time_is_active:
+        if self._node.is_simulated():
             self._begin()
             return
         self.due_ns += self._period_ns
@@ -116,7 +116,10 @@ class _Services(SingleThreadedExecutor):
 
 
 class Loop:
-    """Runs nodes that were made with `loop=` until `stop`, Ctrl-C or the end of rclpy."""
+    """Runs the nodes that were made for it until `stop`, Ctrl-C or the end of rclpy."""
+
+    current: Loop | None = None  # that of `run_all`, while it runs
+    by_executor = False
 
     def __init__(self) -> None:
         self.hub = Hub()
@@ -130,6 +133,8 @@ class Loop:
         self._attended: list[Inlet] = []
         self._by_pointer: dict[int, Inlet] = {}
         self._waiting: Any = None
+        self._services: _Services | None = None
+        self._thread: threading.Thread | None = None
 
     # ---- used by the nodes
 
@@ -181,11 +186,11 @@ class Loop:
     def spin(self) -> None:
         context = self._nodes[0].context
         self._guard = GuardCondition(None, None, context=context)
-        services = _Services(self.hub.lock)
+        services = self._services = _Services(self.hub.lock)
         for node in self._nodes:
             services.add_node(node)
-        thread = threading.Thread(target=services.serve, args=(self.wake,), name="services", daemon=True)
-        thread.start()
+        self._thread = threading.Thread(target=services.serve, args=(self.wake,), name="services", daemon=True)
+        self._thread.start()
         try:
             while context.ok() and not self._ended and not ending.asked() and services.failed is None:
                 ready = self._wait(context)
@@ -195,12 +200,22 @@ class Loop:
             if context.ok() and not self._ended:
                 raise
         finally:
-            services.shutdown(0)
-            thread.join(2.0)
-            guard, self._guard = self._guard, None
-            guard.destroy()
+            if ending.asked():  # a second signal must not interrupt the end of the thread
+                ending.ignore_more()
+            self.end()
         if services.failed is not None:
             raise services.failed
+
+    def end(self) -> None:
+        """End the thread of the services. At the end of Python, a thread in rclpy's C++ would abort the process."""
+        services, thread = self._services, self._thread
+        if services is not None and thread is not None:
+            services.shutdown(0)
+            thread.join(2.0)
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.destroy()
+        self._services = self._thread = None
 
     def _wait(self, context: Any) -> list[Inlet]:
         """Wait until a message, a call or a ticker is due; return the inlets that have a message."""
@@ -262,3 +277,21 @@ class Loop:
             if ticker.queued_ns == NEVER and not ticker.simulated:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)
+
+
+class ByExecutor(Loop):
+    """Stands in for the loop of a node that is made without one: an executor of rclpy runs the node."""
+
+    by_executor = True
+
+    def add_node(self, node: Node) -> None:
+        super().add_node(node)
+        self._guard = node.create_guard_condition(lambda: self._run([]))
+
+    def attend(self, inlet: Inlet) -> None:
+        """Do nothing: the executor calls the subscription's callback."""
+
+    def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
+        with self.hub.lock:
+            self.hub.remove(inlet)
+        self.post(destroy)

@@ -15,7 +15,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
-from mm_ros.body.types import LOST, ROLES, AvatarPose, BodyOrientation, TrackerFrame, Trajectory
+from mm_ros.body.types import LOST, ROLES, AvatarPose, BodyOrientation, FeetEstimate, TrackerFrame, Trajectory
 from mm_ros.maths import rotations as rot
 from mm_ros.msg import Match
 from mm_ros.ros.conversions import WORLD, pose_to_ros, stamp_to_ros
@@ -33,6 +33,7 @@ TRACKER: Color = (0.2, 0.9, 0.4, 1.0)
 CONTACT: Color = (1.0, 0.8, 0.1, 0.9)
 LOCKED: Color = (1.0, 0.25, 0.05, 1.0)
 VELOCITY: Color = (1.0, 0.3, 0.8, 1.0)
+USER_FEET: Color = (0.2, 0.9, 0.4, 0.5)
 PATH: Color = (0.5, 0.8, 0.5, 1.0)
 TEXT: Color = (1.0, 1.0, 1.0, 1.0)
 
@@ -40,6 +41,7 @@ LIFETIME_S = 0.5
 ABOVE_FLOOR_M = 0.012
 SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
+SMALLEST_BALL_M, LARGEST_BALL_M = 0.06, 0.4
 VELOCITY_S = 0.2  # length of a velocity arrow: the distance in this time
 TEXT_M = 0.09
 # Ellipsoid around a locked foot, in multiples of the horizontal distance from ankle to toes.
@@ -129,6 +131,24 @@ def feet(name: str, pose: AvatarPose) -> list[Marker]:
             out += [mark, _deleted(name, side)]
         else:
             out += [_deleted(name, side), _deleted(name, 2 + side)]
+    return out
+
+
+def user_feet(name: str, estimate: FeetEstimate) -> list[Marker]:
+    """Ball of the size of the expected error at each estimated ankle of the user, disc below each standing foot."""
+    out = []
+    for side in range(2):
+        x, y, z = (float(v) for v in estimate.ankles[side])
+        wide = min(max(2 * float(estimate.sigma[side]), SMALLEST_BALL_M), LARGEST_BALL_M)
+        ball = _marker(name, side, Marker.SPHERE, USER_FEET, (wide, wide, wide))
+        ball.pose.position = Point(x=x, y=y, z=z)
+        out.append(ball)
+        if estimate.contact[side] < 0.5:
+            out.append(_deleted(name, 2 + side))
+            continue
+        disc = _marker(name, 2 + side, Marker.CYLINDER, (*USER_FEET[:3], 0.9), (0.2, 0.2, 0.008))
+        disc.pose.position = Point(x=x, y=y, z=0.004)
+        out.append(disc)
     return out
 
 

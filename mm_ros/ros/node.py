@@ -25,7 +25,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.health import Health
 from mm_ros.ros.hub import Inlet, Outlet
-from mm_ros.ros.loop import Loop, Ticker
+from mm_ros.ros.loop import ByExecutor, Loop, Ticker
 from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.reach import settle_reach
@@ -45,9 +45,12 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """`loop`: main loop of the process; its nodes hand values to each other directly."""
+        """`loop`: main loop of the process, whose nodes hand values to each other; default: that of `run_all`.
+
+        Without a loop the node can be added to an executor of rclpy.
+        """
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
-        self.loop = loop or Loop()
+        self.loop = loop or Loop.current or ByExecutor()
         self.loop.add_node(self)
         self.described = graph.node(self.NAME)
         types = (*self.described.settings_types(), graph.FrameSettings)
@@ -78,8 +81,11 @@ class AvatarNode(Node):
 
     def now_ns(self) -> int:
         """Time of this node's clock: that of the system, or simulated time."""
-        clock = self.get_clock()
-        return int(clock.now().nanoseconds) if clock.ros_time_is_active else time.time_ns()
+        return int(self.get_clock().now().nanoseconds) if self.is_simulated() else time.time_ns()
+
+    def is_simulated(self) -> bool:
+        """Whether time is that of /clock. The clock's own property takes a lock, ten times a frame."""
+        return bool(self._time_source.ros_time_is_active)
 
     def publisher(self, topic: str) -> Outlet:
         """Publisher of a topic of the graph: of values where `wire.KINDS` has the topic, else of messages."""
@@ -96,9 +102,12 @@ class AvatarNode(Node):
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
         ours = t.type.startswith("mm_ros/")
-        made = self.create_subscription(kind, name or t.name, _taken_by_loop, subscription_qos(t.qos), raw=ours)
-        wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
-        inlet = Inlet(self.loop.hub, made, wire, lambda call: self.guarded(topic, call), callback)
+        hub, full_name = self.loop.hub, self.resolve_topic_name(name or t.name)
+        made = self.create_subscription(
+            kind, full_name, lambda message: hub.arrive(full_name, message), subscription_qos(t.qos), raw=ours
+        )
+        wire = hub.wire(topic, full_name, self.world_frame)
+        inlet = Inlet(hub, made, wire, lambda call: self.guarded(topic, call), callback)
         self.inlets.append(inlet)
         self.loop.attend(inlet)
         return inlet
@@ -205,10 +214,6 @@ class AvatarNode(Node):
         return response
 
 
-def _taken_by_loop(_message: Any) -> None:
-    """Callback of a subscription whose messages the loop takes."""
-
-
 def of_kind(settings: list[Settings], kind: type[S]) -> S:
     for s in settings:
         if isinstance(s, kind):
@@ -236,10 +241,11 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
     # Shells start background processes with SIGINT ignored, but launch stops its processes with SIGINT.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
+    loop = executor() if executor else Loop()
     try:
-        loop = executor() if executor else Loop()
+        Loop.current = None if executor else loop
         for make in makers:
-            nodes.append(make() if executor else make(loop=loop))
+            nodes.append(make())
             if executor:
                 loop.add_node(nodes[-1])
         settle()
@@ -256,8 +262,10 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
         if not ending.asked():
             raise
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the clean-up
-            signal.signal(number, signal.SIG_IGN)
+        Loop.current = None
+        ending.ignore_more()
+        if isinstance(loop, Loop):
+            loop.end()  # a second Ctrl-C can have interrupted the end of `spin`
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()

@@ -19,6 +19,12 @@ from mm_ros.ros.qos import message_class, subscription_qos
 
 
 @dataclass
+class Picture:
+    pose: AvatarPose
+    truth: AvatarPose | None = None
+
+
+@dataclass
 class Seen:
     """Values since the start, one entry per pose."""
 
@@ -27,7 +33,7 @@ class Seen:
     latencies_s: list[float] = field(default_factory=list)
     facing_errors: list[float] = field(default_factory=list)  # rad
     root_errors: list[float] = field(default_factory=list)  # m
-    film: deque[tuple[AvatarPose, AvatarPose | None]] = field(default_factory=deque)
+    film: deque[Picture] = field(default_factory=deque)
 
 
 class Observer(Node):
@@ -37,7 +43,8 @@ class Observer(Node):
         super().__init__("demo_observer", namespace=avatar)
         self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
-        self._truths: dict[int, Any] = {}
+        self._truths: dict[int, Any] = {}  # by stamp, until the pose of that stamp arrives
+        self._poses: dict[int, tuple[int, Any, Picture | None]] = {}  # by stamp, until the truth arrives
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0
         self._film_due_ns = 0
         self._listen("truth", self._on_truth)
@@ -50,21 +57,33 @@ class Observer(Node):
         self.create_subscription(message_class(t.type), t.name, callback, subscription_qos(t.qos))
 
     def _on_truth(self, msg: Any) -> None:
-        self._truths[stamp_from_ros(msg.header.stamp)] = msg
-        while len(self._truths) > 200:
-            self._truths.pop(next(iter(self._truths)))
+        """Pair truth and pose by stamp; either can arrive first."""
+        stamp_ns = stamp_from_ros(msg.header.stamp)
+        if stamp_ns in self._poses:
+            self._pair(*self._poses.pop(stamp_ns), msg)
+        else:
+            _keep(self._truths, stamp_ns, msg)
 
     def _on_pose(self, msg: Any) -> None:
-        stamp_ns = stamp_from_ros(msg.header.stamp)
-        seen, truth = self.seen, self._truths.get(stamp_ns)
+        stamp_ns, seen = stamp_from_ros(msg.header.stamp), self.seen
         seen.stamps_ns.append(stamp_ns)
         seen.received_s.append(time.monotonic())
         seen.latencies_s.append((self.get_clock().now().nanoseconds - stamp_ns) * 1e-9)
-        facing, root = errors(msg, truth) if truth is not None else (np.nan, np.nan)
-        seen.facing_errors.append(facing)
-        seen.root_errors.append(root)
-        if self._is_film_frame(stamp_ns):
-            seen.film.append((avatar_pose_from_ros(msg), None if truth is None else avatar_pose_from_ros(truth)))
+        seen.facing_errors.append(np.nan)
+        seen.root_errors.append(np.nan)
+        picture = Picture(avatar_pose_from_ros(msg)) if self._is_film_frame(stamp_ns) else None
+        if picture is not None:
+            seen.film.append(picture)
+        index = len(seen.stamps_ns) - 1
+        if stamp_ns in self._truths:
+            self._pair(index, msg, picture, self._truths.pop(stamp_ns))
+        else:
+            _keep(self._poses, stamp_ns, (index, msg, picture))
+
+    def _pair(self, index: int, pose: Any, picture: Picture | None, truth: Any) -> None:
+        self.seen.facing_errors[index], self.seen.root_errors[index] = errors(pose, truth)
+        if picture is not None:
+            picture.truth = avatar_pose_from_ros(truth)
 
     def _is_film_frame(self, stamp_ns: int) -> bool:
         if not self._film_period_ns:
@@ -73,6 +92,12 @@ class Observer(Node):
             return False
         self._film_due_ns = stamp_ns + self._film_period_ns
         return True
+
+
+def _keep(waiting: dict[int, Any], stamp_ns: int, value: Any) -> None:
+    waiting[stamp_ns] = value
+    while len(waiting) > 200:
+        waiting.pop(next(iter(waiting)))
 
 
 def errors(ours: Any, truth: Any) -> tuple[float, float]:

@@ -32,7 +32,8 @@ class MarkerDisplay:
 
 MARKERS: tuple[MarkerDisplay, ...] = (
     MarkerDisplay(
-        "Markers", "markers", True, ("feet", "trackers", "facing", "trajectory", "matched_trajectory", "path")
+        "Markers", "markers", True,
+        ("feet", "user_feet", "trackers", "facing", "trajectory", "matched_trajectory", "path"),
     ),
     MarkerDisplay("Match", "markers/match", False, ("text", "features", "matched_pose", "candidates")),
     MarkerDisplay("Motion", "markers/motion", False, ("skeleton", "velocity")),

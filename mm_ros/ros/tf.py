@@ -12,7 +12,7 @@ from mm_ros.body.skeleton import NAMES, PARENTS
 from mm_ros.body.types import LOST, ROLES, AvatarPose, TrackerFrame
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.model import MOVING, Robot
-from mm_ros.ros.conversions import WORLD, stamp_to_ros, w_last
+from mm_ros.ros.conversions import WORLD, stamp_to_ros
 
 
 def _transform(parent: str, child: str) -> TransformStamped:
@@ -32,28 +32,36 @@ class SerializedTf:
     """Serialized TFMessage with fixed frame names; rclpy's serialization takes about 20 times as long."""
 
     def __init__(self, transforms: list[TransformStamped]) -> None:
-        self._bytes = np.frombuffer(bytearray(serialize_message(TFMessage(transforms=transforms))), np.uint8)
+        # CDR aligns numbers from behind its 4 bytes of head; 4 spare bytes align them in memory, too.
+        store = bytearray(4) + bytearray(serialize_message(TFMessage(transforms=transforms)))
+        self._raw = memoryview(store)[4:]
+        self._words = np.frombuffer(store, "<u4", len(store) // 4)
+        self._doubles = np.frombuffer(store, "<f8", len(store) // 8)
         stamps, numbers = _offsets(transforms)
-        self._stamps = stamps[:, None] + np.arange(8)
-        self._numbers = numbers[:, None] + np.arange(7 * 8)
+        self._stamps = ((stamps + 4)[:, None] // 4 + np.arange(2)).astype(np.int64)  # also of no transforms
+        self._numbers = ((numbers + 4)[:, None] // 8 + np.arange(7)).astype(np.int64)
 
     def filled(self, stamp_ns: int, positions: NDArray[np.float64], rotations: NDArray[np.float64]) -> bytes:
         """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms."""
-        stamp = np.array([stamp_ns // 1_000_000_000, stamp_ns % 1_000_000_000], "<u4")
-        self._bytes[self._stamps] = stamp.view(np.uint8)
-        self._bytes[self._numbers] = np.concatenate([positions, w_last(rotations)], axis=1).view(np.uint8)
-        return self._bytes.tobytes()
+        self._words[self._stamps] = divmod(stamp_ns, 1_000_000_000)
+        numbers = np.empty((len(positions), 7))
+        numbers[:, :3], numbers[:, 3:6], numbers[:, 6] = positions, rotations[:, 1:], rotations[:, 0]
+        self._doubles[self._numbers] = numbers
+        return self._raw.tobytes()
 
 
 class PoseTf:
-    def __init__(self, avatar: str, world: str = WORLD) -> None:
-        parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:]]
-        self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, NAMES, strict=True)]
+    """TF of an avatar: its root in the world and the first `joints` of the skeleton, each in its parent."""
+
+    def __init__(self, avatar: str, world: str = WORLD, joints: int = len(NAMES)) -> None:
+        parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:joints]]
+        names = NAMES[:joints]
+        self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, names, strict=True)]
         self._message = TFMessage(transforms=self._transforms)
         self._wire = SerializedTf(self._transforms)
 
     def message(self, pose: AvatarPose) -> TFMessage:
-        positions, rotations = _numbers(pose)
+        positions, rotations = self._numbers(pose)
         stamp = stamp_to_ros(pose.stamp_ns)
         for t, p, q in zip(self._transforms, positions.tolist(), rotations.tolist(), strict=True):
             _fill(t, stamp, p, q)
@@ -61,7 +69,14 @@ class PoseTf:
 
     def serialized(self, pose: AvatarPose) -> bytes:
         """Return `message(pose)` serialized."""
-        return self._wire.filled(pose.stamp_ns, *_numbers(pose))
+        return self._wire.filled(pose.stamp_ns, *self._numbers(pose))
+
+    def _numbers(self, pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        count = len(self._transforms)
+        positions = pose.positions[:count].astype(np.float64)
+        rotations = _unit(pose.rotations[:count].astype(np.float64))
+        positions[0], rotations[0] = pose.root[:3], pose.root[3:]
+        return positions, rotations
 
 
 def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -77,13 +92,6 @@ def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDA
         numbers.append(at)
         at += 7 * 8
     return np.array(stamps) + 4, np.array(numbers) + 4
-
-
-def _numbers(pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    positions = pose.positions.astype(np.float64)
-    rotations = _unit(pose.rotations.astype(np.float64))
-    positions[0], rotations[0] = pose.root[:3], pose.root[3:]
-    return positions, rotations
 
 
 class RobotTf:

@@ -16,7 +16,16 @@ from rclpy.serialization import deserialize_message, serialize_message
 from mm_ros.body import plausible
 from mm_ros.body.rounding import frozen, handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.skeleton import J
-from mm_ros.body.types import LOST, AvatarPose, BodyOrientation, TrackerFrame, Trajectory, role_index
+from mm_ros.body.types import (
+    LOST,
+    AvatarPose,
+    BodyOrientation,
+    FeetEstimate,
+    TrackerFrame,
+    Trajectory,
+    feet_from_flat,
+    role_index,
+)
 from mm_ros.ros import conversions as convert
 from mm_ros.ros import graph
 from mm_ros.ros.cdr import Template
@@ -105,9 +114,11 @@ class _Trajectory(_Form):
         self._now = template.view("position", 7)  # position, velocity, yaw, yaw_sigma, height_ratio
         self._times = template.view("times")
         self._ahead = [template.view(name).reshape(-1, 2) for name in ("positions", "directions")]
+        self._feet = template.view("feet") if len(msg.feet) else None
         self._stale = template.view("stale")
 
     def write(self, value: Trajectory) -> None:
+        _put_feet(self._feet, value.feet)
         self._epoch[0] = value.epoch
         _put_pose(self._moved, value.new_from_old)
         self._now[:2], self._now[2:4] = value.position, value.velocity
@@ -121,7 +132,7 @@ class _Trajectory(_Form):
         out = Trajectory(
             self._stamp_ns(), int(self._epoch[0]), self._source, self._now[:2].copy(), self._now[2:4].copy(),
             yaw, sigma, height, self._times.copy(), self._ahead[0].copy(), self._ahead[1].copy(),
-            bool(self._stale[0]), _pose(self._moved),
+            bool(self._stale[0]), _pose(self._moved), _feet(self._feet),
         )  # fmt: skip
         return plausible.trajectory(out)
 
@@ -136,9 +147,12 @@ class _AvatarPose(_Form):
             template.view(name).reshape(J - 1, 3) for name in ("positions", "velocities", "angular_velocities")
         )
         self._rotations = template.view("rotations").reshape(J - 1, 4)
-        self._flags = template.view("contacts", 5)  # contacts, locked, stale
+        self._flags = template.view("contacts", 4)  # contacts, locked
+        self._feet = template.view("feet") if len(msg.feet) else None
+        self._stale = template.view("stale")
 
     def write(self, value: AvatarPose) -> None:
+        _put_feet(self._feet, value.feet)
         self._epoch[0], self._skeleton[0] = value.epoch, value.skeleton
         self._stretch[0], self._stretch[1] = value.run, value.segment
         _put_pose(self._root, value.root)
@@ -147,7 +161,7 @@ class _AvatarPose(_Form):
         q = value.rotations
         self._rotations[:, :3], self._rotations[:, 3] = q[1:, 1:], q[1:, 0]
         self._velocities[:], self._angular[:] = value.velocities[1:], value.angular_velocities[1:]
-        self._flags[:2], self._flags[2:4], self._flags[4] = value.contacts, value.locked, value.stale
+        self._flags[:2], self._flags[2:], self._stale[0] = value.contacts, value.locked, value.stale
 
     def read(self) -> AvatarPose:
         positions, velocities, angular = (np.empty((J, 3), np.float32) for _ in range(3))
@@ -160,10 +174,19 @@ class _AvatarPose(_Form):
         flags = self._flags != 0
         out = AvatarPose(
             self._stamp_ns(), int(self._epoch[0]), int(self._skeleton[0]), _pose(self._root), positions, rotations,
-            velocities, angular, flags[:2], flags[2:4], int(self._stretch[0]), int(self._stretch[1]),
-            bool(flags[4]), self._engine,
+            velocities, angular, flags[:2], flags[2:], int(self._stretch[0]), int(self._stretch[1]),
+            bool(self._stale[0]), self._engine, _feet(self._feet),
         )  # fmt: skip
         return plausible.avatar_pose(out)
+
+
+def _put_feet(view: Any, feet: FeetEstimate | None) -> None:
+    if view is not None and feet is not None:
+        view[:] = feet.flat()
+
+
+def _feet(view: Any) -> FeetEstimate | None:
+    return None if view is None else feet_from_flat(view.copy())
 
 
 def _put_pose(view: Any, pose: Any) -> None:
@@ -194,7 +217,7 @@ def _roles(frame: TrackerFrame) -> tuple[bool, ...]:
 
 _POSE = _Kind(
     convert.avatar_pose_to_ros, convert.avatar_pose_from_ros, rounded_pose, _AvatarPose,
-    lambda p: (p.engine, len(p.positions)),
+    lambda p: (p.engine, len(p.positions), p.feet is None),
 )  # fmt: skip
 KINDS = {
     "trackers": _Kind(convert.trackers_to_ros, convert.trackers_from_ros, handed_trackers, _Trackers, _roles),
@@ -203,7 +226,7 @@ KINDS = {
     ),
     "trajectory": _Kind(
         convert.trajectory_to_ros, convert.trajectory_from_ros, rounded_trajectory, _Trajectory,
-        lambda t: (t.source, len(t.times)),
+        lambda t: (t.source, len(t.times), t.feet is None),
     ),
     "matched_pose": _POSE,
     "pose": _POSE,

@@ -12,7 +12,20 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.body.landmarks import COUNT, Landmarks, flat
 from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
-from mm_ros.body.types import F64, LOST, ROLES, WAIST_ROLE, AvatarPose, Calibration, R, TrackerFrame, role_index
+from mm_ros.body.types import (
+    F64,
+    FEET_NUMBERS,
+    LOST,
+    ROLES,
+    WAIST_ROLE,
+    AvatarPose,
+    Calibration,
+    FeetEstimate,
+    R,
+    TrackerFrame,
+    feet_from_flat,
+    role_index,
+)
 from mm_ros.sessions.definitions import typestore
 from mm_ros.sessions.versions import PACKAGE, engine_today
 
@@ -125,6 +138,7 @@ def avatar_pose_to_bag(pose: AvatarPose) -> Any:
         angular_velocities=np.ascontiguousarray(pose.angular_velocities[1:], np.float32).ravel(),
         contacts=np.asarray(pose.contacts, np.bool_),
         locked=np.asarray(pose.locked, np.bool_),
+        feet=np.zeros(0, np.float32) if pose.feet is None else pose.feet.flat(),
         stale=bool(pose.stale),
     )
 
@@ -148,8 +162,15 @@ def avatar_pose_from_bag(msg: Any) -> AvatarPose:
         int(msg.segment),
         bool(msg.stale),
         engine_today(msg.engine),
+        _feet(msg.feet),
     )
     return plausible.avatar_pose(out)
+
+
+def _feet(numbers: Any) -> FeetEstimate | None:
+    if len(numbers) not in (0, FEET_NUMBERS):
+        raise MmRosError(f"avatar pose: expected {FEET_NUMBERS} numbers of the feet or none, came {len(numbers)}")
+    return feet_from_flat(np.asarray(numbers, np.float32))
 
 
 def _rows(values: Any, width: int) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 PACKAGE = "mm_ros/msg/"
-VERSION = 3  # of the present definitions
+VERSION = 4  # of the present definitions
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ def _match_2(message: Any) -> dict[str, Any]:
         "weights": np.zeros(0, np.float32),
         "runner_up_clips": [],
     }
+
+
+def _no_feet(message: Any) -> dict[str, Any]:
+    return {"feet": np.zeros(0, np.float32)}
 
 
 FORMER: tuple[Former, ...] = (
@@ -137,6 +141,48 @@ float32 height
 int16[2] feet
 int16[2] toes
 """,
+    ),
+    Former(
+        3,
+        PACKAGE + "AvatarPose",
+        """
+std_msgs/Header header
+uint32 epoch
+uint64 skeleton
+string engine
+uint32 run
+uint32 segment
+float64[7] root
+float32[6] root_velocity
+float32[] positions
+float32[] rotations
+float32[] velocities
+float32[] angular_velocities
+bool[2] contacts
+bool[2] locked
+bool stale
+""",
+        _no_feet,
+    ),
+    Former(
+        3,
+        PACKAGE + "Trajectory",
+        """
+std_msgs/Header header
+uint32 epoch
+geometry_msgs/Pose new_from_old
+string source
+float64[2] position
+float64[2] velocity
+float64 yaw
+float64 yaw_sigma
+float64 height_ratio
+float32[] times
+float32[] positions
+float32[] directions
+bool stale
+""",
+        _no_feet,
     ),
 )
 

@@ -17,6 +17,7 @@ from mm_ros.body.types import F64, AvatarPose, rest_pose
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.figure import Figure
 from mm_ros.robot.follow import RobotState, t_pose_of
+from mm_ros.robot.kinematics import LinkPoses
 from mm_ros.robot.model import Robot
 from mm_ros.robot.model import Shape as RobotShape
 from mm_ros.robot.soles import mesh_of
@@ -177,7 +178,7 @@ def write_film(
 
     `rate` of the poses [Hz].
     """
-    skin = RobotSkin(figure)
+    skin, place = RobotSkin(figure), LinkPoses(figure.robot)
     step = max(round(rate / FILM_RATE), 1)
     chosen = list(range(0, len(poses), step)) if path.suffix != ".png" else [len(poses) // 2]
     start = poses[0].root[:2] - states[0].base[:2]
@@ -190,7 +191,7 @@ def write_film(
         middle = (root[:2] + beside[:2]) / 2
         apart = float(np.linalg.norm(root[:2] - beside[:2]))
         shapes = [film.figure(skeleton, *room_joints(poses[i]), BODY)]
-        shapes += skin.shapes(figure.robot.links(states[i].by_name(), beside))
+        shapes += skin.shapes(place(states[i].by_name(), beside))
         camera = follow(float(middle[0]), float(middle[1]), 3.4 + apart, -0.7, 1.3)
         pictures.append(render(shapes, camera, 560, 420))
         if progress is not None:

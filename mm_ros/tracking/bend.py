@@ -28,9 +28,11 @@ PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55  # a low head that looks up is that of a person on the back
 ON_THE_BACK_HALFLIFE_S = 0.1
 
-# Sitting: a head at the height of a chair, which stays there; a squat is shorter. Ratios are of the head's height.
-LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.84, 0.89
-CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.3, 1.2, 0.15, 0.2  # m/s, s
+# Sitting: a head at the height of a chair, behind the place where it was last upright, which stays there. The head of
+# a person who squats stays above the feet. Ratios are of the head's height.
+LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
+UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
+CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # rad; a person who looks farther down bends over something
 LEFT_SEAT_M = 0.45  # from the place where the user sat down
 SEATED_COSINE = 0.985  # of the lean of a seated person
@@ -63,6 +65,10 @@ class Bend:
         self._ready = False
         self.seated, self.sits, self.calm_s = 0.0, False, 0.0
         self._last, self._speed, self._seat = (0.0, 0.0, 0.0), 0.0, (0.0, 0.0)
+        self.forget_place()
+
+    def forget_place(self) -> None:
+        self._upright: tuple[float, float] | None = None  # where the head was last upright
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
         """`head_height`, `standing`: height of the head joint now and when standing [m]; `yaw`: of the body."""
@@ -79,18 +85,23 @@ class Bend:
         supine = self._pitch < ON_THE_BACK_PITCH and self.ratio < ON_THE_BACK_RATIO
         goal = -1.0 if supine else 1.0
         self.on_back = goal if fresh else damp(self.on_back, goal, ON_THE_BACK_HALFLIFE_S, dt)
-        self._sit(dt, frame, fresh)
+        self._sit(dt, frame, fresh, yaw)
 
-    def _sit(self, dt: float, frame: TrackerFrame, fresh: bool) -> None:
+    def _sit(self, dt: float, frame: TrackerFrame, fresh: bool, yaw: float) -> None:
         x, y, z = (float(v) for v in frame.positions[HEAD_ROLE])
         if not fresh and dt > 0.0:
             self._speed = damp(self._speed, min(math.dist((x, y, z), self._last) / dt, 5.0), SPEED_HALFLIFE_S, dt)
             self.calm_s = self.calm_s + dt if self._speed < CALM_SPEED else 0.0
         self._last = (x, y, z)
+        if self.ratio > UPRIGHT:
+            self._upright = (x, y)
+        behind = SEAT_BEHIND_M  # of a user who was never upright
+        if self._upright is not None:
+            behind = (self._upright[0] - x) * math.cos(yaw) + (self._upright[1] - y) * math.sin(yaw)
         if self.sits:
             self.sits = self.ratio < STOOD_UP and math.dist((x, y), self._seat) < LEFT_SEAT_M and self.on_back > 0.0
         elif self.calm_s > CALM_S and LOWEST_SEAT < self.ratio < HIGHEST_SEAT and self._pitch < SEATED_PITCH:
-            self.sits, self._seat = True, (x, y)
+            self.sits, self._seat = behind >= SEAT_BEHIND_M, (x, y)
         self.seated = damp(self.seated, float(self.sits), SEATED_HALFLIFE_S, dt)
 
     def _hands_of(self, frame: TrackerFrame, standing: float, yaw: float) -> tuple[tuple[float, float], float]:

@@ -92,7 +92,10 @@ class TrackerGate:
         self._last_ns = raw.stamp_ns
         out = TrackerFrame(raw.stamp_ns, raw.epoch + self._added_epochs, new_from_old=raw.new_from_old.copy())
         head: Vec | None = None
+        states = raw.state.tolist()
         for r, device in enumerate(self._devices):
+            if states[r] == LOST and not device.known:
+                continue  # as in a new frame
             device.step(self.settings, raw, dt, head)
             if r == HEAD_ROLE and device.accepted:
                 self._head_seen_ns, head = raw.stamp_ns, device.raw_p

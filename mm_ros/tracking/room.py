@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mm_ros.body.types import F64, Calibration, TrackerFrame, identity_pose
+from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.jit import njit
 
 
 def compose(a: F64, b: F64) -> F64:
@@ -24,6 +26,24 @@ def room_from_source(calibration: Calibration) -> F64:
     return np.concatenate([rot.rotate(turn, np.array([0.0, 0.0, -calibration.floor_height])), turn])
 
 
+_IDENTITY = identity_pose()
+
+
+@njit
+def carry_rows(moved: F64, positions: F64, rotations: F64, velocities: F64, angular_velocities: F64) -> None:
+    """Apply a pose to the rows of positions and rotations, and its rotation to those of velocities, in place."""
+    turn = (moved[3], moved[4], moved[5], moved[6])
+    for r in range(len(positions)):
+        p = quat.rotate(turn, (positions[r, 0], positions[r, 1], positions[r, 2]))
+        v = quat.rotate(turn, (velocities[r, 0], velocities[r, 1], velocities[r, 2]))
+        w = quat.rotate(turn, (angular_velocities[r, 0], angular_velocities[r, 1], angular_velocities[r, 2]))
+        q = quat.mul(turn, (rotations[r, 0], rotations[r, 1], rotations[r, 2], rotations[r, 3]))
+        for k in range(3):
+            positions[r, k], velocities[r, k], angular_velocities[r, k] = p[k] + moved[k], v[k], w[k]
+        for k in range(4):
+            rotations[r, k] = q[k]
+
+
 class Room:
     """Transform frames from the source's room to the world.
 
@@ -38,6 +58,7 @@ class Room:
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
+        carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))  # compiled before the first frame
 
     @property
     def map_from_source(self) -> F64:
@@ -62,12 +83,9 @@ class Room:
         # `new_from_old` of the source is in the source's axes; conjugation moves it to world axes.
         inside = frame.new_from_old
         if not self._plain:
-            frame.new_from_old = compose(compose(self._now, inside), inverse(self._now))
-            turn = self._now[3:]
-            frame.positions[:] = rot.rotate(turn, frame.positions) + self._now[:3]
-            frame.rotations[:] = rot.multiply(np.broadcast_to(turn, frame.rotations.shape), frame.rotations)
-            frame.velocities[:] = rot.rotate(turn, frame.velocities)
-            frame.angular_velocities[:] = rot.rotate(turn, frame.angular_velocities)
+            if (inside != _IDENTITY).any():
+                frame.new_from_old = compose(compose(self._now, inside), inverse(self._now))
+            carry_rows(self._now, frame.positions, frame.rotations, frame.velocities, frame.angular_velocities)
         if self._has_moved:
             frame.new_from_old = compose(frame.new_from_old, self._moved)
             self._moved, self._has_moved = identity_pose(), False

@@ -26,12 +26,15 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp, spring, spring_angle
+from mm_ros.steps.estimator import StepEstimate
+from mm_ros.steps.outputs import AHEAD_S
 from mm_ros.tracking.bend import Bend
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
 from mm_ros.trajectory.lean import Lean
 
 WAIST_HALFLIFE_S = 0.1
+CERTAIN_M_PER_S, CERTAIN_RAD = 0.6, 0.5  # expected error of the network at which its share is half
 LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 
@@ -60,6 +63,14 @@ class TrajectorySettings(Settings):
     )
     lateral_halflife: float = setting(
         0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
+    )
+    learned_ahead: float = setting(
+        1.0, "Share of the step network in the predicted positions, where it is certain. 0: constant velocity.",
+        "", 0.0, 1.0,
+    )
+    learned_turn: float = setting(
+        0.0, "Share of the step network in the predicted directions, where it is certain. 0: constant turn rate.",
+        "", 0.0, 1.0,
     )
     turn_persistence: float = setting(
         0.3, "Time constant with which a predicted turn decays. Larger values predict longer turns.", "s", 0.01, 100.0
@@ -117,8 +128,13 @@ class TrajectoryStage:
         self.worn = 0.0  # weight of the waist tracker, 0 … 1
         self.waist = np.zeros(2)
 
-    def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
-        """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head."""
+    def step(
+        self, trackers: TrackerFrame, facing: BodyOrientation, estimate: StepEstimate | None = None
+    ) -> Trajectory | None:
+        """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head.
+
+        `estimate`: the user's feet and way ahead, for this sample.
+        """
         if trackers.state[HEAD_ROLE] == LOST:
             return None
         _check(trackers, facing)
@@ -138,7 +154,7 @@ class TrajectoryStage:
             self._start(velocity, facing.yaw)
         velocity = self._blend_waist(dt, trackers, velocity)
         self._update(dt, velocity, own, facing)
-        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False)
+        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
         """A desired trajectory that stands at the last position, for use while no trackers are received."""
@@ -234,17 +250,40 @@ class TrajectoryStage:
         left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
         return max(_ramp(speed, s.still_speed, s.moving_speed), left)
 
-    def _make_trajectory(self, stamp_ns: int, new_from_old: F64, stale: bool) -> Trajectory:
+    def _make_trajectory(
+        self, stamp_ns: int, new_from_old: F64, stale: bool, estimate: StepEstimate | None = None
+    ) -> Trajectory:
         position, velocity = self._position(), self._velocity_now()
         moving = self._moving_confidence(velocity)
         offsets = self.times.astype(np.float64)[:, None] * moving * self._predicted_velocity(velocity)
         yaw = self._yaw_now()
-        yaws = yaw + self._predicted_turns()
+        turns = self._predicted_turns()
+        if estimate is not None:
+            offsets, turns = self._learned(estimate, offsets, turns, yaw, moving)
+        yaws = yaw + turns
         return Trajectory(
             stamp_ns, self.epoch, "vr", position, moving * velocity, wrap(yaw), self.sigma,
             self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
             np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
+            None if estimate is None else estimate.feet,
         )  # fmt: skip
+
+    def _learned(
+        self, estimate: StepEstimate, offsets: F64, turns: F64, yaw: float, moving: float
+    ) -> tuple[F64, F64]:
+        """Blend the network's positions and turns at the prediction times into `offsets` (T, 2) and `turns` (T,)."""
+        s, times = self.settings, self.times.astype(np.float64)
+        known = np.concatenate([[0.0], AHEAD_S])
+
+        def at(values: F64) -> F64:
+            return np.asarray(np.interp(times, known, np.concatenate([[0.0], values])))
+
+        share = s.learned_ahead / (1.0 + (estimate.shift_sigma / (CERTAIN_M_PER_S * np.array(AHEAD_S))) ** 2)
+        own = moving * np.stack([at(estimate.shifts[:, 0]), at(estimate.shifts[:, 1])], axis=-1)
+        offsets = offsets + at(share)[:, None] * (own - offsets)
+        share = s.learned_turn / (1.0 + (estimate.yaw_sigma / CERTAIN_RAD) ** 2)
+        later = np.array([math.remainder(y - yaw, 2 * math.pi) for y in estimate.yaws])
+        return offsets, turns + at(share) * (at(later) - turns)
 
     def _predicted_velocity(self, velocity: F64) -> F64:
         """The velocity that the prediction assumes to last.

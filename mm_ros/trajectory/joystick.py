@@ -26,10 +26,10 @@ class JoystickSettings(Settings):
         0.15, "Stick deflection that is ignored, relative to full deflection. Larger values ignore more.", "", 0.0, 0.9
     )
     velocity_halflife: float = setting(
-        0.2, "Half-life with which the velocity follows the stick. Larger values react later.", "s", 0.01, 2.0
+        0.15, "Half-life with which the velocity follows the stick. Larger values react later.", "s", 0.01, 2.0
     )
     facing_halflife: float = setting(
-        0.2, "Half-life with which the facing follows the stick. Larger values react later.", "s", 0.01, 2.0
+        0.12, "Half-life with which the facing follows the stick. Larger values react later.", "s", 0.01, 2.0
     )
 
 

@@ -15,27 +15,58 @@ from mm_ros.body.types import F64, Trajectory, identity_pose
 from mm_ros.maths.signals import wrap
 
 SPACING_M = 0.005  # between the points at which the path is tabulated
+JOINS_M = 0.1  # a path that begins farther away is walked to
+MOST_KEYS = 20_000
+LONGEST_M = 5000.0  # of a path; longer ones would need too much memory
 
 
 @dataclass(frozen=True)
 class PathSettings(Settings):
-    speed: float = setting(1.2, "Speed along the path, because nav_msgs/Path carries no speeds.", "m/s", 0.05, 8.0)
+    speed: float = setting(1.2, "Speed along the path where `speeds` gives none.", "m/s", 0.05, 8.0)
     acceleration: float = setting(
         1.5, "Maximum acceleration along the path. Larger values start and stop faster.", "m/s²", 0.1, 20.0
     )
     cornering: float = setting(
         2.0, "Maximum acceleration across the path. Larger values allow faster bends.", "m/s²", 0.1, 20.0
     )
+    speeds: tuple[float, ...] = setting(
+        (0.0,), "Speed at each key point [m/s]; it changes evenly between them. 0, or no entry: `speed`."
+    )
+    pauses: tuple[float, ...] = setting(
+        (0.0,), "Time to stand at each key point [s]. 0, or no entry: the character walks on."
+    )
+    headings: bool = setting(False, "Face as the poses of the path say. If false, face along the path.")
+    loop: bool = setting(False, "Walk from the last key point to the first one, and again, without an end.")
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """Where the character is on a path at which time: `when` [s], points (N, 2) and facing [rad], unwrapped."""
+
+    when: F64
+    points: F64
+    facing: F64
+
+    @property
+    def seconds(self) -> float:
+        return float(self.when[-1])
+
+    def place(self, t: float) -> F64:
+        return np.array([np.interp(t, self.when, self.points[:, k]) for k in range(2)])
 
 
 class PathStage:
-    """Follows a path once, from the first step after `set_path`, then stands at its end."""
+    """Walks a path from the first step after `set_path`: once, then it stands at its end, or in a loop.
+
+    While it walks already, a new path begins at the current place and speed; the character walks to its first point.
+    """
 
     def __init__(self, settings: PathSettings, times: tuple[float, ...]):
         self.settings = settings
         self.set_times(times)
         self.timeline = Timeline()
         self.start_ns: int | None = None
+        self._now = 0.0
         self.set_path([(0.0, 0.0)])
 
     def set_times(self, times: tuple[float, ...]) -> None:
@@ -47,42 +78,114 @@ class PathStage:
         self.timeline.reset()
         self.start_ns = None
 
-    def set_path(self, points: Any, speeds: Any = None, yaws: Any = None) -> None:
-        """Set the key points and return to the first one.
+    def set_path(self, points: Any, speeds: Any = None, yaws: Any = None, pauses: Any = None) -> None:
+        """Set the key points.
 
-        `points` (N, 2) [m]; `speeds` (N,) [m/s], default `settings.speed`; `yaws` (N,) [rad], default along the path.
+        `points` (N, 2) [m]; `speeds` (N,) [m/s] and `pauses` (N,) [s], default those of the settings; `yaws` (N,)
+        [rad], default along the path.
         """
         keys = _key_points(points)
-        speeds = np.full(len(keys), self.settings.speed) if speeds is None else np.asarray(speeds, np.float64)
-        if speeds.shape != (len(keys),) or not np.isfinite(speeds).all() or (speeds < 0).any():
-            raise MmRosError(f"path: expected {len(keys)} speeds of 0 or more, came {speeds}")
-        if (speeds[:-1] <= 0).any() and len(keys) > 1:
-            speeds = np.maximum(speeds, 0.1)  # at speed 0 within the path the motion would never continue
-        self.points, place = smooth_line(keys)
-        self.along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(self.points, axis=0), axis=1))])
-        speed = _allowed_speed(
-            self.points, self.along, np.interp(place, np.arange(len(keys)), speeds),
-            self.settings.acceleration, self.settings.cornering,
-        )  # fmt: skip
-        middle = np.maximum((speed[1:] + speed[:-1]) / 2, 1e-3)
-        self.when = np.concatenate([[0.0], np.cumsum(np.diff(self.along) / middle)])
-        self.facing = self._facing(place, keys, yaws)
-        self.reset()
-
-    def _facing(self, place: F64, keys: F64, yaws: Any) -> F64:
+        n, s = len(keys), self.settings
+        speeds = _filled(s.speeds, n, s.speed) if speeds is None else _checked("speeds", speeds, n)
+        pauses = _filled(s.pauses, n, 0.0) if pauses is None else _checked("pauses", pauses, n)
         if yaws is not None:
-            given = np.unwrap(np.asarray(yaws, np.float64))
-            if given.shape != (len(keys),) or not np.isfinite(given).all():
-                raise MmRosError(f"path: expected {len(keys)} finite yaws, came {yaws}")
-            return np.interp(place, np.arange(len(keys)), given)
-        if len(self.points) < 2:
-            return np.zeros(1)
-        way = np.gradient(self.points, axis=0)
+            yaws = np.asarray(yaws, np.float64)
+            if yaws.shape != (n,) or not np.isfinite(yaws).all():
+                raise MmRosError(f"path: expected {n} finite yaws, came {yaws}")
+        if n > 1:
+            speeds = np.maximum(speeds, 0.1)  # at speed 0 within the path the motion would never continue
+        loops = s.loop and n > 1
+        first, around = (keys, speeds, pauses, yaws), None
+        if loops:
+            closed = np.r_[np.arange(n), 0]
+            first = (keys[closed], speeds[closed], pauses[closed], None if yaws is None else yaws[closed])
+            around = self._table(*first, 0.0 if pauses[0] else float(speeds[0]), periodic=True)
+        began = 0.0
+        if self.start_ns is not None:
+            here, velocity, yaw = self.at(self._now)
+            began = float(np.linalg.norm(velocity))
+            if float(np.linalg.norm(here - keys[0])) > JOINS_M:
+                first = (np.vstack([here, first[0]]), np.r_[speeds[0], first[1]], np.r_[0.0, first[2]],
+                         None if first[3] is None else np.r_[yaw, first[3]])  # fmt: skip
+        self._first = self._table(*first, began, around is not None and not pauses[0], before=self._facing_now())
+        self._around = around
+        self.keys = keys
+        self.points = self._first.points if around is None else np.concatenate([self._first.points, around.points])
+        self.timeline.reset()
+        self.start_ns = None
+
+    def go_to(self, point: Any, yaw: float) -> None:
+        """Walk straight to a point and turn to the heading `yaw` there."""
+        goal = _key_points([point])[0]
+        here, _, before = self.at(self._now)
+        way = goal - here
+        long = float(np.linalg.norm(way))
+        course = before if long < JOINS_M else math.atan2(way[1], way[0])
+        turns = here + way * np.array([[0.15], [0.7]])  # face along the way between these
+        self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
+
+    def append(self, point: Any) -> None:
+        """Walk to a point after the key points that are still ahead."""
+        new = _key_points([point])
+        here = self.at(self._now)[0]
+        behind = 0 if self._around is not None else round(self.progress * len(self.keys))
+        ahead = self.keys[behind:] if self.progress < 1 else self.keys[:0]
+        self._keep(np.vstack([here, ahead, new]), None)
+
+    def _keep(self, keys: F64, yaws: Any) -> None:
+        """Set key points that begin here, without the parameters of the path before."""
+        n = len(keys)
+        given, self.settings = self.settings, self.settings.with_values(loop=False)
+        try:
+            self.set_path(keys, np.full(n, given.speed), yaws, np.zeros(n))
+        finally:
+            self.settings = given
+
+    def _facing_now(self) -> float | None:
+        return None if self.start_ns is None else self.at(self._now)[2]
+
+    def _table(
+        self, keys: F64, speeds: F64, pauses: F64, yaws: Any, began: float, runs_on: bool = False,
+        periodic: bool = False, before: float | None = None,
+    ) -> Timetable:  # fmt: skip
+        points, place = smooth_line(keys, periodic)
+        along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+        wanted = np.interp(place, np.arange(len(keys)), speeds)
+        at_key = np.searchsorted(place, np.arange(len(keys)))
+        wanted[at_key[1:-1][pauses[1:-1] > 0]] = 0.0
+        end = float(speeds[-1]) if (runs_on or periodic) and not pauses[-1] else 0.0
+        speed = _allowed_speed(points, along, wanted, self.settings.acceleration, self.settings.cornering, began, end)
+        when = np.concatenate([[0.0], np.cumsum(np.diff(along) / np.maximum((speed[1:] + speed[:-1]) / 2, 1e-3))])
+        facing = self._facing(points, place, keys, yaws, before)
+        for k in np.flatnonzero(pauses > 0)[::-1]:
+            i = int(at_key[k])
+            if i == 0 and periodic:
+                continue  # the lap before has stood there
+            when = np.concatenate([when[: i + 1], when[i:] + pauses[k]])
+            points = np.concatenate([points[: i + 1], points[i:]])
+            facing = np.concatenate([facing[: i + 1], facing[i:]])
+        return Timetable(when, points, facing)
+
+    @staticmethod
+    def _facing(points: F64, place: F64, keys: F64, yaws: Any, before: float | None) -> F64:
+        if yaws is not None:
+            return np.asarray(np.interp(place, np.arange(len(keys)), np.unwrap(yaws)))
+        if len(points) < 2 or not np.ptp(points, axis=0).any():
+            return np.full(len(points), before or 0.0)
+        way = np.gradient(points, axis=0)
         return np.unwrap(np.arctan2(way[:, 1], way[:, 0]))
 
     @property
     def seconds(self) -> float:
-        return float(self.when[-1])
+        """Duration of the path, or of the first lap of a loop."""
+        return self._first.seconds
+
+    @property
+    def progress(self) -> float:
+        """Share of the path, or of the lap, that is behind the character."""
+        t = self._now if self._around is None or self._now < self.seconds else self._lap(self._now)
+        whole = self.seconds if self._around is None or self._now < self.seconds else self._around.seconds
+        return min(1.0, t / whole) if whole > 0 else 1.0
 
     def step(self, stamp_ns: int) -> Trajectory | None:
         verdict, _ = self.timeline.judge(stamp_ns)
@@ -90,7 +193,7 @@ class PathStage:
             return None
         if self.start_ns is None or verdict == RESET:
             self.start_ns = stamp_ns
-        t = (stamp_ns - self.start_ns) * 1e-9
+        t = self._now = (stamp_ns - self.start_ns) * 1e-9
         position, velocity, yaw = self.at(t)
         ahead = [self.at(t + float(s)) for s in self.times]
         yaws = np.array([a[2] for a in ahead])
@@ -103,25 +206,57 @@ class PathStage:
     def at(self, t: float) -> tuple[F64, F64, float]:
         """Position [m], velocity [m/s] and facing [rad] at t seconds after the start."""
         h = 0.01
-        here, later = self._place(t), self._place(t + h)
-        return here, (later - here) / h, float(np.interp(t, self.when, self.facing))
+        table, own = self._table_at(t)
+        here, (later, then) = table.place(own), self._table_at(t + h)
+        return here, (later.place(then) - here) / h, float(np.interp(own, table.when, table.facing))
 
-    def _place(self, t: float) -> F64:
-        return np.array([np.interp(t, self.when, self.points[:, k]) for k in range(2)])
+    def _table_at(self, t: float) -> tuple[Timetable, float]:
+        if self._around is None or t < self._first.seconds:
+            return self._first, t
+        return self._around, self._lap(t)
+
+    def _lap(self, t: float) -> float:
+        assert self._around is not None
+        return (t - self._first.seconds) % max(self._around.seconds, 1e-3)
+
+
+def _filled(given: tuple[float, ...], n: int, default: float) -> F64:
+    """`n` values from a parameter; 0 and missing ones are the default."""
+    out = np.full(n, default)
+    out[: len(given)] = given[:n]
+    out[out == 0] = default
+    return _checked("speeds or pauses", out, n)
+
+
+def _checked(what: str, given: Any, n: int) -> F64:
+    values = np.asarray(given, np.float64)
+    if values.shape != (n,) or not np.isfinite(values).all() or (values < 0).any() or (values > 3600).any():
+        raise MmRosError(f"path: expected {n} {what} of 0 or more, came {str(given)[:80]}")
+    return values
 
 
 def _key_points(points: Any) -> F64:
     keys = np.asarray(points, np.float64)
     if keys.ndim != 2 or keys.shape[1] != 2 or not len(keys) or not np.isfinite(keys).all():
         raise MmRosError(f"path: expected at least one finite point (x, y), came shape {keys.shape}")
+    long = float(np.linalg.norm(np.diff(keys, axis=0), axis=1).sum())
+    if long > LONGEST_M or len(keys) > MOST_KEYS:
+        raise MmRosError(
+            f"path: {len(keys)} points over {long:.0f} m are too many; at most {MOST_KEYS} over {LONGEST_M:.0f} m"
+        )
     return keys
 
 
-def smooth_line(keys: F64) -> tuple[F64, F64]:
-    """Points along a centripetal Catmull-Rom curve through the key points, and the fractional key index of each."""
+def smooth_line(keys: F64, periodic: bool = False) -> tuple[F64, F64]:
+    """Points along a centripetal Catmull-Rom curve through the key points, and the fractional key index of each.
+
+    `periodic`: the last key point is the first one, and the curve goes on smoothly there.
+    """
     if len(keys) < 2:
         return keys.copy(), np.zeros(len(keys))
     before, after = 2 * keys[0] - keys[1], 2 * keys[-1] - keys[-2]
+    if periodic:
+        before, after = keys[-2], keys[1]
     p = np.concatenate([before[None], keys, after[None]])
     points, place = [keys[:1]], [np.zeros(1)]
     for i in range(len(keys) - 1):
@@ -146,15 +281,17 @@ def _centripetal(p: F64, u: F64) -> F64:
     return mix(b[0], b[1], 1, 2)
 
 
-def _allowed_speed(points: F64, along: F64, desired: F64, acceleration: float, cornering: float) -> F64:
-    """The desired speed, limited in bends and by the acceleration from and to a stop at both ends."""
+def _allowed_speed(
+    points: F64, along: F64, desired: F64, acceleration: float, cornering: float, began: float = 0.0, end: float = 0.0
+) -> F64:
+    """The desired speed, limited in bends and by the acceleration from `began` and to `end` [m/s] at the ends."""
     speed = desired.copy()
     if len(points) > 2:
         way = np.gradient(points, axis=0)
         yaw = np.unwrap(np.arctan2(way[:, 1], way[:, 0]))
         bend = np.abs(np.gradient(yaw) / np.maximum(np.gradient(along), 1e-9))
         speed = np.minimum(speed, np.sqrt(cornering / np.maximum(bend, 1e-9)))
-    speed[0] = speed[-1] = 0.0
+    speed[0], speed[-1] = began, end
     gap = np.diff(along)
     for i in range(1, len(speed)):
         speed[i] = min(speed[i], math.sqrt(speed[i - 1] ** 2 + 2 * acceleration * gap[i - 1]))

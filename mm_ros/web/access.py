@@ -39,6 +39,8 @@ HEADERS = {
 }
 
 
+# The code of 6 digits, when the process that starts the server prints it.
+CODE_VARIABLE = "MM_ROS_HEADSET_CODE"
 # Addresses that one page shows as a link to the other. They are not parameters, because they contain the token.
 INSPECTOR_VARIABLE, HEADSET_VARIABLE = "MM_ROS_INSPECTOR_PAGE", "MM_ROS_HEADSET_PAGE"
 
@@ -181,7 +183,8 @@ class PairingCode:
     TRIES_PER_MINUTE, TRIES = 5, 30
 
     def __init__(self) -> None:
-        self.digits = f"{secrets.randbelow(1_000_000):06d}"
+        given = os.environ.get(CODE_VARIABLE, "")
+        self.digits = given if re.fullmatch(r"[0-9]{6}", given) else f"{secrets.randbelow(1_000_000):06d}"
         self._tries = 0
         self._recent: list[float] = []
 

@@ -30,10 +30,12 @@ DISTRIBUTION = {
     "cv2": "opencv-python-headless",
     "faiss": "faiss-cpu",
     "pymotion": "upc-pymotion",
+    "zmq": "pyzmq",
 }
 ROS_MESSAGES = re.compile(r"\w+_(msgs|interfaces)|std_srvs|rosidl_runtime_py")
 NEWER_PYTHONS = {"compression", "tomllib"}
 FROM_ROS = {"launch", "launch_ros", "tf_transformations", "ament_index_python", "tf2_ros", "rosbag2_py"}
+FROM_ROS |= {"rosidl_parser"}  # each generated message imports it
 
 
 def modules() -> list[str]:

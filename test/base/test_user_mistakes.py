@@ -175,7 +175,7 @@ HEAD = "t,role,x,y,z,qx,qy,qz,qw\n"
     [
         (HEAD + "nan,head,0,0,1.7,0,0,0,1\n", "line 2: expected t,role"),
         (HEAD + "inf,head,0,0,1.7,0,0,0,1\n", "line 2: expected t,role"),
-        (HEAD + "1,tail,0,0,1.7,0,0,0,1\n", "line 2: expected t,role"),
+        (HEAD + "1,tail,0,0,1.7,0,0,0,1\n", "no rows of role 'head'"),
         (HEAD + "1,head,0,0,1e300,0,0,0,1\n", "line 2: expected t,role"),
         (HEAD + "0,head,0,0,1.7,0,0,0,1\n1e308,head,0,0,1.7,0,0,0,1\n", "times lie up to 1e+308 s from the start"),
         (HEAD + "0,head,0,0,1.7,0,0,0,1\n1e15,head,0,0,1.7,0,0,0,1\n", "times lie up to 1e+15 s from the start"),

@@ -71,8 +71,8 @@ def test_brute_force_gives_the_very_same_poses(result):
 
 def test_all_rows_are_there(result):
     assert set(result.table["summary"]) == {
-        "ours", "chance", "ground_truth", "database", "fused", "true_facing", "hmd_forward", "drag", "no_foot_lock",
-        "brute",
+        "ours", "steps", "chance", "ground_truth", "database", "fused", "true_facing", "hmd_forward", "drag",
+        "no_foot_lock", "brute",
     }  # fmt: skip
 
 

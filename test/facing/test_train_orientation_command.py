@@ -27,7 +27,7 @@ def trains(monkeypatch, tmp_path):
         network = SimpleNamespace(NetworkPlan=lambda *_: None)
         monkeypatch.setitem(sys.modules, "mm_ros.facing.training.train", training)
         monkeypatch.setitem(sys.modules, "mm_ros.facing.training.network", network)
-        monkeypatch.setattr(train_orientation, "_need_torch", lambda: None)
+        monkeypatch.setattr(train_orientation, "need_torch", lambda: None)
         monkeypatch.setattr(train_orientation, "_clips", lambda args: ([], ""))
         assert main(["train", "orientation", "--data", "x", "-o", str(tmp_path / "facing.onnx")]) == 0
         return capsys.readouterr().err

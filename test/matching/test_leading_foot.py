@@ -116,12 +116,12 @@ def test_it_has_no_weight_without_a_recent_hint(database):
     stage = MatcherStage(MatcherSettings(), database)
     desired, query = still_trajectory(database.layout.trajectory_times), np.zeros(HINTED.size, np.float32)
     columns = HINTED.offsets["leading_foot"]
-    assert not stage._weights_now(desired, query)[columns].any()
+    assert not stage._weights_now(desired, query)[0][columns].any()
     for i in range(31):
         stage.watch(standing(i * 33 * MS))
-    assert stage._weights_now(replace(desired, stamp_ns=1000 * MS), query)[columns].all()
+    assert stage._weights_now(replace(desired, stamp_ns=1000 * MS), query)[0][columns].all()
     assert query[columns].any()
-    assert not stage._weights_now(replace(desired, stamp_ns=3000 * MS), query)[columns].any()
+    assert not stage._weights_now(replace(desired, stamp_ns=3000 * MS), query)[0][columns].any()
 
 
 def test_its_weight_is_live(database):

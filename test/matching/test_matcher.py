@@ -341,3 +341,17 @@ def test_a_walk_is_played_faster_when_the_user_is_ahead_wherever_it_leads():
     for x, tempo in ((-0.04, 1.1), (0.04, 0.9), (-1.0, 1.15)):
         found = desired_tempo(own, np.array([0.0, 0.0, math.pi / 2]), desired(0.0, (x, 0.0)), 0.15)
         assert abs(found - tempo) < 1e-9
+
+
+def test_a_steered_character_has_limits_and_weights_of_its_own(database):
+    matcher, own = stage(database), MatcherSettings()
+    matcher.step(replace(desired(1.0), source="trackers"))
+    usual = matcher.weights
+    assert matcher.control.settings.position_accuracy == own.position_accuracy
+    matcher.step(replace(desired(1.1), source="joystick"))
+    assert matcher.control.settings.position_accuracy == own.steered_position_accuracy
+    assert (matcher.weights / usual).max() == pytest.approx(own.steered_quality / own.quality)
+    with pytest.raises(MmRosError, match="not in the layout"):
+        matcher.settings = MatcherSettings(steered_weights="nose=1")
+    matcher.step(replace(desired(1.2), source="trackers"))
+    assert (matcher.weights == usual).all()

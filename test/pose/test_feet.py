@@ -47,7 +47,7 @@ class Leg:
         q = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, pitch, 0.0])))
         place_foot(
             self.body, self.feet, LENGTHS, self.tuning, 0, tuple(toe), tuple(q), tuple(rot.from_yaw(yaw)), contact,
-            ground, guessed, DT,
+            ground, guessed, 0.0, DT,
         )  # fmt: skip
         self.feet.ready[0] = 1
         return self.body.room_positions[LEFT_TOES].copy()

@@ -19,7 +19,7 @@ from mm_ros.motion.procedural.desired_motion import make_desired_motion
 from mm_ros.motion.procedural.recipes import recipes
 from mm_ros.robot.figure import figure_of, read_figure
 from mm_ros.robot.follow import Follower, FollowSettings, make_follower, t_pose_of
-from mm_ros.robot.kinematics import nearest
+from mm_ros.robot.kinematics import LinkPoses, nearest
 from mm_ros.robot.roles import find_roles
 from mm_ros.robot.urdf import parse_urdf
 
@@ -82,6 +82,17 @@ def test_kinematics_agree_with_the_plain_ones_and_with_mujoco(walk):
     for name in ("left_foot", "right_hand"):  # MuJoCo fixes the base link to the world
         own = rot.rotate(rot.inverse(state.base[3:]), plain[name][:3] - state.base[:3])
         assert own == pytest.approx(data.body(name).xpos, abs=1e-6)
+
+
+def test_poses_of_links_for_drawing_are_those_of_the_robot():
+    text = TEXT.replace('<child link="right_thigh"/>', '<child link="right_thigh"/><mimic joint="left_hip_yaw"/>')
+    robot, rng = parse_urdf(text), np.random.default_rng(2)
+    angles = {n: float(rng.normal()) for n in robot.moving}
+    base = np.array([1.0, 2, 3, *rot.exp(np.array([0.1, 0.2, 0.3]))])
+    plain, fast = robot.links(angles, base), LinkPoses(robot)(angles, base)
+    assert plain.keys() == fast.keys()
+    for name, pose in plain.items():
+        assert fast[name] == pytest.approx(pose, abs=1e-9), name
 
 
 def test_speed_and_acceleration_stay_within_the_settings(walk):

@@ -225,7 +225,8 @@ FIRST = {
     "Trajectory": "fda1b093",
 }  # fmt: skip
 SECOND = FIRST | {"Calibration": "32f7ce83", "Match": "90116c10", "Skeleton": "354a568b"}
-DEFINITIONS = {1: FIRST, 2: SECOND, 3: SECOND | {"Calibration": "3f44a0fa"}}
+THIRD = SECOND | {"Calibration": "3f44a0fa"}
+DEFINITIONS = {1: FIRST, 2: SECOND, 3: THIRD, 4: THIRD | {"AvatarPose": "7a4ba996", "Trajectory": "ba269fd2"}}
 
 
 def digest(definition):

@@ -167,7 +167,7 @@ def test_a_full_disk_is_a_sentence_and_costs_a_second_at_most(tmp_path, session,
     """A limit of the file size replaces a full disk."""
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (240_000, unlimited[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (160_000, unlimited[1]))
     frames, written = session.frames * 10, []
 
     def write():
@@ -191,7 +191,7 @@ def test_a_disk_that_is_full_at_the_end_is_a_sentence(tmp_path, session, storage
     writer = SessionWriter(tmp_path / "walk", storage=storage, truth=False)
     for frame in session.frames:
         writer.write_frame(frame)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (240_000, unlimited[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (160_000, unlimited[1]))
     try:
         with pytest.raises(MmRosError, match="walk: "):
             writer.close()

@@ -21,6 +21,7 @@ from mm_ros.matching.matcher import MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.files import read_database
+from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.simulation import Simulation
 
 Tell = Callable[[str, int, int], None]
@@ -73,7 +74,8 @@ def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any
     settings = contender.settings
     learned = load_learned(settings.matcher)
     motion = learned.digest if learned is not None else database
-    return Avatar(motion, calibration, settings, load_facing_model(settings.orientation), learned)
+    steps = load_step_model(settings.steps)
+    return Avatar(motion, calibration, settings, load_facing_model(settings.orientation), learned, steps)
 
 
 def compare(

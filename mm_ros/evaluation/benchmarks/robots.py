@@ -39,6 +39,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import contacts_of
 from mm_ros.robot.figure import SIDES, Figure
 from mm_ros.robot.follow import Follower, FollowSettings, make_follower
+from mm_ros.robot.kinematics import LinkPoses
 from mm_ros.robot.roles import LEG
 from mm_ros.sessions.session import Session
 from mm_ros.tracking.simulation import resample, sample_times
@@ -132,7 +133,8 @@ def measure(
         if isinstance(follower, Follower):
             distances.append(follower.distance)
     avatar = [room_joints(pose) for pose in walk.poses]
-    links = [figure.robot.links(s.by_name(), s.base) for s in states]
+    place = LinkPoses(figure.robot)
+    links = [place(s.by_name(), s.base) for s in states]
     dt = np.diff([p.stamp_ns for p in walk.poses]) * 1e-9
     out: dict[str, Any] = dict.fromkeys(ROWS)
     for kind, end_name in (("leg", "ankle"), ("arm", "wrist")):

@@ -20,6 +20,7 @@ from mm_ros.evaluation.replay_chain import ChainResult, run_chain
 from mm_ros.facing.model_file import load_facing_model
 from mm_ros.motion.build import BuildOptions, build_database
 from mm_ros.motion.database import MotionDatabase
+from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import simulate_clip
 
@@ -98,6 +99,7 @@ def replay(database: MotionDatabase, user: Clip, settings: AvatarSettings, accur
         from_skeleton(user.skeleton),
         replace(settings, matcher=matcher),
         load_facing_model(settings.orientation),
+        step_model=load_step_model(settings.steps),
     )
     return run_chain(simulate_clip(user), avatar)
 

@@ -17,7 +17,7 @@ from mm_ros.matching.engines.learned import LearnedNetworks
 from mm_ros.matching.engines.source import STATE_MACHINE, PlayheadReport
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.player import Player
-from mm_ros.matching.root_control import RootControl
+from mm_ros.matching.root_control import RootControl, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.rotations import forward_kinematics, normalize
 from mm_ros.maths.springs import damp
@@ -144,6 +144,7 @@ class StateMachineStage:
         verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
+        self.control.settings = settings_for(self._settings, desired.source)
         if verdict == RESET:
             self.control.reset(np.array([*desired.position, desired.yaw]))
         elif verdict == CARRY:
@@ -206,7 +207,7 @@ class StateMachineStage:
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
             positions, rotations, velocities, angular,
             np.asarray(self.database.contacts[self._now.nearest]) != 0, np.zeros(2, np.bool_),
-            self.run, self.segment, desired.stale, STATE_MACHINE,
+            self.run, self.segment, desired.stale, STATE_MACHINE, desired.feet,
         )  # fmt: skip
 
 

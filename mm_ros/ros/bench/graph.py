@@ -323,7 +323,9 @@ def _python_of(checkout: Path) -> list[str]:
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    return [str(python), *module_command("")[1:3]]
+    # They would load the messages and libraries of this checkout.
+    ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
+    return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
 
 def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 from geometry_msgs.msg import Twist
 from sensor_msgs.msg import Joy
+from std_msgs.msg import Float64
 
+from mm_ros.base.settings import Settings, setting
 from mm_ros.motion.features import default_layout
-from mm_ros.ros.foreign import joy_from_ros, twist_from_ros
+from mm_ros.ros.foreign import heading_from_ros, joy_from_ros, twist_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
 
 PERIOD_S = 1 / 60
-SILENT_NS = 500_000_000  # an older joy or Twist message counts as a released stick
+
+
+@dataclass(frozen=True)
+class InputSettings(Settings):
+    timeout: float = setting(
+        0.5,
+        "A `joy` or `cmd_vel` message that is older counts as a released stick. Larger values bridge longer gaps.",
+        "s",
+        0.05,
+        10.0,
+    )
 
 
 class JoystickControl(AvatarNode):
@@ -26,8 +40,10 @@ class JoystickControl(AvatarNode):
         self.follow_layout(self._stage.set_times)
         self._joy: tuple[int, dict[str, Any]] | None = None
         self._twist: tuple[int, tuple[float, float, float]] | None = None
+        self._camera = 0.0  # direction of the camera in the world [rad]
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
+        self.listen("camera_heading", self._on_camera)
         self.every(PERIOD_S, self._step)
         self.start()
 
@@ -37,11 +53,17 @@ class JoystickControl(AvatarNode):
     def _on_twist(self, msg: Twist) -> None:
         self._twist, self._joy = (self.now_ns(), twist_from_ros(msg)), None
 
+    def _on_camera(self, msg: Float64) -> None:
+        self._camera = heading_from_ros(msg)
+
     def _step(self) -> None:
         now_ns = self.now_ns()
-        if self._joy and now_ns - self._joy[0] < SILENT_NS:
-            desired = self._stage.step(now_ns, **self._joy[1])
-        elif self._twist and now_ns - self._twist[0] < SILENT_NS:
+        silent_ns = self.settings(InputSettings).timeout * 1e9
+        if self._joy and now_ns - self._joy[0] < silent_ns:
+            asked = self._joy[1]
+            turned = {name: _turned(asked[name], self._camera) for name in ("move", "look")}
+            desired = self._stage.step(now_ns, **{**asked, **turned})
+        elif self._twist and now_ns - self._twist[0] < silent_ns:
             forward, left, turn = self._twist[1]
             desired = self._stage.step_twist(now_ns, (forward, left), turn)
         else:
@@ -55,3 +77,9 @@ class JoystickControl(AvatarNode):
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(JoystickSettings)
+
+
+def _turned(stick: tuple[float, float], yaw: float) -> tuple[float, float]:
+    """The deflection of a stick in the world, when its up is the direction `yaw`."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    return c * stick[0] - s * stick[1], s * stick[0] + c * stick[1]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mm_ros.base.files import identity
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.rounding import rounded_trajectory
 from mm_ros.body.timeline import is_identity
@@ -197,5 +198,16 @@ def opened(settings: MatcherSettings, path: str) -> Opened:
     learned = load_learned(settings)
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])
-    damage: list[str] = []
-    return Opened(learned, read_database(Path(path or default_database_path()), damage.append), damage)
+    file = Path(path or default_database_path())
+    key = (str(file), identity(file))
+    if key not in _databases:
+        damage: list[str] = []
+        found = (read_database(file, damage.append), damage)
+        while len(_databases) >= SHARED:
+            del _databases[next(iter(_databases))]
+        _databases[key] = found
+    return Opened(learned, *_databases[key])
+
+
+SHARED = 4  # databases that the avatars of a process share
+_databases: dict[tuple[str, tuple[int, ...]], tuple[MotionDatabase, list[str]]] = {}

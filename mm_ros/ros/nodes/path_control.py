@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from geometry_msgs.msg import PointStamped, PoseStamped
 from nav_msgs.msg import Path
 
 from mm_ros.motion.features import default_layout
-from mm_ros.ros.foreign import path_from_ros
+from mm_ros.ros.foreign import goal_from_ros, headings_from_ros, path_from_ros, point_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
@@ -23,17 +24,28 @@ class PathControl(AvatarNode):
         self._stage = PathStage(self.settings(PathSettings), default_layout().trajectory_times)
         self.follow_layout(self._stage.set_times)
         self.listen("path", self._on_path)
+        self.listen("/goal_pose", self._on_goal)
+        self.listen("/clicked_point", self._on_point)
         self.every(PERIOD_S, self._step)
         self.start()
 
     def _on_path(self, msg: Path) -> None:
-        self._stage.set_path(path_from_ros(msg, self.world_frame))
+        points = path_from_ros(msg, self.world_frame)
+        headings = headings_from_ros(msg) if self.settings(PathSettings).headings else None
+        self._stage.set_path(points, yaws=headings)
+
+    def _on_goal(self, msg: PoseStamped) -> None:
+        self._stage.go_to(*goal_from_ros(msg, self.world_frame))
+
+    def _on_point(self, msg: PointStamped) -> None:
+        self._stage.append(point_from_ros(msg, self.world_frame))
 
     def _step(self) -> None:
         desired = self._stage.step(self.now_ns())
         if desired is not None:
             self._trajectory.publish(self.outputs.trajectory(desired))
             self.health.step(desired.stamp_ns)
+            self.health.values["progress"] = f"{self._stage.progress:.2f}"
 
     def reset(self) -> None:
         self._stage.reset()

@@ -25,6 +25,12 @@ SKELETONS = 8
 
 @dataclass(frozen=True)
 class TfSettings(Settings):
+    tf: str = setting(
+        "joints",
+        "Frames of the avatar on TF: all `joints`, only `root`, or `off` for users who read `pose`. Fewer frames cost "
+        "less CPU here and in each listener.",
+        choices=("joints", "root", "off"),
+    )
     tf_rate: float = setting(
         0.0, "Maximum rate of TF. 0: publish it for every pose.", "Hz", 0.0, 1000.0
     )
@@ -38,11 +44,15 @@ class PosePostprocessor(AvatarNode):
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
-        self._frames = PoseTf(self.avatar, self.world_frame)
+        self._frames = {
+            "joints": PoseTf(self.avatar, self.world_frame),
+            "root": PoseTf(self.avatar, self.world_frame, joints=1),
+        }
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
         self._stage: PostStage | None = None
+        self._stage_skeleton = 0  # hash
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
@@ -71,11 +81,13 @@ class PosePostprocessor(AvatarNode):
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:
-        rate = self.settings(TfSettings).tf_rate
+        settings = self.settings(TfSettings)
+        rate = settings.tf_rate
         if rate and 0 <= self._tf_due_ns - pose.stamp_ns < 1e9:
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
-        self._tf.publish(self._frames.serialized(pose))
+        if settings.tf != "off":
+            self._tf.publish(self._frames[settings.tf].serialized(pose))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
@@ -89,13 +101,14 @@ class PosePostprocessor(AvatarNode):
 
     def _use_skeleton(self, skeleton_hash: int) -> bool:
         """Switch the stage to this skeleton; return False if the skeleton was not received."""
-        if self._stage is not None and self._stage.skeleton.hash == skeleton_hash:
+        if self._stage is not None and self._stage_skeleton == skeleton_hash:
             return True
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
-        if self._stage is None or not self._stage.wear(skeleton):
+        if self._stage is None or not self._stage.use_skeleton(skeleton):
             self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
+        self._stage_skeleton = skeleton_hash
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True
 

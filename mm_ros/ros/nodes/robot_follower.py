@@ -16,15 +16,14 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.skeleton import Skeleton as CoreSkeleton
 from mm_ros.body.skeleton import default_skeleton
-from mm_ros.body.types import F64, rest_pose
-from mm_ros.msg import AvatarPose as AvatarPoseMsg
+from mm_ros.body.types import F64, AvatarPose, rest_pose
 from mm_ros.msg import Skeleton
 from mm_ros.robot.figure import read_figure
 from mm_ros.robot.follow import FollowSettings, RobotState, make_follower
 from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, Command, CommandGuard, GuardSettings
 from mm_ros.robot.load import robot_text
 from mm_ros.robot.roles import DISPUTED
-from mm_ros.ros.conversions import avatar_pose_from_ros, header, skeleton_from_ros
+from mm_ros.ros.conversions import header, skeleton_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.senders import RATE_HZ, SonicSender, TopicSender, Twist2Sender
 from mm_ros.ros.tf import RobotTf
@@ -129,8 +128,7 @@ class RobotFollower(AvatarNode):
         while len(self._skeletons) > SKELETONS:
             del self._skeletons[next(iter(self._skeletons))]
 
-    def _step(self, msg: AvatarPoseMsg) -> None:
-        pose = avatar_pose_from_ros(msg)
+    def _step(self, pose: AvatarPose) -> None:
         if pose.skeleton != self._follower.skeleton.hash:
             if pose.skeleton not in self._skeletons:
                 self.health.unpaired += 1
@@ -203,8 +201,8 @@ class RobotFollower(AvatarNode):
             self.create_service(SetBool, f"{self.NAME}/enable", self._on_enable)
         if start is None:
             self.listen("/joint_states", self._on_robot_state, s.robot_state_topic)
-        self.create_timer(1 / guard.rate, self.guarded("command", self._command))
-        self.create_timer(REPORT_S, self._report_dry)
+        self.every(1 / guard.rate, self._command)
+        self.every(REPORT_S, self._report_dry)
         text = "dry run: commands are printed and not sent" if s.dry_run else "COMMANDS ARE SENT when enabled"
         self.get_logger().info(f"output {s.output}, {len(self._names)} joints at {guard.rate:g} Hz; {text}")
 

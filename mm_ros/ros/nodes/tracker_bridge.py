@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -44,6 +45,7 @@ from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
 from mm_ros.tracking.sources.topics import AXES, TopicsSource
+from mm_ros.web.access import CODE_VARIABLE
 
 T = TypeVar("T")
 
@@ -70,6 +72,7 @@ class BridgeSettings(Settings):
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
     left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
     right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
+    tracker_tf: bool = setting(True, "Publish the trackers on TF too, below <avatar>/tracker/.")
     tracker_topics: tuple[str, ...] = setting(
         ("",), "Role and PoseStamped topic of each body tracker: waist=/waist_pose, left_foot=…", live=False
     )
@@ -215,9 +218,11 @@ class TrackerBridge(AvatarNode):
         self._page = HeadsetPage(
             self, server, calibrate=self._measure, map_from_source=lambda: self._room.map_from_source,
             sequence=source.sequence, calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+            reported=self.publisher("reported_body"),
         )  # fmt: skip
-        # Not logged: the log is also published as a topic, and the address contains the token.
-        print("\n".join(headset_addresses(server)), flush=True)
+        if CODE_VARIABLE not in os.environ:  # otherwise `mm_ros headset` prints them
+            # Not logged: the log is also published as a topic, and the address contains the token.
+            print("\n".join(headset_addresses(server)), flush=True)
 
     def _tracking_facts(self) -> dict[str, Any]:
         states = {role: STATES[int(state)] for role, state in list(zip(ROLES, self._states, strict=False))[:3]}
@@ -276,7 +281,8 @@ class TrackerBridge(AvatarNode):
 
     def _publish(self, frame: TrackerFrame) -> None:
         self._trackers.publish(frame)
-        self._tf.publish(self._frames.serialized(frame))
+        if self.settings(BridgeSettings).tracker_tf:
+            self._tf.publish(self._frames.serialized(frame))
         truth = self._source.truth()
         if truth is not None:
             self._tell_truth(truth)

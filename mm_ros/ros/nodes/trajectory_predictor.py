@@ -12,6 +12,8 @@ from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.orientation import OrientationSettings, OrientationStage
 from mm_ros.motion.features import default_layout
 from mm_ros.ros.node import AvatarNode
+from mm_ros.steps.estimator import StepSettings, StepStage
+from mm_ros.steps.model_file import load_step_model
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 LATE_NS = 50_000_000
@@ -37,12 +39,14 @@ class TrajectoryPredictor(AvatarNode):
         self._stage = TrajectoryStage(
             self.settings(TrajectorySettings), Calibration(), default_layout().trajectory_times
         )
+        settings = self.settings(StepSettings)
+        self._steps = StepStage(settings, Calibration(), load_step_model(settings))
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._received_ns: int | None = None
         self._ticks = 0  # of the timer since the last tracker message
         for frame in sample_trackers():
-            self._stage.step(frame, self._fallback.step(frame))
+            self._stage.step(frame, self._fallback.step(frame), self._steps.step(frame))
         self.reset()
         self.await_calibration(self._calibrate)
         self.follow_layout(self._stage.set_times)
@@ -67,7 +71,7 @@ class TrajectoryPredictor(AvatarNode):
             self._step(pair[0], pair[1])
 
     def _step(self, frame: TrackerFrame, facing: Any) -> None:
-        trajectory = self._stage.step(frame, facing)
+        trajectory = self._stage.step(frame, facing, self._steps.step(frame))
         if trajectory is None:
             self.health.dropped += 1
             return
@@ -102,15 +106,17 @@ class TrajectoryPredictor(AvatarNode):
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._stage.set_calibration(calibration)
-        self._fallback.calibration = calibration
+        self._fallback.calibration = self._steps.calibration = calibration
 
     def reset(self) -> None:
         self._stage.reset()
+        self._steps.reset()
         self._fallback.reset()
         self._pairs.clear()
         self._received_ns = None  # no stale trajectory until trackers arrive again
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)
+        self._steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._ticks = max(self._ticks, 1)  # the watchdog takes the new period with the next sample

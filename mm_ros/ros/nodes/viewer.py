@@ -24,7 +24,8 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose
-from mm_ros.robot.figure import Figure, read_figure
+from mm_ros.robot.figure import read_figure
+from mm_ros.robot.kinematics import LinkPoses
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -111,6 +112,7 @@ class Viewer(AvatarNode):
         super().__init__(**kwargs)
         s = self.settings(ViewerSettings)
         self._figure = read_figure(s.urdf) if s.urdf else None
+        self._link_poses = LinkPoses(self._figure.robot) if self._figure is not None else None
         self._server = serve(s.host, s.port)
         self._actions: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
@@ -296,9 +298,9 @@ class Viewer(AvatarNode):
             seen.scene.desired(trajectory_from_ros(decoded("trajectory", take["trajectory"])))
         if "landmarks" in take:
             seen.scene.landmarks(landmarks_from_ros(decoded("landmarks", take["landmarks"])))
-        if self._figure is not None and all(topic in take for topic in ROBOT):
+        if self._figure is not None and self._link_poses and all(topic in take for topic in ROBOT):
             base, angles = (decoded(topic, take[topic]) for topic in ROBOT)
-            seen.scene.robot(self._figure, robot_links(self._figure, base.pose, angles))
+            seen.scene.robot(self._figure, robot_links(self._link_poses, base.pose, angles))
         if seen.searched is not seen.told:
             seen.told = found = seen.searched
             names = found.feature_names
@@ -396,11 +398,11 @@ class Viewer(AvatarNode):
         stop(self._server)
 
 
-def robot_links(figure: Figure, base: Any, angles: Any) -> dict[str, Any]:
+def robot_links(poses: LinkPoses, base: Any, angles: Any) -> dict[str, Any]:
     """Poses of a robot's links, from the messages of its base and joints."""
     p, q = base.position, base.orientation
     at = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
-    return figure.robot.links(dict(zip(angles.name, angles.position, strict=False)), at)
+    return poses(dict(zip(angles.name, angles.position, strict=False)), at)
 
 
 def address_lines(host: str, url: str) -> list[str]:

@@ -139,6 +139,8 @@ class Visualizer(AvatarNode):
         if seen.pose is None:
             return 0, []
         out = markers.feet("feet", seen.pose)
+        if seen.pose.feet is not None:
+            out += markers.user_feet("user_feet", seen.pose.feet)
         if seen.trackers is not None:
             out += markers.trackers("trackers", seen.trackers)
         if seen.orientation is not None:

@@ -13,16 +13,19 @@ import numpy as np
 
 from mm_ros.base.settings import Spec
 from mm_ros.show.page.scene import HIDDEN, LAYERS
+from mm_ros.web.access import HEADSET_VARIABLE, other_page
 
 LABELS = {
     "body": "avatar", "truth": "true body", "matched": "matched pose", "trackers": "devices",
     "desired": "desired trajectory", "found": "matched trajectory", "feet": "foot contacts",
+    "user_feet": "user's feet",
     "features": "feature vectors", "trail": "trail", "landmarks": "camera landmarks",
 }  # fmt: skip
 HINTS = {
     "truth": "body of a synthetic or mocap user", "matched": "before head, hands and feet are corrected",
     "trackers": "headset, controllers, body trackers", "desired": "blue: input of motion matching",
     "found": "orange: future of the matched motion", "feet": "orange: locked; yellow: in contact with the floor",
+    "user_feet": "green: estimated from headset and controllers; with a disc: standing",
     "landmarks": "landmarks of pose_estimator, if it runs",
     "features": "blue: query, orange: match; feet, and velocities of feet and hips",
 }  # fmt: skip
@@ -246,6 +249,8 @@ class Panel:
     def _add_view(self, gui: Any) -> None:
         self.status = gui.add_markdown("_Waiting for an avatar …_", order=0.0)
         hint = "avatar of camera, buttons, settings and figures"
+        if headset := other_page(HEADSET_VARIABLE):
+            gui.add_markdown(f"[the page for headsets]({headset})", order=0.5)
         self.avatar = gui.add_dropdown("avatar", ("–",), initial_value="–", hint=hint, visible=False, order=1.0)
         self.avatar.on_update(lambda event: self._do("watch", event.target.value))
         for place, (label, (names, hint)) in enumerate(BUTTONS.items()):

@@ -11,7 +11,7 @@ from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.mesh import skin
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
-from mm_ros.body.types import BODY_ROLES, HEAD_ROLE, LOST, ROLES, AvatarPose, TrackerFrame, Trajectory
+from mm_ros.body.types import BODY_ROLES, HEAD_ROLE, LOST, ROLES, AvatarPose, FeetEstimate, TrackerFrame, Trajectory
 from mm_ros.robot.figure import Figure
 from mm_ros.show.page import meshes
 from mm_ros.show.page.features import ABOVE_FLOOR_M, FeatureVectors
@@ -23,7 +23,7 @@ Color = tuple[int, int, int]
 PALETTE = ((78, 130, 214), (206, 104, 62), (80, 152, 90), (146, 90, 176), (188, 150, 54), (60, 148, 156))
 GHOST, MATCHED, DEVICE = (214, 184, 128), (150, 150, 160), (34, 36, 42)
 DESIRED_COLOR, FOUND, PLANTED, TOUCHING = (30, 120, 240), (240, 140, 30), (240, 90, 40), (245, 190, 60)
-SEEN = (190, 60, 160)
+SEEN, USER_FEET = (190, 60, 160), (70, 190, 100)
 ROBOT = (140, 144, 150)
 QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
@@ -38,7 +38,9 @@ LANDMARK_LINES = np.array([
 ])  # fmt: skip
 MOVED_M, TURNED = 2e-4, 3e-4  # smaller motion of a bone is not visible, and not sent
 
-LAYERS = ("body", "truth", "matched", "trackers", "desired", "found", "feet", "features", "trail", "landmarks")
+LAYERS = (
+    "body", "truth", "matched", "trackers", "desired", "found", "feet", "user_feet", "features", "trail", "landmarks",
+)  # fmt: skip
 HIDDEN = ("matched", "features")
 
 
@@ -173,6 +175,7 @@ class AvatarScene:
         self._bodies: dict[str, Body] = {}
         self._trackers = self._make_trackers()
         self._feet = [self._make_foot(s) for s in ("left", "right")]
+        self._user_feet = [self._make_user_foot(s) for s in ("left", "right")]
         self._desired = Path(server, f"/{name}/desired", DESIRED_COLOR)
         self._found = Path(server, f"/{name}/found", FOUND)
         self._trail = Trail(server, f"/{name}/trail")
@@ -229,6 +232,7 @@ class AvatarScene:
         self.root_pose = np.concatenate([p[0], q[0]])
         for side, (foot, toes) in enumerate(((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))):
             self._show_foot(side, bool(pose.locked[side]), bool(pose.contacts[side]), (p[foot] + p[toes]) / 2)
+        self._show_user_feet(pose.feet)
         if self._label is not None:
             self._label.position = p[HEAD] + (0.0, 0.0, 0.42)
         if jumped:
@@ -242,6 +246,16 @@ class AvatarScene:
                 mark.visible = shown
             if shown:
                 mark.position = (float(middle[0]), float(middle[1]), 0.004)
+
+    def _show_user_feet(self, feet: FeetEstimate | None) -> None:
+        """Draw a ball at each estimated ankle of the user, and a disc below each standing foot."""
+        for side, (ball, disc) in enumerate(self._user_feet):
+            for mark, shown in ((ball, feet is not None), (disc, feet is not None and feet.contact[side] > 0.5)):
+                if mark.visible != shown:
+                    mark.visible = shown
+                if shown and feet is not None:
+                    x, y, z = feet.ankles[side].tolist()
+                    mark.position = (x, y, z if mark is ball else 0.003)
 
     def robot(self, figure: Figure, poses: dict[str, Any]) -> None:
         """Draw a robot with these poses of its links."""
@@ -318,6 +332,18 @@ class AvatarScene:
         return [
             self._server.scene.add_mesh_simple(f"/{self.name}/trackers/{role}", v, f, color=DEVICE, visible=False)
             for role, (v, f) in zip(ROLES, shapes, strict=True)
+        ]
+
+    def _make_user_foot(self, side: str) -> list[Any]:
+        """Return the ball at the estimated ankle and the disc below a standing foot."""
+        v, f = meshes.puck()
+        flat = v * np.array([3.6, 3.6, 0.15], np.float32)
+        base, scene = f"/{self.name}/user_feet/{side}", self._server.scene
+        return [
+            scene.add_icosphere(f"{base}_ankle", 0.04, USER_FEET, opacity=0.7, cast_shadow=False, visible=False),
+            scene.add_mesh_simple(
+                f"{base}_stands", flat, f, color=USER_FEET, opacity=0.5, cast_shadow=False, visible=False
+            ),
         ]
 
     def _make_foot(self, side: str) -> list[Any]:

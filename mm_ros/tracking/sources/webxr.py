@@ -73,7 +73,7 @@ class WebXrSource(Source):
     def status(self) -> str:
         tracker = self.server.tracker
         if tracker is None:
-            if self.server.pages:
+            if self.server.open_pages:
                 return "the page is open, but no headset is tracked: press 'Enter VR' on the headset"
             return "no headset has opened the page: `mm_ros headset` shows how"
         if time.monotonic_ns() - self._came_ns > SILENT_NS:

@@ -22,7 +22,7 @@ class PageClock:
         self._used_ns = 0
         self._leads: deque[float] = deque(maxlen=LEADS)
         self._lead_ms, self._until_lead = 0.0, 0
-        self._last_ns = 0
+        self.last_ns = 0  # the last stamp
 
     def add(self, sent_ns: int, received_ns: int, page_ms: float) -> None:
         """Add one ping, with times of this machine and the page's clock in between."""
@@ -53,8 +53,8 @@ class PageClock:
         if self._until_lead < 0:
             self._lead_ms, self._until_lead = median(self._leads), min(30, len(self._leads))
         stamp = round((time_ms - self._lead_ms) * 1e6 + self._offset(now_ns))
-        self._last_ns = max(self._last_ns + 1000, min(stamp, now_ns))
-        return self._last_ns
+        self.last_ns = max(self.last_ns + 1000, min(stamp, now_ns))
+        return self.last_ns
 
     def _offset(self, now_ns: int) -> float:
         best = min(self._pings, key=lambda p: p[1])[2]

@@ -72,6 +72,7 @@ class Page:
         self.mode = ""
         self.visibility = "visible"
         self.about: dict[str, Any] = {}
+        self.is_page = True  # false for `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
         self.frame: wire.PageFrame | None = None  # the last one
         self.missed = 0  # sequence numbers that did not arrive
@@ -93,6 +94,7 @@ class HeadsetServer:
         self.accesses = {False: Access(host, self.token, LIMITS), True: Access("0.0.0.0", self.token, LIMITS)}
         self.on_frame: Callable[[Page, wire.PageFrame, int], None] = lambda page, frame, stamp_ns: None
         self.on_steering: Callable[[wire.Steering, int], None] | None = None
+        # Names of the joints, stamp in CLOCK_MONOTONIC, poses (N, 7) as the page sends them.
         self.on_body: Callable[[list[str], int, Any], None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.actions: Queue[tuple[Page, dict[str, Any]]] = Queue(maxsize=64)
@@ -100,7 +102,6 @@ class HeadsetServer:
         self.pages: set[Page] = set()
         self.tracker: Page | None = None  # the page whose headset is tracked
         self.counts: Counter[str] = Counter()
-        self.last_heard_ns = 0  # last request of any kind
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
         self._sequence = 0
@@ -151,6 +152,10 @@ class HeadsetServer:
     def wifi_urls(self) -> list[str]:
         """Addresses to type on the headset; the code or a stored token follows on the page."""
         return [f"https://{ip}:{self.port + 1}" for ip in certificates.addresses()] if self.wifi else []
+
+    @property
+    def open_pages(self) -> int:
+        return sum(1 for page in tuple(self.pages) if page.is_page)
 
     def show(self, pose: wire.PoseMessage, sequence: int) -> None:
         """Offer a pose to all pages that may get one. `sequence`: the tracker's frame that the pose belongs to."""
@@ -208,7 +213,6 @@ class HeadsetServer:
         access = self.accesses[secure]
 
         def judge(connection: Any, request: Any) -> Any:
-            self.last_heard_ns = time.monotonic_ns()
             hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
             opens = "websocket" in request.headers.get("Upgrade", "").lower()
             asked = request.path.partition("?")[0]
@@ -231,6 +235,7 @@ class HeadsetServer:
         if opens:
             return None if path == "/pair" else _refusal("there is no WebSocket at this path", 404)
         if path == "/":
+            self.counts["code_pages"] += 1
             return _response(self._pair, TYPES[".html"], host)
         if path == "/ca.crt":
             return _response(self.authority, "application/x-x509-ca-cert", host)
@@ -256,6 +261,7 @@ class HeadsetServer:
             await self._pair_device(connection)
             return
         page = Page(connection)
+        page.is_page = connection.request.path.partition("?")[2] != "watch"
         self.pages.add(page)
         pinging = asyncio.create_task(self._keep_pinging(page))
         self.on_change()
@@ -294,7 +300,6 @@ class HeadsetServer:
 
     def _take(self, page: Page, message: str | bytes) -> None:
         now_ns = time.monotonic_ns()
-        self.last_heard_ns = now_ns
         if not page.bucket.take():
             self._refuse(page, "too many messages")
             return
@@ -335,7 +340,7 @@ class HeadsetServer:
             _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
             if page is self.tracker and page.clock.known and self.on_body is not None and len(names) == len(joints):
-                self.on_body(names, now_ns, joints)
+                self.on_body(names, page.clock.last_ns, joints)  # sampled in the same frame as the devices
         else:
             raise wire.Malformed(f"message of the unknown kind {kind}, {len(raw)} bytes")
 
@@ -416,7 +421,9 @@ class HeadsetServer:
     def _status_for(self, page: Page) -> dict[str, Any]:
         now_ns = time.monotonic_ns()
         tracker = self.tracker
-        link = {"trip_ms": round(page.clock.trip_ms, 2), "pages": len(self.pages)}
+        pages = self.open_pages
+        link = {"trip_ms": round(page.clock.trip_ms, 2), "pages": pages}
+        seen = {"pages": pages, **{name: self.counts[name] for name in ("code_pages", "wrong_codes")}}
         session: dict[str, Any] = {"active": tracker is not None, "own": tracker is page}
         if tracker is not None:
             session |= {
@@ -425,7 +432,10 @@ class HeadsetServer:
                 "trip_ms": round(tracker.clock.trip_ms, 2),
             }  # fmt: skip
         inspector = other_page(INSPECTOR_VARIABLE)
-        return {"version": __version__, "link": link, "session": session, "inspector": inspector, **self._status}
+        return {
+            "version": __version__, "link": link, "session": session, "seen": seen, "inspector": inspector,
+            **self._status,
+        }  # fmt: skip
 
     def _send_text(self, page: Page, message: dict[str, Any]) -> None:
         self._send(page, json.dumps(message, allow_nan=False, default=str))

@@ -1,0 +1,326 @@
+"""Steer the avatar by scripted input of keys, stick and path, and measure how it responds.
+
+Each run goes through the stages of the graph: input → desired trajectory → matcher → post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mm_ros.body.skeleton import LEFT_FOOT, RIGHT_FOOT
+from mm_ros.body.types import F64, AvatarPose, Calibration
+from mm_ros.evaluation import measure, run
+from mm_ros.evaluation.replay_chain import stack_poses
+from mm_ros.matching.engines.state_machine import matcher_stage
+from mm_ros.matching.matcher import MatcherSettings
+from mm_ros.matching.model_file import load_learned
+from mm_ros.motion import metrics as m
+from mm_ros.motion.database import MotionDatabase
+from mm_ros.pose.postprocess import PostSettings, PostStage
+from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
+from mm_ros.trajectory.path import PathSettings, PathStage
+
+RATE, DT = 60, 1 / 60
+AHEAD_S, AFTER_S = 2.5, 2.5  # before and after each change of the input
+TURNS_DEG, REPEATS = (45, 90, 180), 6
+OVERSHOOTS_DEG = 30.0  # overshoot counts from the first moment that is as near as this
+FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
+STEADY_S = 1.5  # after a change of the input, before a motion counts as steady
+GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot does has a standing pose
+NEVER_S = AFTER_S
+PATH_SPEED = 1.2
+PATHS: dict[str, tuple[tuple[float, float], ...]] = {
+    "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
+    "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
+    "line": ((0, 0), (6, 0)),
+}
+SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.2), (1.2, 1.2))
+
+
+@dataclass(frozen=True)
+class Input:
+    """State of stick and buttons."""
+
+    move: tuple[float, float] = (0.0, 0.0)
+    gait: str = "walk"
+    strafe: bool = False
+    look: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Scripted input; `change_s`: when the key changes, `goal`: heading [rad] or speed [m/s] from then on."""
+
+    kind: str
+    seconds: float
+    at: Callable[[float], Input]
+    change_s: float = 0.0
+    goal: float = 0.0
+
+
+@dataclass
+class Ridden:
+    """One run at 60 Hz: root x, y, yaw of simulation and avatar, poses, and the time of the matcher's steps [s]."""
+
+    desired: F64
+    velocity: F64  # of the desired trajectory (F, 2)
+    root: F64
+    poses: list[AvatarPose]
+    positions: F64  # joints in the room (F, J, 3)
+    took_s: F64
+
+    @property
+    def speed(self) -> F64:
+        """Speed of the avatar's root over 0.4 s, about one step [m/s]."""
+        half = 12
+        at = np.arange(len(self.root))
+        a, b = np.maximum(at - half, 0), np.minimum(at + half, len(self.root) - 1)
+        return np.asarray(np.linalg.norm(self.root[b, :2] - self.root[a, :2], axis=1) / np.maximum((b - a) * DT, DT))
+
+
+def wrap(angle: Any) -> F64:
+    return np.asarray((np.asarray(angle) + math.pi) % (2 * math.pi) - math.pi)
+
+
+def heading(angle: float) -> tuple[float, float]:
+    return math.cos(angle), math.sin(angle)
+
+
+def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
+    """All scripted inputs; the seed sets the moments of the changes, and so the phase of the step."""
+    rng = np.random.default_rng(seed)
+    out: list[Stream] = []
+
+    def changed(kind: str, before: Input, after: Input, goal: float) -> None:
+        at = AHEAD_S + float(rng.uniform(0.0, 1.0))
+        out.append(Stream(kind, at + AFTER_S, lambda t: before if t < at else after, at, goal))
+
+    for degrees in TURNS_DEG:
+        for i in range(repeats):
+            angle = math.radians(degrees) * (1 if i % 2 else -1)
+            changed(f"turn_{degrees}", Input((1, 0)), Input(heading(angle)), angle)
+    for gait in ("walk", "jog", "sprint"):
+        speed = getattr(JoystickSettings(), f"{gait}_speed")
+        for _ in range(max(1, repeats // 2)):
+            changed(f"start_{gait}", Input(), Input((1, 0), gait), speed)
+    for gait in ("walk", "jog"):
+        for _ in range(repeats):
+            changed("stop" if gait == "walk" else "stop_jog", Input((1, 0), gait), Input(), 0.0)
+    for k in range(8):
+        way = heading(k * math.pi / 4)
+        changed("strafe", Input(strafe=True), Input(way, strafe=True), JoystickSettings().walk_speed)
+    for sign in (1, -1):
+        rate = sign * math.radians(45)
+        out.append(Stream("stick", 8.0, partial(_turning, rate), 2.0, rate))
+        aside = Input((1, 0), strafe=True, look=(0, sign))
+        out.append(Stream("look_aside", 6.0, partial(_always, aside), 2.0, sign * math.pi / 2))
+    return out
+
+
+def show_stream() -> Stream:
+    """Input for a film: walk, turn by 90° twice, jog, strafe, stop."""
+    parts = ((1.0, Input()), (3.0, Input((1, 0))), (4.5, Input((0, 1))), (6.0, Input((-1, 0))),
+             (8.0, Input((-1, 0), "jog")), (9.5, Input((0, 1), strafe=True)), (11.0, Input()))  # fmt: skip
+    return Stream("show", 11.0, lambda t: next((asked for end, asked in parts if t < end), Input()))
+
+
+def _turning(rate: float, t: float) -> Input:
+    return Input(heading(rate * max(0.0, t - 2.0)))
+
+
+def _always(asked: Input, _t: float) -> Input:
+    return asked
+
+
+class Rider:
+    """One engine with the stages around it."""
+
+    def __init__(self, database: MotionDatabase, settings: MatcherSettings, post: PostSettings | None = None,
+                 stick: JoystickSettings | None = None) -> None:  # fmt: skip
+        learned = load_learned(settings)
+        self.database = learned.digest if learned is not None else database
+        self.stage = matcher_stage(settings, self.database, learned=learned)
+        self.post = PostStage(post or PostSettings(), self.database.skeleton, Calibration())
+        self.times = self.database.layout.trajectory_times
+        self.stick = stick or JoystickSettings()
+
+    def steer(self, stream: Stream) -> Ridden:
+        stick = JoystickStage(self.stick, self.times)
+        asked = (stream.at(i * DT) for i in range(round(stream.seconds * RATE)))
+        return self._ride(
+            stick.step(round(1e9 + i * 1e9 / RATE), a.move, a.gait, a.strafe, a.look) for i, a in enumerate(asked)
+        )
+
+    def walk(self, path: PathStage, more_s: float = 1.5) -> Ridden:
+        return self._ride(path.step(round(1e9 + i * 1e9 / RATE)) for i in range(round((path.seconds + more_s) * RATE)))
+
+    def _ride(self, trajectories: Any) -> Ridden:
+        self.stage.reset()
+        self.post.reset()
+        desired, velocity, poses, took = [], [], [], []
+        for trajectory in trajectories:
+            began = time.perf_counter()
+            result = self.stage.step(trajectory)
+            took.append(time.perf_counter() - began)
+            assert result is not None
+            poses.append(self.post.step(result[0], None))
+            desired.append([*trajectory.position, trajectory.yaw])
+            velocity.append(trajectory.velocity)
+        roots = np.array([p.root for p in poses])
+        yaw = 2 * np.arctan2(roots[:, 6], roots[:, 3])
+        positions, _ = measure.room(stack_poses(poses))
+        return Ridden(
+            np.array(desired), np.array(velocity), np.column_stack([roots[:, :2], wrap(yaw)]), poses, positions,
+            np.array(took),
+        )  # fmt: skip
+
+
+# ---- figures
+
+
+def _settled(error: F64, limit: float, at_s: float) -> float:
+    """Seconds from `at_s` until the error stays within the limit for at least 0.3 s."""
+    inside = np.abs(error) <= limit
+    for i in range(round(at_s * RATE), len(error)):
+        if inside[i : i + 18].all():
+            return i * DT - at_s
+    return NEVER_S
+
+
+def standing(ridden: Ridden) -> F64:
+    """Frames in which the root moves while neither foot has moved in the axes of the root for a while (F,)."""
+    feet = ridden.positions[:, [LEFT_FOOT, RIGHT_FOOT], :2] - ridden.root[:, None, :2]
+    speeds = np.linalg.norm(np.gradient(feet, DT, axis=0), axis=-1).max(-1)
+    n = round(GLIDES_S * RATE)
+    slow = np.convolve(speeds, np.ones(n) / n, "same") < GLIDE_M_S
+    return np.asarray(slow & (ridden.speed > MOVES_M_S))
+
+
+def _of_turn(r: Ridden, s: Stream) -> dict[str, float]:
+    error = np.degrees(wrap(r.root[:, 2] - s.goal))
+    body = np.degrees(wrap(m.facing_of_body(r.positions) - s.goal))
+    near = np.flatnonzero(np.abs(error[round(s.change_s * RATE) :]) < OVERSHOOTS_DEG)
+    way = np.sign(s.goal) * error[round(s.change_s * RATE) + int(near[0]) :] if len(near) else np.zeros(1)
+    steady = error[round((s.change_s + STEADY_S) * RATE) :]
+    half = 12
+    way_of = np.arctan2(*(r.root[half:, k] - r.root[:-half, k] for k in (1, 0)))
+    course = np.degrees(wrap(np.concatenate([way_of[:1].repeat(half), way_of]) - s.goal))
+    return {
+        f"{s.kind}_s": _settled(error, FACING_DEG, s.change_s),
+        f"{s.kind}_body_s": _settled(body, 15.0, s.change_s),
+        f"{s.kind}_course_s": _settled(course, 10.0, s.change_s),
+        f"{s.kind}_overshoot_deg": max(0.0, float(way.max())),
+        "steady_heading_error_deg": float(np.abs(steady).max()),
+    }
+
+
+def _of_speed(r: Ridden, s: Stream) -> dict[str, float]:
+    speed, first = r.speed, round(s.change_s * RATE)
+    if s.kind.startswith("stop"):
+        return {f"{s.kind}_s": _settled(_now(r), STOPPED_M_S, s.change_s)}
+    steady = slice(first + round(STEADY_S * RATE), None)
+    went = np.linalg.norm(r.root[-1, :2] - r.root[steady.start, :2]) / ((len(r.root) - 1 - steady.start) * DT)
+    out = {f"{s.kind}_speed_error": abs(float(went) / s.goal - 1)}
+    if s.kind == "strafe":
+        return {**out, "strafe_heading_error_deg": float(np.degrees(np.abs(r.root[steady, 2])).max())}
+    reached = np.flatnonzero(speed[first:] >= STARTED * s.goal)
+    return {**out, f"{s.kind}_s": float(reached[0] * DT) if len(reached) else NEVER_S}
+
+
+def _now(r: Ridden) -> F64:
+    """Speed of the avatar's root over 0.1 s [m/s]."""
+    moved = np.linalg.norm(np.gradient(r.root[:, :2], DT, axis=0), axis=1)
+    return np.convolve(moved, np.ones(7) / 7, "same")
+
+
+def figures_of(r: Ridden, s: Stream) -> dict[str, float]:
+    if s.kind.startswith("turn"):
+        return _of_turn(r, s)
+    if s.kind.startswith(("start", "stop", "strafe")) and s.kind != "stick":
+        return _of_speed(r, s)
+    after = slice(round((s.change_s + 1.0) * RATE), None)
+    if s.kind == "stick":
+        goal = s.goal * (np.arange(len(r.root)) * DT - s.change_s)
+        return {"stick_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[:, 2] - goal)))[after].mean())}
+    return {
+        "look_aside_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[after, 2] - s.goal))).max()),
+        "look_aside_speed_error": float(abs(np.mean(r.speed[after]) / JoystickSettings().walk_speed - 1)),
+    }
+
+
+def deviation(points: F64, walked: F64) -> F64:
+    """Distance of each walked point from the nearest of the `points`, which are close to each other [m]."""
+    return np.asarray(np.linalg.norm(walked[:, None] - points[None], axis=-1).min(1))
+
+
+def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
+    """Deviation from the paths at 1.2 m/s, and the error of the speeds at key points with other speeds."""
+    away, errors, rides = [], [], []
+    for name, own in zip(PATHS, SPEEDS, strict=True):
+        path = PathStage(PathSettings(speed=PATH_SPEED), rider.times)
+        path.set_path(PATHS[name])
+        rides.append(rider.walk(path))
+        away.append(deviation(path.points[::2], rides[-1].root[:, :2]))
+        path.set_path(PATHS[name], own)
+        rides.append(rider.walk(path))
+        speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
+        for key, wanted in zip(PATHS[name][1:-1], own[1:-1], strict=True):
+            near = int(np.argmin(np.linalg.norm(rides[-1].root[:, :2] - key, axis=1)))
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # slower than `wanted` in a bend
+            errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
+    all_of = np.concatenate(away)
+    out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
+                                "p95": float(np.percentile(all_of, 95))},
+           "path_speed_error": float(np.mean(errors)), "path_speed_error_worst": float(np.max(errors))}  # fmt: skip
+    return out, rides
+
+
+def of_rides(rides: Sequence[Ridden], limit: float) -> dict[str, Any]:
+    """Feet and smoothness over all runs."""
+    parts = []
+    for r in rides:
+        contacts = np.array([p.contacts for p in r.poses])
+        parts.append(measure.of_body(r.positions, contacts, len(r.root) * DT, limit))
+    seconds = np.array([p.seconds for p in parts])
+    out: dict[str, Any] = {
+        name: float(np.average([p.numbers[name] for p in parts], weights=seconds))
+        for name in ("skate_ratio", "jitter", "pops_per_min")
+    }
+    glides = np.concatenate([standing(r) for r in rides])
+    took = np.concatenate([r.took_s for r in rides]) * 1e3
+    errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
+    return out | {
+        "standing_frames": int(glides.sum()), "frames": len(glides),
+        "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},
+        "frame_ms": {"median": float(np.median(took)), "p99": float(np.percentile(took, 99))},
+    }  # fmt: skip
+
+
+def bench(
+    rider: Rider, scripted: Sequence[Stream], limit: float, tell: Callable[[int, int], None] = lambda i, n: None
+) -> dict[str, Any]:
+    """All figures of one engine: medians of the repeats, and the worst one as `…_worst`."""
+    found: dict[str, list[float]] = {}
+    rides = []
+    for i, stream in enumerate(scripted):
+        tell(i, len(scripted) + 1)
+        rides.append(rider.steer(stream))
+        for name, value in figures_of(rides[-1], stream).items():
+            found.setdefault(name, []).append(value)
+    out: dict[str, Any] = {name: float(np.median(values)) for name, values in found.items()}
+    out |= {f"{name}_worst": float(np.max(values)) for name, values in found.items()}
+    paths, walked = ride_paths(rider)
+    return out | paths | of_rides([*rides, *walked], limit)
+
+
+def reference(database: MotionDatabase) -> tuple[dict[str, float], float]:
+    """Skate ratio, jitter and pops of the database itself, and its acceleration limit for pops."""
+    whole, limit = run.measure_database(database)
+    return {name: float(whole.numbers[name]) for name in ("skate_ratio", "jitter", "pops_per_min")}, limit

@@ -1,0 +1,1 @@
+"""The user's steps, estimated from headset and controllers."""

@@ -1,0 +1,237 @@
+"""Stage that estimates the user's feet from headset and controllers: contact, touchdown, place, and the way ahead."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mm_ros.base.settings import Settings, setting
+from mm_ros.body.timeline import ADVANCE, CARRY, DROP, Timeline, is_identity
+from mm_ros.body.types import (
+    F32,
+    F64,
+    HEAD_ROLE,
+    LEFT_FOOT_ROLE,
+    LEFT_HAND_ROLE,
+    LOST,
+    RIGHT_HAND_ROLE,
+    Calibration,
+    FeetEstimate,
+    TrackerFrame,
+)
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.jit import njit
+from mm_ros.steps import inputs as si
+from mm_ros.steps import outputs as so
+from mm_ros.tracking.check import check_trackers
+
+GAP_S = 0.2  # after a longer gap the memory starts again
+REFRACTORY_S = 0.25  # shortest time between two touchdowns of one foot
+RELEASED = 0.5  # share of the threshold below which the next touchdown may be reported
+STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # of the smoothing of the ankles
+TRACKER_SIGMA_M = 0.03
+TRACKED_MOVES = 0.12  # m/s: a tracked foot that is faster moves
+
+
+class StepModel(Protocol):
+    """Network of one tick: (1, INPUTS) float32 and a state → (1, OUTPUTS) float32 and the new state."""
+
+    @property
+    def layout(self) -> str: ...
+
+    def nothing(self) -> F32 | None: ...
+
+    def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]: ...
+
+
+@dataclass(frozen=True)
+class StepSettings(Settings):
+    steps: bool = setting(True, "Estimate the user's feet from headset and controllers.", live=False)
+    steps_model: str = setting("", "ONNX file of the step network. Empty: the network of the package.", live=False)
+    touchdown_threshold: float = setting(
+        0.4, "Probability above which a touchdown is reported. Larger values miss more steps.", "", 0.05, 0.95
+    )
+
+
+@dataclass
+class StepEstimate:
+    """Feet, and the way ahead after `AHEAD_S` seconds."""
+
+    feet: FeetEstimate
+    shifts: F64  # (3, 2) of the hips, room, m
+    shift_sigma: F64  # (3,) m
+    yaws: F64  # (3,) facing, room, rad
+    yaw_sigma: F64  # (3,) rad
+
+
+class Touchdowns:
+    """Touchdowns of both feet from the network's outputs, with hysteresis and a shortest interval."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self._armed = [True, True]
+        self._landed_ns = [-(10**12), -(10**12)]
+
+    def lands(self, foot: int, out: F64, now_ns: int) -> bool:
+        """Whether the foot touches down at this tick; `out` (OUTPUTS,) are the network's outputs."""
+        p = 1.0 / (1.0 + math.exp(-min(max(float(out[foot * so.FEET + so.EVENT]), -50.0), 50.0)))
+        if p < RELEASED * self.threshold:
+            self._armed[foot] = True
+        if p < self.threshold or not self._armed[foot] or now_ns - self._landed_ns[foot] < REFRACTORY_S * 1e9:
+            return False
+        self._armed[foot], self._landed_ns[foot] = False, now_ns
+        return True
+
+
+class StepStage:
+    """Estimate the feet frame by frame. Without a model the stage estimates nothing."""
+
+    def __init__(self, settings: StepSettings, calibration: Calibration, model: StepModel | None) -> None:
+        self.settings, self.calibration, self.model = settings, calibration, model
+        self._timeline = Timeline(gap_s=GAP_S)
+        self._last, self._now, self._at = np.zeros(si.CHANNELS), np.zeros(si.CHANNELS), np.zeros(si.CHANNELS)
+        self._inputs = np.zeros(si.INPUTS)
+        self._row = np.zeros((1, si.INPUTS), np.float32)
+        self.reset()
+
+    def reset(self) -> None:
+        self._timeline.reset()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._memory = si.new_memory()
+        self._state = self.model.nothing() if self.model else None
+        self._first_ns = self._ticks = 0
+        self._stamp_ns: int | None = None  # of the last frame
+        self._out: F64 | None = None  # network's outputs at the last tick
+        self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
+        self._places: F64 | None = None  # (2, 3) ankles as reported last
+
+    def step(self, frame: TrackerFrame) -> StepEstimate | None:
+        """The estimate for a frame; None without a model, without a head, or for a late or duplicate frame."""
+        if self.model is None or frame.state[HEAD_ROLE] == LOST:
+            return None
+        check_trackers(frame, (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE))
+        verdict, dt = self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old)
+        if verdict == DROP:
+            return None
+        if verdict not in (ADVANCE, CARRY):
+            self._clear()
+        elif not is_identity(frame.new_from_old):
+            self._carry(frame.new_from_old)
+        si.channels_of(frame.positions, frame.rotations, frame.state, self._last, self._now)
+        landed = self._advance(frame.stamp_ns)
+        self._last[:] = self._now
+        self._stamp_ns = frame.stamp_ns
+        return self._made(frame, landed, dt)
+
+    def _carry(self, new_from_old: F64) -> None:
+        yaw = float(rot.yaw_of(new_from_old[3:]))
+        x, y, z = (float(v) for v in new_from_old[:3])
+        si.carry_channels(self._last, x, y, z, yaw)
+        si.carry_channels(self._at, x, y, z, yaw)
+        if self._places is not None:
+            self._places = rot.rotate(new_from_old[3:], self._places) + new_from_old[:3]
+        si.carry_memory(self._memory, x, y, z, yaw, self.calibration.head_height)
+
+    def _advance(self, stamp_ns: int) -> list[bool]:
+        """Run the network at all ticks up to `stamp_ns`. Returns the touchdowns (left, right)."""
+        assert self.model is not None
+        landed = [False, False]
+        if self._stamp_ns is None:
+            self._first_ns, self._last[:] = stamp_ns, self._now
+            self._stamp_ns = stamp_ns
+        self._touchdowns.threshold = self.settings.touchdown_threshold
+        while (due := self._first_ns + round(self._ticks * 1e9 * si.TICK_S)) <= stamp_ns:
+            span = stamp_ns - self._stamp_ns
+            share = (due - self._stamp_ns) / span if span > 0 else 1.0
+            self._at[:] = self._last + share * (self._now - self._last)
+            si.inputs_step(self._at, self.calibration.head_height, self._memory, self._inputs)
+            self._row[0] = self._inputs
+            out, self._state = self.model.step(self._row, self._state, True)
+            self._out = out[0].astype(np.float64)
+            self._tick_ns = due
+            self._ticks += 1
+            for foot in range(2):
+                landed[foot] |= self._touchdowns.lands(foot, self._out, due)
+        return landed
+
+    def _made(self, frame: TrackerFrame, landed: list[bool], dt: float) -> StepEstimate:
+        assert self._out is not None
+        age = (frame.stamp_ns - self._tick_ns) * 1e-9
+        numbers, ahead = np.empty((2, 10)), np.empty((len(so.AHEAD_S), 5))
+        in_room(self._out, self._at, self.calibration.head_height, age, numbers, ahead)
+        if self._places is None:
+            self._places = numbers[:, 3:6].copy()
+        settle(self._places, numbers, dt)
+        feet = FeetEstimate(
+            numbers[:, 3:6], numbers[:, 0], np.array(landed), numbers[:, 2], numbers[:, 6:9], numbers[:, 9]
+        )
+        self._use_trackers(frame, feet)
+        return StepEstimate(feet, ahead[:, :2], ahead[:, 2], ahead[:, 3], ahead[:, 4])
+
+    def _use_trackers(self, frame: TrackerFrame, feet: FeetEstimate) -> None:
+        """A tracker on a foot replaces the network's estimate of that foot."""
+        for foot in range(2):
+            role = LEFT_FOOT_ROLE + foot
+            if frame.state[role] == LOST:
+                continue
+            feet.ankles[foot], feet.velocities[foot] = frame.positions[role], frame.velocities[role]
+            feet.moves[foot] = float(np.linalg.norm(frame.velocities[role]) > TRACKED_MOVES)
+            feet.contact[foot] = 1.0 - feet.moves[foot]
+            feet.sigma[foot] = TRACKER_SIGMA_M
+
+    def warm_up(self, frame: TrackerFrame) -> None:
+        self.step(frame)
+        self.reset()
+
+
+@njit
+def settle(places: F64, feet: F64, dt: float) -> None:
+    """Smooth the ankles `feet` (2, 10) in place; `places` (2, 3) are those of the last frame.
+
+    A moving foot is led by its velocity and follows fast; a standing one keeps still and follows slowly.
+    """
+    for foot in range(2):
+        moves = feet[foot, 2]
+        u = min(max((moves - 0.3) / 0.4, 0.0), 1.0)
+        u = u * u * (3.0 - 2.0 * u)
+        halflife = STANDING_HALFLIFE_S + u * (MOVING_HALFLIFE_S - STANDING_HALFLIFE_S)
+        share = 1.0 - 0.5 ** (dt / halflife)
+        for i in range(3):
+            feet[foot, 6 + i] *= u
+            led = places[foot, i] + feet[foot, 6 + i] * dt
+            places[foot, i] = led + share * (feet[foot, 3 + i] - led)
+            feet[foot, 3 + i] = places[foot, i]
+
+
+@njit
+def in_room(out: F64, at: F64, height: float, age: float, feet: F64, ahead: F64) -> None:
+    """Network's outputs (OUTPUTS,) at the channels `at`, `age` seconds ago, as numbers in the room.
+
+    `feet` (2, 10): the columns of `FeetEstimate.flat`; `ahead` (3, 5): shift x y, its error, yaw, its error.
+    """
+    c, s = math.cos(at[3]), math.sin(at[3])
+    for foot in range(2):
+        o = out[foot * 11 : foot * 11 + 11]
+        moves = 1.0 / (1.0 + math.exp(-min(max(o[0], -50.0), 50.0)))
+        feet[foot, 0] = 1.0 / (1.0 + math.exp(-min(max(o[1], -50.0), 50.0)))
+        feet[foot, 1] = 0.0
+        feet[foot, 2] = moves
+        vx, vy, vz = o[6] * height, o[7] * height, o[8] * height
+        feet[foot, 6], feet[foot, 7], feet[foot, 8] = c * vx - s * vy, s * vx + c * vy, vz
+        x, y = o[3] * height, o[4] * height
+        shift = moves * age
+        feet[foot, 3] = at[0] + c * x - s * y + shift * feet[foot, 6]
+        feet[foot, 4] = at[1] + s * x + c * y + shift * feet[foot, 7]
+        feet[foot, 5] = max(o[5] * height + shift * vz, 0.0)
+        feet[foot, 9] = math.exp(min(max(o[9], -4.6), 0.7)) * height
+    for k in range(ahead.shape[0]):
+        o = out[22 + 6 * k : 28 + 6 * k]
+        ahead[k, 0], ahead[k, 1] = (c * o[0] - s * o[1]) * height, (s * o[0] + c * o[1]) * height
+        ahead[k, 2] = math.exp(min(max(o[4], -4.6), 0.7)) * height
+        ahead[k, 3] = at[3] + math.atan2(o[3], o[2])
+        ahead[k, 4] = math.exp(min(max(o[5], -4.6), 0.7))

@@ -1,0 +1,105 @@
+"""Measurement of a step network on whole clips of people outside its training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.body.types import F64
+from mm_ros.facing.model_file import OnnxModel
+from mm_ros.steps import outputs as so
+from mm_ros.steps.estimator import StepSettings, Touchdowns, in_room
+from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_hash
+from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, touchdowns_of
+
+TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
+STILL = 0.1  # m/s
+WALKS = 0.4  # m/s, mean of the head over a second
+
+
+def measured(
+    path: Path, sources: Sequence[Source], tell: Callable[[str, int, int], None] | None = None
+) -> dict[str, float]:
+    """Figures over all clips at 60 Hz; empty without clips."""
+    if not sources:
+        return {}
+    model = OnnxModel(path, "steps", layout_hash())
+    errors, walking, counts, still = [], [], np.zeros(5), np.zeros(4)
+    for k, source in enumerate(sources):
+        c = source.columns.astype(np.float64)
+        found, landed, moves = estimated(model, c[:, :CHANNELS], source.height)
+        true = c[:, ANKLES].reshape(-1, 2, 3)
+        speed = smoothed_speed(c[:, ANKLES])
+        times = [
+            np.flatnonzero(touchdowns_of(speed[:, f], np.ascontiguousarray(true[:, f]))) / RATE for f in range(2)
+        ]
+        counts += footfalls(times, landed)
+        errors.append(np.linalg.norm(found - true, axis=-1))
+        way = np.linalg.norm(c[np.minimum(np.arange(len(c)) + 30, len(c) - 1), :2]
+                             - c[np.maximum(np.arange(len(c)) - 30, 0), :2], axis=1)  # fmt: skip
+        walking.append(way > WALKS)
+        stands, says = speed < STILL, moves < 0.5
+        still += [(stands & says).sum(), stands.sum(), (~stands & ~says).sum(), (~stands).sum()]
+        if tell is not None:
+            tell("measure", k + 1, len(sources))
+    error, walks = np.concatenate(errors), np.concatenate(walking)
+    hits, true_count, found_count, same, near = counts
+    walked = error[walks] if walks.any() else error
+    return {
+        "touchdowns": float(true_count),
+        "found": float(found_count),
+        "footfall_f1": _figure(2 * hits / max(true_count + found_count, 1)),
+        "same_foot": _figure(same / max(near, 1)),
+        "ankle_cm": _figure(100 * float(np.median(error))),
+        "walking_ankle_cm": _figure(100 * float(np.median(walked))),
+        "walking_ankle_p95_cm": _figure(100 * float(np.percentile(walked, 95))),
+        "contact_agreement": _figure(0.5 * (still[0] / max(still[1], 1) + still[2] / max(still[3], 1))),
+    }
+
+
+def _figure(x: float) -> float:
+    return float(f"{x:.3g}")
+
+
+def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list[F64], F64]:
+    """Ankles (T, 2, 3) in the room, touchdown times of both feet [s], probability of motion (T, 2)."""
+    inputs = np.empty((len(channels), INPUTS), np.float32)
+    inputs_sequence(channels, height, inputs)
+    state, events = model.nothing(), Touchdowns(StepSettings().touchdown_threshold)
+    feet, ahead = np.empty((len(inputs), 2, 10)), np.empty((len(so.AHEAD_S), 5))
+    times: list[list[float]] = [[], []]
+    for t, row in enumerate(inputs):
+        out, state = model.step(row[None], state, True)
+        numbers = out[0].astype(np.float64)
+        in_room(numbers, channels[t], height, 0.0, feet[t], ahead)
+        for foot in range(2):
+            if events.lands(foot, numbers, round(t / RATE * 1e9)):
+                times[foot].append(t / RATE)
+    return feet[:, :, 3:6], [np.array(t) for t in times], feet[:, :, 2]
+
+
+def footfalls(true: Sequence[F64], found: Sequence[F64]) -> F64:
+    """Counts: pairs of the same foot within TOLERANCE_S, true, found, same foot among pairs with any foot, pairs."""
+    hits = same = near = 0
+    both = [(float(t), foot) for foot in range(2) for t in true[foot]]
+    for foot in range(2):
+        pairs = sorted(
+            (abs(a - b), i, j)
+            for i, a in enumerate(true[foot])
+            for j, b in enumerate(found[foot])
+            if abs(a - b) <= TOLERANCE_S
+        )
+        used: tuple[set[int], set[int]] = (set(), set())
+        for _, i, j in pairs:
+            if i not in used[0] and j not in used[1]:
+                used[0].add(i)
+                used[1].add(j)
+                hits += 1
+        for t in found[foot]:
+            away, other = min(((abs(t - a), f) for a, f in both), default=(np.inf, -1))
+            if away <= ANY_FOOT_S:
+                near += 1
+                same += other == foot
+    return np.array([hits, len(both), sum(map(len, found)), same, near], np.float64)
