@@ -33,7 +33,7 @@ class FadeIn:
         self._clear()
 
     def _clear(self) -> None:
-        # Value and rate: of x, y, z and yaw of the root; of each joint's rotation, and of the hips' position (last row).
+        # Value and rate of x, y, z and yaw of the root; of each joint's rotation and, last, of the hips' position.
         self._root, self._joints = np.zeros((2, 4)), np.zeros((2, J + 1, 3))
         self._active = False
 

@@ -1,6 +1,7 @@
 """After a restart the pose fades in from where it was, or it is declared new by another `run`."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_within_reach_a_new_stage_fades_in_from_the_last_pose_of_the_former_one(
     move = (place[0], place[1], 0.0)
     out = poses(stage(former), range(300, 400), place, move)
     assert leap(former, out[0]) < 1e-3
-    assert max(leap(a, b) for a, b in zip(out, out[1:], strict=False)) < LEAP_M / 3
+    assert max(leap(a, b) for a, b in pairwise(out)) < LEAP_M / 3
     alone = poses(stage(), range(300, 400), place, move)
     assert leap(out[-1], alone[-1]) < 0.01
     assert {pose.run for pose in out} == {1}
@@ -49,7 +50,7 @@ def test_a_leap_of_the_matcher_fades_within_reach_and_is_declared_beyond(x: floa
     post = stage()
     before = poses(post, range(30))
     after = poses(post, range(30, 60), (x, 0.0, 0.0), (x, 0.0, 0.0))
-    leaps = [leap(a, b) for a, b in zip([before[-1], *after], after, strict=False)]
+    leaps = [leap(a, b) for a, b in pairwise([before[-1], *after])]
     assert (max(leaps) > LEAP_M) == declared == (after[0].run != before[-1].run)
 
 
@@ -57,7 +58,7 @@ def test_a_matcher_that_was_restarted_within_reach_causes_no_leap() -> None:
     post = stage()
     before = poses(post, range(30))
     after = poses(post, range(300, 340), (0.4, 0.4, 1.0), (0.4, 0.4, 0.0), run=9)
-    assert max(leap(a, b) for a, b in zip([before[-1], *after], after, strict=False)) < LEAP_M / 3
+    assert max(leap(a, b) for a, b in pairwise([before[-1], *after])) < LEAP_M / 3
     assert {pose.run for pose in after} == {9}
 
 
@@ -65,7 +66,7 @@ def test_hands_do_not_leap_after_a_gap() -> None:
     post = stage()
     before = poses(post, range(30))
     after = [post.step(matched(i, run=1), trackers(i, (0.3, 0.3, 0.2))) for i in range(300, 340)]
-    assert max(leap(a, b) for a, b in zip([before[-1], *after], after, strict=False)) < LEAP_M / 2
+    assert max(leap(a, b) for a, b in pairwise([before[-1], *after])) < LEAP_M / 2
 
 
 def test_a_new_epoch_and_a_moved_play_space_do_not_fade() -> None:

@@ -161,8 +161,8 @@ def main() -> int:
             leaps = [leap for r in rows for leap in r["leaps"]]
             undeclared = [leap for leap in leaps if not leap["declared"]]
             print(
-                f"{'composed' if composed else 'nodes'}: {len(rows)} kills, back {sum(r['back'] for r in rows)}, TF gap "
-                f"median {statistics.median(gaps):.2f} s, worst {max(gaps):.2f} s, leaps {len(leaps)}, "
+                f"{'composed' if composed else 'nodes'}: {len(rows)} kills, back {sum(r['back'] for r in rows)}, "
+                f"TF gap median {statistics.median(gaps):.2f} s, worst {max(gaps):.2f} s, leaps {len(leaps)}, "
                 f"undeclared {len(undeclared)}, load {os.getloadavg()[0]:.1f}"
             )
             failed |= bool(undeclared) or not all(r["back"] for r in rows)
