@@ -72,8 +72,8 @@ class FadeIn:
     def _advance(self, dt: float) -> None:
         if self._active:
             dt = min(dt, LONGEST_STEP_S)
-            self._root = np.stack(decay(*self._root, HALFLIFE_S, dt))
-            self._joints = np.stack(decay(*self._joints, HALFLIFE_S, dt))
+            self._root = np.stack(decay(self._root[0], self._root[1], HALFLIFE_S, dt))
+            self._joints = np.stack(decay(self._joints[0], self._joints[1], HALFLIFE_S, dt))
             self._active = bool(np.abs(self._root).max() > 1e-5 or np.abs(self._joints).max() > 1e-5)
 
     def _shifted(self, pose: AvatarPose) -> AvatarPose:
