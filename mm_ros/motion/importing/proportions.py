@@ -160,10 +160,12 @@ def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
 def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
     now = proportions_of(skeleton)
     by_head, by_arm = (now.head - 1) / (HEAD_OVER_LEG.usual - 1), now.arm / ARM_OVER_LEG.usual
-    if by_head <= 0 or abs(math.log(by_head / by_arm)) > AGREE or min(abs(math.log(by_head)), abs(math.log(by_arm))) < LEG_OFF:
+    if by_head <= 0:
         return skeleton
+    off = [abs(math.log(by)) for by in (by_head, by_arm)]
     factor = math.sqrt(by_head * by_arm)
-    if not 1 / LARGEST_CHANGE < factor < LARGEST_CHANGE:
+    agree = abs(math.log(by_head / by_arm)) < AGREE
+    if not agree or min(off) < LEG_OFF or not 1 / LARGEST_CHANGE < factor < LARGEST_CHANGE:
         return skeleton
     length = factor * now.leg
     offsets = skeleton.offsets.copy()
