@@ -52,7 +52,7 @@ class Motion:
 
 
 class TrackerGate:
-    def __init__(self, settings: GateSettings = GateSettings()) -> None:
+    def __init__(self, settings: GateSettings) -> None:
         self.settings = settings
         self.refused = dict.fromkeys(("flag", "zero", "frozen", "reach", "jump"), 0)
         self._timeline = Timeline()

@@ -316,7 +316,7 @@ def test_slow_device_in_fast_frames_keeps_its_velocity():
 
 
 def damaged(seed: int, frames: int = 500):
-    """Samples of a user with losses, jumps, frozen and impossible poses, moves of the room, gaps and repeated stamps."""
+    """Samples with losses, jumps, frozen and impossible poses, moves of the room, gaps and repeated stamps."""
     rng = np.random.default_rng(seed)
     stamp_ns, epoch, before = 0, 0, None
     for i in range(frames):
