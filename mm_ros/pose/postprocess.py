@@ -61,7 +61,8 @@ class PostStage:
 
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
-        self._settings, self._tuning, self._wanted = settings, tuning(settings), None
+        self._settings, self._tuning = settings, tuning(settings)
+        self._wanted: NDArray[np.bool_] | None = None  # devices that the settings use
 
     def set_calibration(self, calibration: Calibration) -> None:
         self._devices = np.zeros((R, 7))
@@ -69,7 +70,7 @@ class PostStage:
         self._devices[HEAD_ROLE] = calibration.headset_in_head
         self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
         self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
-        self._wanted: NDArray[np.bool_] | None = None
+        self._wanted = None
         self._mounted = np.array([r < WAIST_ROLE or name in calibration.mountings for r, name in enumerate(ROLES)])
         for name, mounting in calibration.mountings.items():
             self._devices[ROLES.index(name)] = self._on_this_skeleton(ROLES.index(name), mounting)

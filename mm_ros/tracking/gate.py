@@ -130,7 +130,7 @@ class TrackerGate:
     @settings.setter
     def settings(self, settings: GateSettings) -> None:
         self._settings = settings
-        self._numbers = Numbers(*(float(getattr(settings, name)) for name in Numbers._fields))
+        self._numbers = Numbers(*settings.numbers())
 
     @property
     def refused(self) -> dict[str, int]:
@@ -314,7 +314,7 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
     gained = 0.5 * acceleration * dt * dt if held > 2 else math.inf
     room = s.jump_m + min(speed * dt + gained, top * dt)
     angle = quat.angle_of(quat.mul_inv(q, quat.get4(d.rotations[r, m], 0)))
-    return off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt)
+    return bool(off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt))
 
 
 @njit

@@ -124,7 +124,7 @@ class TrajectoryStage:
     @settings.setter
     def settings(self, settings: TrajectorySettings) -> None:
         self._settings = settings
-        self._numbers = Numbers(*(float(getattr(settings, name)) for name in Numbers._fields))
+        self._numbers = Numbers(*settings.numbers())
 
     def set_times(self, times: tuple[float, ...]) -> None:
         """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
