@@ -147,7 +147,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
-        self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers starts anew
+        self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers restarts
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw

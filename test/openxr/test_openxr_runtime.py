@@ -90,9 +90,9 @@ class Graph:
 
     def __init__(self, folder):
         environment = dict(os.environ, MM_ROS_USERS=str(folder / "users"))
+        command = f"{sys.executable} -m mm_ros.ros.nodes tracker_bridge --ros-args -r __ns:=/xr"
         self.process = subprocess.Popen(
-            f"{sys.executable} -m mm_ros.ros.nodes tracker_bridge --ros-args -r __ns:=/xr -p source:=openxr".split(),
-            env=environment,
+            [*command.split(), "-p", "source:=openxr", "-p", "fit_hands:=false"], env=environment
         )
         rclpy.init()
         self.node = rclpy.create_node("listener")

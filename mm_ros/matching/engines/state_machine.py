@@ -127,7 +127,7 @@ class StateMachineStage:
 
     @property
     def memory_bytes(self) -> int:
-        """Size of the frames of the three loops."""
+        """Memory of the frames of the three loops (idle, walk, run)."""
         row = sum(a[0].nbytes for a in (self.database.positions, self.database.rotations, self.database.velocities,
                                         self.database.angular_velocities, self.database.contacts))  # fmt: skip
         return int(row) * sum(loop.last - loop.first + 1 for loop in self.loops)
