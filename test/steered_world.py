@@ -20,13 +20,15 @@ class SteeredWorld:
     """`desired`, `roots`: x, y, yaw of each `trajectory` and `pose`. The graph runs in a thread."""
 
     def __init__(self, port: int, control: str, **parameters) -> None:
-        rclpy.init()
+        self._began = not rclpy.ok()
+        if self._began:
+            rclpy.init()
         self.loop = Loop()
         Loop.current = self.loop
         given = {control: {"page": True, "page_port": port, **parameters}}
         self.nodes = {
             name: graph.node(name).node_class()(
-                parameter_overrides=[Parameter(k, value=v) for k, v in given.get(name, {}).items()], namespace="anna"
+                parameter_overrides=[Parameter(k, value=v) for k, v in given.get(name, {}).items()], namespace=control
             )
             for name in (control, "motion_matcher", "pose_postprocessor")
         }
@@ -34,7 +36,7 @@ class SteeredWorld:
         self.page = self.nodes[control]._page
         self.url = self.page.server.url()
         self.desired, self.roots = [], []
-        self.node = rclpy.create_node("ear", namespace="anna")
+        self.node = rclpy.create_node("ear", namespace=control)
         self._listen("trajectory", self._keep_desired)
         self._listen("pose", self._keep_root)
         self.executor = SingleThreadedExecutor()
@@ -86,4 +88,5 @@ class SteeredWorld:
             node.destroy_node()
         self.node.destroy_node()
         self.executor.shutdown()
-        rclpy.try_shutdown()
+        if self._began:
+            rclpy.try_shutdown()

@@ -178,7 +178,8 @@ def test_the_page_that_began_last_steers_and_the_other_shows_it(browser, steered
 
 
 def test_the_touch_stick_steers(steered, tab):
-    tab.evaluate("mmRosPage.orbit.behind(0); document.getElementById('stick').hidden = false")
+    tab.evaluate("mmRosPage.orbit.behind(0); window.matchMedia = () => ({matches: true})")  # a touch screen
+    tab.until("!document.getElementById('stick').hidden", "the stick is shown")
     box = tab.evaluate("(({x, y, width}) => [x + width / 2, y + width / 2])(stick.getBoundingClientRect())")
     tab.page.mouse.move(*box)
     tab.page.mouse.down()
