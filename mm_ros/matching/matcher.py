@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import setting
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import frozen
+from mm_ros.body.skeleton import ARM_BONES
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
@@ -171,6 +173,7 @@ class MatcherStage:
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
+        self.arms = 1.0  # length of the user's arms relative to the scaled skeleton's
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
         self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
         self._input = ""  # source of the trajectories
@@ -178,6 +181,7 @@ class MatcherStage:
         self.control = RootControl(self._active)
         self.timeline = Timeline()
         self.feet = LeadingFoot()
+        self._played: deque[tuple[float, ...]] = deque()  # time, x, y, yaw of the root
         self.reset()
 
     @property
@@ -211,13 +215,14 @@ class MatcherStage:
         self._was_stale = False  # the last desired trajectory was stale: no trackers were received
         self._searched_trajectory: tuple[F64, float] = (np.zeros(2), 0.0)
 
-    def set_scale(self, scale: float) -> None:
-        """Set the user's size relative to the database. Playback continues at the current frame."""
+    def set_scale(self, scale: float, arms: float = 1.0) -> None:
+        """Set the user's size relative to the database, and that of the arms relative to the scaled skeleton.
+        Playback continues at the current frame."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
-        self.scale = scale
+        self.scale, self.arms = scale, arms
         self.source.set_scale(scale)
-        self.skeleton = self.database.skeleton.scaled(scale)
+        self.skeleton = self.database.skeleton.scaled(scale, arms)
         self.skeleton_hash = self.skeleton.hash
 
     def set_database(self, database: MotionDatabase) -> None:
@@ -259,7 +264,7 @@ class MatcherStage:
         self.bands = BandChoice(database)
         self._band_masks: dict[str, Mask] = {}
         self._carried = None  # features of the last pose of the previous database
-        self.skeleton = database.skeleton.scaled(self.scale)
+        self.skeleton = database.skeleton.scaled(self.scale, self.arms)
         self.skeleton_hash = self.skeleton.hash
 
     @staticmethod
@@ -294,11 +299,14 @@ class MatcherStage:
             if verdict == HOLD or (self._was_stale and not desired.stale):
                 self._due = self._due or "abrupt"
                 self.control.found(np.asarray(desired.position), desired.yaw)
+        if verdict in (RESET, CARRY, HOLD):
+            self._played.clear()
         self._was_stale = desired.stale
         match = self._decide(dt, desired)
         goal = desired_tempo(self.source.root_velocity(), self.control.root, desired, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
+        self._remember(desired.stamp_ns)
         return self._make_pose(desired), match
 
     def _follow(self, source: str) -> None:
@@ -351,7 +359,7 @@ class MatcherStage:
 
     def _search(self, desired: Trajectory, reason: str, match: Match) -> None:
         s, source = self.settings, self.source
-        match.query = source.queries.query(desired, self.control.root, self._features())
+        match.query = source.queries.query(desired, self.control.root, self._features(), self._past())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
         weights, jump_cost = self._weights_now(desired, match.query)
@@ -376,6 +384,19 @@ class MatcherStage:
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
+
+    def _past(self) -> F64 | None:
+        """Rows of time, x, y, yaw of the played root, the present one last; None soon after a reset."""
+        return np.array(self._played) if len(self._played) > 1 else None
+
+    def _remember(self, stamp_ns: int) -> None:
+        """Keep the played root as long as the layout looks back."""
+        keep_s = self.source.queries.past_s
+        if keep_s:
+            now = stamp_ns * 1e-9
+            self._played.append((now, *self.control.root.tolist()))
+            while len(self._played) > 2 and now - self._played[1][0] >= keep_s:
+                self._played.popleft()
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
         """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
@@ -437,6 +458,7 @@ class MatcherStage:
         velocities *= np.float32(self.tempo)
         angular *= np.float32(self.tempo)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        positions[list(ARM_BONES)] *= np.float32(self.arms)
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,

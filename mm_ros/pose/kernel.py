@@ -32,7 +32,7 @@ from mm_ros.pose.inertialize import (
     with_offset,
 )
 from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
-from mm_ros.pose.upper_body import place_hand, place_head, straighten, torso_axis
+from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
@@ -61,6 +61,7 @@ class Hold(NamedTuple):
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
+    trunk: F64  # (2, 3): of `follow_hands`
     calm: F64  # (R, 4, 3) filter of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
     body_positions: F64  # (R, 3) joint poses that the body trackers ask for, in the room
@@ -80,8 +81,8 @@ def make_hold() -> Hold:
     q = np.zeros((R, 4))
     q[:, 0] = 1.0
     return Hold(
-        np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((R, 4, 3)), q.copy(), np.zeros((R, 3)),
-        q.copy(), np.zeros(R), np.zeros(4), np.zeros((3, 3)),
+        np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((2, 3)), np.zeros((R, 4, 3)), q.copy(),
+        np.zeros((R, 3)), q.copy(), np.zeros(R), np.zeros(4), np.zeros((3, 3)),
     )  # fmt: skip
 
 
@@ -259,8 +260,15 @@ def post_step(
         place_foot(body, feet, lengths, t, side, toe, foot, toes_now, stands, grounds[1 + side], guessed,
                    estimated[side, 5], dt)  # fmt: skip
     feet.ready[0] = 1
+    wrists, weights = np.zeros((2, 3)), np.zeros(2)
     for side in range(2):
-        _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+        role = LEFT_HAND_ROLE + side
+        p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
+        quat.put3(wrists, side, p)
+        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])  # a tracked trunk does not follow the hands
+        if w > 0.0:
+            place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+    follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
 
 
 @njit
@@ -371,18 +379,8 @@ def _head(
     hold.head[3] = w
     if w <= 0.0:
         hold.hips[:] = 0.0
+        hold.trunk[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
     reach = t.hips_reach + low_reach(low)
-    return place_head(body, hold.hips, p, q, w, t.lean_limit, reach, own_lean(low), dt)
-
-
-@njit
-def _hand(
-    body: Any, hold: Any, lengths: Any, t: Any, side: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
-    dt: float,
-) -> None:  # fmt: skip
-    role = LEFT_HAND_ROLE + side
-    p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, rotations, seen, devices, dt)
-    if w > 0.0:
-        place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+    return place_head(body, hold.hips, hold.trunk, p, q, w, t.lean_limit, reach, own_lean(low), dt)

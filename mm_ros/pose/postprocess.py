@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
-from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
+from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import (
     BODY_ROLES,
@@ -80,6 +80,15 @@ class PostStage:
                 f"quaternions, came {self._devices[:3].round(3).tolist()}"
             )
 
+    def use_skeleton(self, skeleton: Skeleton) -> bool:
+        """Use a skeleton that differs in the arms alone from the next step on, without a reset; return False if other
+        bones differ."""
+        others = [j for j in range(len(skeleton.offsets)) if j not in ARM_BONES]
+        if not np.array_equal(skeleton.offsets[others], self.skeleton.offsets[others]):
+            return False
+        self.skeleton, self._lengths = skeleton, limb_lengths(skeleton)
+        return True
+
     def _on_this_skeleton(self, role: int, mounting: F64) -> F64:
         """Mounting on this skeleton, so that in the rest pose the device is where it is on the default skeleton.
 
@@ -147,7 +156,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
-        self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers starts anew
+        self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers restarts
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
