@@ -1,4 +1,4 @@
-"""The page in a real Chromium steers a character: keys, gamepad, touch and clicks → page → matcher → pose and pixels."""
+"""The page in a real Chromium steers a character by keys, gamepad, touch and clicks: topics and pixels."""
 
 import base64
 import io
