@@ -27,6 +27,7 @@ from mm_ros.body.types import (
     TrackerFrame,
 )
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.packed import packed
 from mm_ros.maths.springs import damp
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
@@ -61,7 +62,7 @@ class PostStage:
 
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
-        self._settings, self._tuning = settings, tuning(settings)
+        self._settings, (self._tuning, _) = settings, packed(tuning(settings))
         self._wanted: NDArray[np.bool_] | None = None  # devices that the settings use
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -109,8 +110,8 @@ class PostStage:
         self._forget()
 
     def _forget(self) -> None:
-        self._body, self._source, self._new = make_body(), make_source(), make_source()
-        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        parts = map(packed, (make_body(), make_source(), make_source(), make_hold(), make_feet(self.skeleton)))
+        self._memory, (self._body, self._source, self._new, self._hold, self._feet) = zip(*parts, strict=True)
         self._low = LowPosture(self.skeleton)
         self._last: AvatarPose | None = None
         self._stretch = (0, 0)
@@ -136,9 +137,10 @@ class PostStage:
         jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
         self._stretch = (matched.run, matched.segment)
         stands, estimated = self._user_feet(matched, judged.dt)
+        body, source, new, hold, feet = self._memory
         post_step(
-            self._body, self._source, self._new, self._hold, self._feet, self._lengths, self._tuning, p, q, seen,
-            self._devices, stands.astype(np.uint8), estimated, self._grounds(),
+            body, source, new, hold, feet, self._lengths, self._tuning, p, q, seen, self._devices,
+            stands.astype(np.uint8), estimated, self._grounds(),
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
         self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
