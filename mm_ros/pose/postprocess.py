@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
+from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import (
@@ -258,5 +259,5 @@ class PostStage:
     def warm_up(self, matched: AvatarPose) -> None:
         for i in range(2):  # the second step computes rates, too
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            self.step(again, TrackerFrame(again.stamp_ns))
+            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # as between the nodes
         self.reset()
