@@ -162,7 +162,7 @@ class Client:
 
     def call(self, kind: Any, service: str, request: Any, seconds: float = PATIENCE_S) -> Any:
         client = self.node.create_client(kind, service)
-        assert client.wait_for_service(timeout_sec=seconds), f"nobody offers {service}"
+        assert client.wait_for_service(timeout_sec=seconds), f"no node offers {service}"
         answer = answer_of(client, request, self.spin_until)
         self.node.destroy_client(client)
         return answer

@@ -76,7 +76,7 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def _refuse_bombs(value: Any) -> None:
-    """Refuse aliases of aliases, which would expand to billions of elements."""
+    """Refuse a document that expands to too many elements: aliases of aliases can grow to billions."""
     sizes: dict[int, int] = {}
 
     def size(part: Any, depth: int) -> int:

@@ -39,11 +39,12 @@ def shoulder_of(head: Row, yaw: float, height: float, side: int) -> Vec:
 
 
 @njit
-def forearm_of(shoulder: Row, wrist: Row, yaw: float, height: float, side: int) -> tuple[Quat, float]:
+def forearm_of(shoulder: Row, wrist: Row, yaw: float, arm: float, side: int) -> tuple[Quat, float]:
     """Rotation of the forearm without twist, as a joint of the canonical skeleton, and the extension of the arm (1 is
-    straight)."""
+    straight). `arm`: length from shoulder to wrist [m]."""
     chest = quat.from_yaw(yaw)
-    first, second = UPPER_ARM * height, FOREARM * height
+    first = arm * UPPER_ARM / (UPPER_ARM + FOREARM)
+    second = arm - first
     line = quat.sub(wrist, shoulder)
     distance = quat.norm(line)
     u = quat.unit(line, quat.rotate(chest, (0.0, 1.0 - 2.0 * side, 0.0)))

@@ -48,6 +48,8 @@ J = len(NAMES)
  LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES,
  RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES) = range(J)  # fmt: skip
 
+ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)  # their offsets are the bones of the arms
+
 # Left joint ↔ right joint, for mirroring.
 MIRROR: NDArray[np.int32] = np.array(
     [NAMES.index(n.replace("left", "\0").replace("right", "left").replace("\0", "right")) for n in NAMES],
@@ -145,8 +147,17 @@ class Skeleton:
         legs = [LEFT_LOWER_LEG, LEFT_FOOT, RIGHT_LOWER_LEG, RIGHT_FOOT]
         return float(np.linalg.norm(self.offsets[legs].astype(np.float64), axis=1).sum() / 2)
 
-    def scaled(self, scale: float) -> Skeleton:
-        return Skeleton((self.offsets * np.float32(scale)).astype(np.float32), self.names)
+    @property
+    def arm_length(self) -> float:
+        """Length of the bones from shoulder to wrist [m], mean of left and right."""
+        return float(np.linalg.norm(self.offsets[list(ARM_BONES)].astype(np.float64), axis=1).sum() / 2)
+
+    def scaled(self, scale: float, arms: float = 1.0) -> Skeleton:
+        """A skeleton of another size; `arms`: additional factor of the bones from shoulder to wrist."""
+        offsets = (self.offsets * np.float32(scale)).astype(np.float32)
+        if arms != 1.0:
+            offsets[list(ARM_BONES)] *= np.float32(arms)
+        return Skeleton(offsets, self.names)
 
 
 def default_skeleton() -> Skeleton:

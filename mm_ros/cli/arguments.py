@@ -153,3 +153,15 @@ def camera_of(text: str) -> Any:
             if not low <= number <= high:
                 raise MmRosError(f"--simulated-camera: {name}: expected {low:.0f} to {high:.0f} degrees, came {value}")
     return replace(COMMON, **given)
+
+
+def add_storage(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--storage", choices=("mcap", "sqlite3"), default="mcap", help="bag format (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--compression",
+        choices=("none", "message", "file", "storage"),
+        default="none",
+        help="what zstd compresses (default: %(default)s)",
+    )

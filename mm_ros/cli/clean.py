@@ -14,6 +14,7 @@ EPILOG = """example: mm_ros clean --dry-run
 
 The command keeps these folders, which hold your data or belong to other programs too, and lists those that exist:
   ~/.config/mm_ros       body measures of users (mm_ros calibrate)
+  ~/.local/state/mm_ros  body measures of users, measured without a request
   ~/.ros/log             log files of ROS processes
   ~/.cache/Microsoft/DeveloperTools/.onnxruntime
                          device identifier, written by onnxruntime under earlier versions of mm_ros
@@ -52,13 +53,13 @@ def _remove_cache(dry_run: bool) -> None:
 
 def kept() -> list[tuple[Path, str]]:
     """Existing folders outside the cache to which mm_ros may have written, with a description of each."""
-    from mm_ros.tracking.files import users_folder
+    from mm_ros.tracking.files import state_folder, users_folder
 
     home = Path(os.environ.get("HOME", "/nonexistent"))
     ros_logs = Path(os.environ.get("ROS_LOG_DIR") or Path(os.environ.get("ROS_HOME") or home / ".ros") / "log")
     caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     try:
-        users = [(users_folder(), "body measures of users")]
+        users = [(users_folder(), "body measures of users"), (state_folder(), "what was measured of users")]
     except MmRosError:
         users = []
     places = [

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mm_ros.cli.arguments import add_number, add_output, avatar
+from mm_ros.cli.arguments import add_number, add_output, add_storage, avatar
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "record trackers, calibration and truth as a session (rosbag2)"
@@ -31,15 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--outputs", action="store_true", help="also record trajectory, poses and match, under recorded/"
     )
     add_number(parser, "--seconds", default=0.0, help="stop after this time (default: stop at Ctrl-C)")
-    parser.add_argument(
-        "--storage", choices=("mcap", "sqlite3"), default="mcap", help="bag format (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--compression",
-        choices=("none", "message", "file", "storage"),
-        default="none",
-        help="what zstd compresses (default: %(default)s)",
-    )
+    add_storage(parser)
     parser.add_argument("--use-sim-time", action="store_true", help="take time from /clock")
     add_json(parser)
 

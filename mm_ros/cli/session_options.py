@@ -18,15 +18,7 @@ from mm_ros.tracking.simulation import Simulation
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     arguments.add_output(parser, "new folder (rosbag2)", required=True)
-    parser.add_argument(
-        "--storage", choices=("mcap", "sqlite3"), default="mcap", help="bag format (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--compression",
-        choices=("none", "message", "file", "storage"),
-        default="none",
-        help="what zstd compresses (default: %(default)s)",
-    )
+    arguments.add_storage(parser)
     add_json(parser)
 
 
@@ -85,8 +77,8 @@ def faults(args: argparse.Namespace) -> Simulation:
 
 def simulation(args: argparse.Namespace) -> Simulation:
     headset = tuple(args.headset) if args.headset else Simulation().headset_in_head
-    worn = {name: getattr(args, name) for name in (*BODY_TRACKERS, "straps")}
-    return replace(faults(args), headset_in_head=headset, **worn)
+    body_trackers = {name: getattr(args, name) for name in (*BODY_TRACKERS, "straps")}
+    return replace(faults(args), headset_in_head=headset, **body_trackers)
 
 
 def camera(args: argparse.Namespace) -> Any:

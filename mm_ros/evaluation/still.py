@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from mm_ros.body.skeleton import ARM_BONES
 from mm_ros.body.timeline import DROP, Timeline
 from mm_ros.body.types import AvatarPose, Match, Trajectory
 from mm_ros.motion.database import MotionDatabase
@@ -15,17 +16,18 @@ class StillStage:
     """Replacement for MatcherStage with the same `step(Trajectory) → (AvatarPose, Match)`."""
 
     def __init__(self, database: MotionDatabase, scale: float = 1.0) -> None:
-        self.database, self.scale = database, scale
-        self.skeleton_hash = database.skeleton.scaled(scale).hash
+        self.database = database
+        self.set_scale(scale)
         self._row = stillest_row(database)
         self.reset()
+
+    def set_scale(self, scale: float, arms: float = 1.0) -> None:
+        self.scale, self.arms = scale, arms
+        self.skeleton_hash = self.database.skeleton.scaled(scale, arms).hash
 
     def reset(self) -> None:
         self.timeline = Timeline()
         self._last: tuple[AvatarPose, Match] | None = None
-
-    def set_scale(self, scale: float) -> None:
-        self.scale, self.skeleton_hash = scale, self.database.skeleton.scaled(scale).hash
 
     def step(self, desired: Trajectory) -> tuple[AvatarPose, Match]:
         verdict, _ = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
@@ -35,6 +37,7 @@ class StillStage:
         positions = (np.asarray(d.positions[row]) * np.float32(self.scale)).astype(np.float32)
         rotations = np.array(d.rotations[row], np.float32)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
+        positions[list(ARM_BONES)] *= np.float32(self.arms)
         half = desired.yaw / 2
         root = np.array([*desired.position, 0.0, math.cos(half), 0.0, 0.0, math.sin(half)])
         still, feet = np.zeros_like(positions), np.zeros(2, np.bool_)

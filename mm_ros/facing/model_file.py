@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,18 @@ def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
         raise MmRosError(f"{path} is broken: its names or metadata are not UTF-8 text ({error.reason})") from error
 
 
+@contextmanager
+def runnable(path: Path) -> Iterator[None]:
+    """Report what fails while a network is prepared and run for the first time as an error of its file."""
+    try:
+        yield
+    except MmRosError:
+        raise
+    except Exception as error:  # onnxruntime's own exception classes are not public
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise MmRosError(f"{path} is broken: it cannot be run ({reason})") from error
+
+
 class OnnxModel:
     """ONNX network with float32 inputs and outputs; `metadata` holds the trainer's texts.
 
@@ -60,27 +74,19 @@ class OnnxModel:
         self._session = session(self.path)
         self.metadata = metadata_of(self._session, self.path)
         self._check(kind, layout)
-        try:
+        with runnable(self.path):
             self._prepare()
-        except MmRosError:
-            raise
-        except Exception as error:  # onnxruntime's own exception classes are not public
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise MmRosError(f"{self.path} is broken: its network cannot be run ({reason})") from error
 
     def _prepare(self) -> None:
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         self._outputs = [o.name for o in outputs]
         self.remembers = "remembered" in [i.name for i in inputs]
         self.tick_s = self._tick_s() if self.remembers else 0.0
-        try:
-            self._input = inputs[0].name
-            self.width = int(inputs[0].shape[-1])
-            self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
-            # The first run allocates memory, so it is done before the first frame.
-            self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
-        except Exception as error:  # onnxruntime's own exception classes are not public
-            raise MmRosError(f"{self.path} is broken: it cannot be run ({str(error).splitlines()[0][:200]})") from error
+        self._input = inputs[0].name
+        self.width = int(inputs[0].shape[-1])
+        self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
+        # The first run allocates memory, so it is done before the first frame.
+        self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
 
     @property
     def layout(self) -> str:

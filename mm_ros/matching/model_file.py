@@ -16,7 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.onnx_runtime import ort
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F32
-from mm_ros.facing.model_file import MODELS, metadata_of, session
+from mm_ros.facing.model_file import MODELS, metadata_of, runnable, session
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.engines.source import LEARNED
 from mm_ros.matching.matcher import MatcherSettings
@@ -41,13 +41,8 @@ class LearnedModel:
         self._session = session(self.path)
         self.metadata = metadata_of(self._session, self.path)
         self._check()
-        try:
+        with runnable(self.path):
             self._prepare()
-        except MmRosError:
-            raise
-        except Exception as error:  # onnxruntime's own exception classes are not public
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise MmRosError(f"{self.path} is broken: it cannot be run ({reason})") from error
 
     def _prepare(self) -> None:
         self.digest = self._read_digest()

@@ -132,7 +132,8 @@ def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
 
 
 def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
-    """Return pops per minute. `limit`: `acceleration_limit` of truth or database, the larger; pops in 0.2 s are one."""
+    """Return pops per minute; those within 0.2 s count as one. `limit`: the larger `acceleration_limit` of truth and
+    database."""
     if len(positions) < 3:
         return 0.0
     hits = np.flatnonzero((_accelerations(positions, dt) > POP_MARGIN * limit).any(1))

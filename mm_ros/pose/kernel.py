@@ -15,6 +15,7 @@ from mm_ros.body.types import (
     LEFT_FOOT_ROLE,
     LEFT_HAND_ROLE,
     LEFT_KNEE_ROLE,
+    LOST,
     WAIST_ROLE,
     R,
 )
@@ -32,7 +33,7 @@ from mm_ros.pose.inertialize import (
     with_offset,
 )
 from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
-from mm_ros.pose.upper_body import place_hand, place_head, straighten, torso_axis
+from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
@@ -61,6 +62,7 @@ class Hold(NamedTuple):
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
+    trunk: F64  # (2, 3): of `follow_hands`
     calm: F64  # (R, 4, 3) filter of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
     body_positions: F64  # (R, 3) joint poses that the body trackers ask for, in the room
@@ -80,9 +82,43 @@ def make_hold() -> Hold:
     q = np.zeros((R, 4))
     q[:, 0] = 1.0
     return Hold(
-        np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((R, 4, 3)), q.copy(), np.zeros((R, 3)),
-        q.copy(), np.zeros(R), np.zeros(4), np.zeros((3, 3)),
+        np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((2, 3)), np.zeros((R, 4, 3)), q.copy(),
+        np.zeros((R, 3)), q.copy(), np.zeros(R), np.zeros(4), np.zeros((3, 3)),
     )  # fmt: skip
+
+
+@njit
+def load(
+    n_root: Any, n_positions: Any, n_rotations: Any, n_velocities: Any, n_angular: Any, root: Any, positions: Any,
+    rotations: Any, velocities: Any, angular: Any,
+) -> bool:  # fmt: skip
+    """Copy a matched pose into the arrays of a Source; False if a number is not finite."""
+    total = 0.0
+    for j in range(len(positions)):
+        for k in range(3):
+            n_positions[j, k], n_velocities[j, k], n_angular[j, k] = positions[j, k], velocities[j, k], angular[j, k]
+            total += n_positions[j, k] + n_velocities[j, k] + n_angular[j, k]
+        for k in range(4):
+            n_rotations[j, k] = rotations[j, k]
+            total += n_rotations[j, k]
+    n_root[0, 0], n_root[0, 1], n_root[0, 2] = root[0], root[1], root[2]
+    n_root[0, 3] = quat.yaw_of((root[3], root[4], root[5], root[6]))
+    return math.isfinite(total + n_root[0, 0] + n_root[0, 1] + n_root[0, 2] + n_root[0, 3])
+
+
+@njit
+def choose_targets(
+    positions: Any, rotations: Any, state: Any, wanted: Any, p: Any, q: Any, good: Any
+) -> None:
+    """Copy the rows of `wanted` trackers that are tracked, finite and of a rotation of length near 1."""
+    for r in range(len(state)):
+        x, turn = quat.get3(positions, r), quat.get4(rotations, r)
+        norm = math.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2 + turn[3] ** 2)
+        q[r, 0] = 1.0
+        if wanted[r] and state[r] != LOST and abs(norm - 1.0) < 0.1 and math.isfinite(x[0] + x[1] + x[2]):
+            good[r] = 1
+            quat.put3(p, r, x)
+            quat.put4(q, r, turn)
 
 
 @njit
@@ -259,8 +295,15 @@ def post_step(
         place_foot(body, feet, lengths, t, side, toe, foot, toes_now, stands, grounds[1 + side], guessed,
                    estimated[side, 5], dt)  # fmt: skip
     feet.ready[0] = 1
+    wrists, weights = np.zeros((2, 3)), np.zeros(2)
     for side in range(2):
-        _hand(body, hold, lengths, t, side, trackers, tracker_rotations, seen, devices, dt)
+        role = LEFT_HAND_ROLE + side
+        p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
+        quat.put3(wrists, side, p)
+        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])  # a tracked trunk does not follow the hands
+        if w > 0.0:
+            place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+    follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
 
 
 @njit
@@ -371,18 +414,8 @@ def _head(
     hold.head[3] = w
     if w <= 0.0:
         hold.hips[:] = 0.0
+        hold.trunk[:] = 0.0
         return (0.0, 0.0, 0.0)
     hold.head[0], hold.head[1], hold.head[2] = p
     reach = t.hips_reach + low_reach(low)
-    return place_head(body, hold.hips, p, q, w, t.lean_limit, reach, own_lean(low), dt)
-
-
-@njit
-def _hand(
-    body: Any, hold: Any, lengths: Any, t: Any, side: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
-    dt: float,
-) -> None:  # fmt: skip
-    role = LEFT_HAND_ROLE + side
-    p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, rotations, seen, devices, dt)
-    if w > 0.0:
-        place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+    return place_head(body, hold.hips, hold.trunk, p, q, w, t.lean_limit, reach, own_lean(low), dt)

@@ -29,6 +29,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.ik import bend_limits, corner, soft_reach
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
+from mm_ros.maths.springs import damping_share
 
 TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
 
@@ -46,9 +47,12 @@ STRAIGHT_LEG = 0.95  # share of the leg's length that a standing user's hips may
 UPRIGHT, STRAIGHTENED = 0.995, 0.6  # cosine of the torso that is upright; rad: largest turn of the spine toward it
 REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
 SHARPEST_ELBOW = 2.65  # rad
-CLAVICLE_START = 0.95  # share of the arm's length beyond which the shoulder follows
-CLAVICLE_LIMIT = 0.45  # rad
-CLAVICLE_DOWN = 0.4  # share of a downward pull that counts: shoulders rise easily and sink little
+CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
+CLAVICLE_LIMIT = 0.6  # rad
+TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
+TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.5, 0.05  # rad; m of the shoulders against the head
+TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4  # half-lives: toward a hand that lacks reach, and back
+CLAVICLE_DOWN = 0.55  # share of a downward pull that counts: shoulders rise more easily than they sink
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 
@@ -57,12 +61,13 @@ WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn
 
 @njit
 def place_head(
-    body: Any, track: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
+    body: Any, track: Any, trunk: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
     leaning: float, dt: float,
 ) -> Vec:  # fmt: skip
     """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean that is asked for.
 
-    The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree.
+    The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree. `trunk`: see
+    `follow_hands`.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -70,7 +75,10 @@ def place_head(
     target = quat.mix(quat.get3(body.room_positions, HEAD), target, weight)
     turn = quat.mul_inv(goal, matched_head)
     _twist_spine(body, turn)
+    if trunk[1, 0] != 0.0:
+        bend_spine(body, quat.about(torso_axis(body), trunk[1, 0]))
     neck = quat.normalize(quat.mul(quat.share(turn, NECK_SHARE), matched_neck))
+    neck = quat.normalize(quat.mul(_neck_back(body, goal, quat.get3(trunk, 0)), neck))
     missing = _turn_head(body, neck, goal, target)
     asked = quat.sub(missing, _leaned(body, missing, leaning * lean_limit))
     flat = quat.shortened((asked[0], asked[1], 0.0), hips_reach)
@@ -88,6 +96,48 @@ def place_head(
         move_hips(body, (hips[0], hips[1], hips[2] + rise))
         _turn_head(body, neck, goal, target)
     return shift
+
+
+@njit
+def _neck_back(body: Any, head: Row, shift: Row) -> Quat:
+    """Turn of the neck that moves the head by −`shift` against the shoulders."""
+    bone = quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, NECK))
+    length = max(quat.norm(bone), 1e-3)
+    across = quat.across(quat.scale(shift, -1.0 / length), quat.scale(bone, 1.0 / length))
+    turn = quat.cross(quat.scale(bone, 1.0 / length), across)
+    return quat.exp(turn)
+
+
+@njit
+def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any, dt: float) -> None:
+    """Update how far the trunk follows hands that the arms do not reach: `trunk` rows: shift of the shoulders against
+    the head [m]; (twist of the spine [rad], 0, 0). The next step applies it, so that it needs no iteration.
+    """
+    axis = torso_axis(body)
+    neck = quat.get3(body.room_positions, NECK)
+    twist, square, lacks = 0.0, 1e-3, False
+    shift = (0.0, 0.0, 0.0)
+    for side in range(2):
+        shoulder = quat.get3(body.room_positions, LEFT_UPPER_ARM + side * ARM_STRIDE)
+        line = quat.sub(quat.get3(wrists, side), shoulder)
+        lacking = (quat.norm(line) - TRUNK_START * (lengths[side, 0] + lengths[side, 1])) * weights[side]
+        if lacking <= 0.0:
+            continue
+        lacks = True
+        u = quat.unit(line, axis)
+        lever = quat.dot(quat.cross(axis, quat.sub(shoulder, neck)), u)  # m of reach per radian of twist
+        twist += lacking * lever
+        square += lever * lever
+        flat = quat.across(u, axis)
+        shift = quat.add(shift, quat.scale(flat, 0.5 * lacking))
+    share = damping_share(TRUNK_HALFLIFE_S if lacks else TRUNK_RETURN_S, dt)
+    if lacks:
+        goal = min(max(trunk[1, 0] + twist / square, -TRUNK_TWIST_LIMIT), TRUNK_TWIST_LIMIT)
+        wanted = quat.shortened(quat.add(quat.get3(trunk, 0), shift), TRUNK_SHIFT_LIMIT)
+    else:
+        goal, wanted = 0.0, (0.0, 0.0, 0.0)
+    trunk[1, 0] += share * (goal - trunk[1, 0])
+    quat.put3(trunk, 0, quat.mix(quat.get3(trunk, 0), wanted, share))
 
 
 @njit

@@ -13,7 +13,8 @@ from rosbags.typesys.store import Typestore
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.share import share_folder
-from mm_ros.sessions.versions import PACKAGE, VERSION, former
+from mm_ros.body.messages import PACKAGE
+from mm_ros.sessions.versions import VERSION, former
 
 
 @cache

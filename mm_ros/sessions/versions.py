@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-PACKAGE = "mm_ros/msg/"
+from mm_ros.body.messages import PACKAGE
+
 VERSION = 4  # of the present definitions
 
 

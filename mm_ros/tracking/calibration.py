@@ -10,7 +10,7 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
-from mm_ros.body.skeleton import HEAD, Skeleton
+from mm_ros.body.skeleton import HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, Skeleton
 from mm_ros.body.timeline import ADVANCE, DROP, Timeline
 from mm_ros.body.types import (
     F64,
@@ -22,10 +22,12 @@ from mm_ros.body.types import (
     TrackerFrame,
 )
 from mm_ros.maths import quat
+from mm_ros.tracking.reach import ArmReach
 from mm_ros.tracking.standing import HeightDistribution
 
 HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)  # m, head axes: x forward, z up
 CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
+ARMS_RANGE = 0.8, 1.3  # plausible factors between the arms of a user and of a database
 
 
 def head_joint_height(calibration: Calibration) -> float:
@@ -36,6 +38,16 @@ def head_joint_height(calibration: Calibration) -> float:
 def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
     """Size of the user divided by the size of the skeleton."""
     return head_joint_height(calibration) / skeleton.head_height
+
+
+def avatar_arms(calibration: Calibration, skeleton: Skeleton) -> float:
+    """Length of the user's arms divided by that of the skeleton's at the user's size; 1 without a measured span."""
+    if calibration.arm_span <= 0.0:
+        return 1.0
+    scaled = skeleton.scaled(avatar_scale(calibration, skeleton))
+    shoulder = float(np.abs(scaled.rest_positions()[[LEFT_UPPER_ARM, RIGHT_UPPER_ARM], 1]).mean())
+    arm = calibration.arm_span / 2 - CONTROLLER_ALONG_HAND - shoulder
+    return float(np.clip(arm / scaled.arm_length, *ARMS_RANGE))
 
 
 def standing_headset_height(skeleton: Skeleton) -> float:
@@ -65,6 +77,7 @@ def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
 SEATED_TO_STANDING = 0.42  # m; difference of eye height between standing and sitting, about the length of a thigh
 LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
 JUDGED_EVERY_NS = 200_000_000
+SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each changes the avatar's skeleton
 CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
 HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher lies on a shelf
 UNDER_FLOOR = 0.04  # m; a controller seen this far below a floor that was measured shows that it was a shelf
@@ -77,7 +90,7 @@ GAP_S = 3.0  # without a tracked head, after which another person may wear the h
 # Standard deviations, m
 DOUBTFUL_SIGMA = 0.05  # at least: two heights are possible
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
-SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA = 0.03, 0.01, 0.03
+SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
 REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
 ANOTHER = 0.05  # m; after a gap, a standing height that differs by more is another person's
 SITS_S, LOWEST_SEATED = 4.0, 0.9  # s, m: a low head for this long is that of a person who sits
@@ -141,7 +154,12 @@ class Calibrator:
         self._under: dict[int, float] = {}  # role → time since when it is below the floor
         self._floor_assumed = False  # the floor is estimated from an assumed height
         self._timeline = Timeline()
+        self._reach = ArmReach()
         self._stood: float | None = None  # measured standing height in the source's room
+
+    def refine(self) -> None:
+        """Let automatic measurements replace the known calibration: it was not measured by request."""
+        self._from_person = False
 
     def forget_motion(self) -> None:
         """Clear the samples after a gap or in a new epoch."""
@@ -172,6 +190,7 @@ class Calibrator:
                 self._gap()
             if self.settings.auto_calibrate:
                 self._measure_automatically()
+        self._fit_arms(frame)
         return self.current if self.current is not before else None
 
     def _gap(self) -> None:
@@ -284,6 +303,7 @@ class Calibrator:
                     return
                 self._from_person = False  # another person wears the headset
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
+                self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
                 self.current = replace(now, head_height_sigma=sigma)  # a doubt is told, but not followed
                 return
@@ -308,10 +328,23 @@ class Calibrator:
         level = (below > 0.0).all() and (below < 0.5).all() and abs(left[2] - right[2]) < 0.2
         if not level or np.linalg.norm(middle) > 0.25 or not 0.75 < span / self.current.head_height < 1.25:
             return
-        if self._span_known and span < self.current.arm_span + 0.02:
+        if self._span_known and self._spread_seen() and span < self.current.arm_span + 0.02:
             return
         self._span_known = True
         self.current = replace(self.current, arm_span=span, arm_span_sigma=SPAN_SIGMA)
+
+    def _spread_seen(self) -> bool:
+        """Whether the arm span was measured on spread arms."""
+        return self.current.arm_span > 0.0 and self.current.arm_span_sigma <= SPAN_SIGMA
+
+    def _fit_arms(self, frame: TrackerFrame) -> None:
+        """Estimate the arm span from the reach of the hands until the arms have been spread."""
+        span = self._reach.step(frame, head_joint_height(self.current))
+        now = self.current
+        if span is None or not now.calibrated or self._from_person or self._spread_seen():
+            return
+        if not now.arm_span or abs(span - now.arm_span) >= SPAN_REFINED:
+            self.current = replace(now, arm_span=span, arm_span_sigma=REACH_SPAN_SIGMA)
 
     def _floor(self, frame: TrackerFrame) -> None:
         """Measure the floor from a controller that lies on it; lower it when a controller is seen below it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -22,15 +23,70 @@ COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; pos
 # device in the axes of the joint that carries it. Delete the file to be measured again.
 """
 
+HANDS_COMMENT = """# Hold of controllers of this convention: direction of the fingers in device axes (x forward, z up).
+# Such measures help to identify a person. Delete the file to be measured again.
+"""
+
 
 def users_folder() -> Path:
     return config_folder("users", "MM_ROS_USERS")
 
 
+def state_folder() -> Path:
+    """Folder of what is measured without a request: `$MM_ROS_USERS/measured` or `$XDG_STATE_HOME/mm_ros/users`."""
+    if os.environ.get("MM_ROS_USERS"):
+        return users_folder() / "measured"
+    xdg = os.environ.get("XDG_STATE_HOME")
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "mm_ros" / "users"
+    try:
+        return Path("~/.local/state").expanduser() / "mm_ros" / "users"
+    except RuntimeError as error:
+        raise MmRosError("this user has no home folder for measures; set MM_ROS_USERS to a folder") from error
+
+
 def user_file(user: str) -> Path:
+    return users_folder() / f"{_checked_name(user)}.yaml"
+
+
+def measured_file(user: str) -> Path:
+    """File of the user's measures that were taken without a request."""
+    return state_folder() / f"{_checked_name(user)}.yaml"
+
+
+def hands_file(user: str, convention: str) -> Path:
+    return state_folder() / f"{_checked_name(user)}.{convention}.hands.yaml"
+
+
+def _checked_name(user: str) -> str:
     if not re.fullmatch(r"[\w][\w .-]{0,63}", user):
         raise MmRosError(f"user '{user}': expected a name of letters, digits, spaces, dots and dashes")
-    return users_folder() / f"{user}.yaml"
+    return user
+
+
+Fingers = list[list[float] | None]
+
+
+def write_hands(user: str, convention: str, fingers: Fingers) -> Path:
+    """Keep the fitted directions of the fingers in device axes, of the left and the right controller."""
+    path = hands_file(user, convention)
+    content = {"version": VERSION, "left": fingers[0], "right": fingers[1]}
+    write_whole(path, (HANDS_COMMENT + yaml.safe_dump(content, sort_keys=False, default_flow_style=None)).encode())
+    return path
+
+
+def read_hands(user: str, convention: str) -> Fingers | None:
+    """Read the fit of a user's hands on controllers of a convention; None if there is none."""
+    path = hands_file(user, convention)
+    if not path.is_file():
+        return None
+    content = read_yaml(path)
+    values = [content.get(k) if isinstance(content, dict) else None for k in ("left", "right")]
+    for v in values:
+        good = v is None or (isinstance(v, list) and len(v) == 3 and all(map(_is_measure, v)))
+        if not good or (v is not None and not 0.9 < float(np.linalg.norm(v)) < 1.1):
+            raise MmRosError(f"{path}: expected left and right as unit vectors x, y, z, came {v!r}. Delete the file")
+    return values
 
 
 def write_calibration(calibration: Calibration, path: Path | None = None) -> Path:

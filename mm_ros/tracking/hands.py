@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mm_ros.base.settings import Settings, setting
-from mm_ros.body.arm import forearm_of, shoulder_of
+from mm_ros.body.arm import FOREARM, SHOULDER_ASIDE, UPPER_ARM, forearm_of, shoulder_of
 from mm_ros.body.timeline import ADVANCE, DROP, Timeline
 from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, TRACKED, TrackerFrame
 from mm_ros.maths import quat
@@ -61,6 +61,13 @@ class HandFit:
     bend_after: float
 
 
+def headset_yaw(q: Quat) -> float | None:
+    """Yaw of a headset; while it looks down, its up axis points ahead. None where the yaw is not defined."""
+    ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
+    x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
+    return None if math.hypot(x, y) < 1e-3 else math.atan2(y, x)
+
+
 class _Hand:
     """Samples of one controller: the forearm's direction in device axes, and its rotation."""
 
@@ -89,9 +96,10 @@ class HandStage:
         self.settings = settings
         name = settings.hand_pose if settings.hand_pose != "declared" else declared
         self.estimating = name in ("", ESTIMATED)
-        self.convention = "wrist" if self.estimating else hand_pose(name).name
+        self.convention = "steamvr_raw" if self.estimating else hand_pose(name).name
         self.exchanged = False
         self.height = 1.6  # m; head joint of the standing user
+        self.arm_span = 0.0  # m; 0: not measured
         self._begin()
 
     def _begin(self) -> None:
@@ -144,12 +152,9 @@ class HandStage:
 
     def _follow_head(self, frame: TrackerFrame, dt: float) -> None:
         q = quat.get4(frame.rotations, HEAD_ROLE)
-        ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
-        # Looking down, the headset's up axis points ahead.
-        x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
-        if math.hypot(x, y) < 1e-3:
+        yaw = headset_yaw(q)
+        if yaw is None:
             return
-        yaw = math.atan2(y, x)
         if self._yaw is None:
             self._yaw = yaw
         self._yaw += damping_share(TORSO_HALFLIFE_S, dt) * float(quat.wrap(yaw - self._yaw))
@@ -191,7 +196,7 @@ class HandStage:
             quat.get3(frame.positions, role), quat.rotate(q, hand_in_device(self.convention, hand.side)[:3])
         )
         wrist = quat.add(palm, quat.scale(quat.unit(quat.sub(shoulder, palm), (0.0, 0.0, 1.0)), PALM))
-        forearm, extension = forearm_of(shoulder, wrist, self._yaw, self.height, hand.side)
+        forearm, extension = forearm_of(shoulder, wrist, self._yaw, self._arm(), hand.side)
         weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)  # a bent arm hardly shows its forearm
         along = quat.rotate(forearm, (0.0, 1.0 - 2.0 * hand.side, 0.0))
         hand.forearms.append(quat.unrotate(q, along))
@@ -201,6 +206,16 @@ class HandStage:
         if self.estimating:
             self._compare(hand, frame, shoulder, forearm, weight)
         hand.fingers = self._fitted(hand)
+
+    def _arm(self) -> float:
+        """Length of the arm from shoulder to wrist [m]."""
+        if self.arm_span <= 0.0:
+            return (UPPER_ARM + FOREARM) * self.height
+        return max(self.arm_span / 2 - PALM - SHOULDER_ASIDE * self.height, 0.2 * self.height)
+
+    def measure(self, height: float, arm_span: float) -> None:
+        """Set the user's size: the standing height of the head joint, and the arm span between the palms [m]."""
+        self.height, self.arm_span = height, arm_span
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
         """Add the cost of each convention: the angle between its hand and the forearm with the usual twist, and a palm

@@ -73,7 +73,7 @@ class LandmarkSimulation:
     noise_m: float = 0.015  # of each landmark, perpendicular to the line of sight
     depth_noise_m: float = 0.035  # of each landmark, along the line of sight
     hand_noise: float = 2.5  # factor on the noise of wrists, hands, knees and feet
-    lasts_s: float = 0.4  # correlation time of this noise
+    lasts_s: float = 0.4  # correlation time of the noise of landmarks
     turn_noise: float = 0.09  # rad; yaw error of the whole body
     turn_lasts_s: float = 1.0  # correlation time of the yaw error
     flattened: float = 0.9  # factor on the depth

@@ -48,7 +48,7 @@ def live_frames(
     """
     gate, room, calibrator = TrackerGate(), Room(), Calibrator(settings, known)
     hands = HandStage(HandSettings(hand_pose=hand_pose))
-    hands.height = head_joint_height(calibrator.current)
+    hands.measure(head_joint_height(calibrator.current), calibrator.current.arm_span)
     last = np.full((R, 7), np.nan)
     out = LiveFrames(calibrations={0: calibrator.current})
     room.calibrate(calibrator.current)
@@ -63,7 +63,7 @@ def live_frames(
             hands.step(passed)
         new = calibrator.step(passed)
         if new is not None:
-            hands.height = head_joint_height(new)
+            hands.measure(head_joint_height(new), new.arm_span)
             room.calibrate(new)
             out.calibrations[len(out.frames)] = new
         out.frames.append(room.carry(passed))

@@ -94,4 +94,5 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
     # Too short a recording: a high percentile is used, because people are upright most of the time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
-    return replace(from_standing_height(guess, calibrated=False), head_height_sigma=UNKNOWN_SIGMA)
+    guessed = from_standing_height(guess, calibrated=False, arm_span=calibrator.current.arm_span)
+    return replace(guessed, head_height_sigma=UNKNOWN_SIGMA)

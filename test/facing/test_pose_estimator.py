@@ -276,7 +276,7 @@ def test_the_rate_on_a_real_picture_is_told(portrait, estimator, capsys):
         print(f"\npose estimator: {rate:.0f} pictures a second of {image.shape[1]} x {image.shape[0]}, one thread")
 
 
-def test_noise_is_nobody(estimator):
+def test_noise_shows_no_person(estimator):
     estimator.reset()
     assert estimator.step(np.random.default_rng(0).integers(0, 255, (240, 320, 3)).astype(np.uint8), 0) is None
 

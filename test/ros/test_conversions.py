@@ -11,6 +11,7 @@ from nav_msgs.msg import Path
 from sensor_msgs.msg import Joy
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.body import messages
 from mm_ros.body.skeleton import J, default_skeleton
 from mm_ros.body.types import (
     LOST,
@@ -114,8 +115,8 @@ def test_calibration_survives():
 
 
 def test_quaternions_change_their_order_and_nothing_else():
-    assert c.w_last(np.array([1.0, 2.0, 3.0, 4.0])).tolist() == [2.0, 3.0, 4.0, 1.0]
-    assert c.w_first(np.array([2.0, 3.0, 4.0, 1.0])).tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert messages.w_last(np.array([1.0, 2.0, 3.0, 4.0])).tolist() == [2.0, 3.0, 4.0, 1.0]
+    assert messages.w_first(np.array([2.0, 3.0, 4.0, 1.0])).tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_stamps_survive_to_the_nanosecond():

@@ -37,7 +37,7 @@ def feed(calibrator, seconds, start=0.0, **how):
 
 def test_standing_still_is_measured_by_itself():
     told = feed(Calibrator(), 5)
-    assert len(told) == 1 and told[0].calibrated
+    assert len({c.head_height for c in told}) == 1 and told[0].calibrated
     assert told[0].head_height == pytest.approx(1.70, abs=0.002)
 
 
@@ -105,7 +105,7 @@ def test_a_headset_that_is_handed_over_is_measured_anew(known):
     walk(calibrator, 10, 20, 1.55)  # after a gap of 10 s
     assert first == pytest.approx(1.75, abs=0.02)
     assert calibrator.current.head_height == pytest.approx(1.565, abs=0.015)
-    assert calibrator.current.arm_span == 0
+    assert calibrator.current.arm_span_sigma > 0.05  # not that of the former person
 
 
 def test_a_headset_that_is_put_back_on_keeps_the_measures():
@@ -303,7 +303,7 @@ def test_a_clock_that_goes_back_does_not_stop_the_measuring():
     """A looped bag or restarted simulated time clears the earlier samples."""
     calibrator = Calibrator()
     feed(calibrator, 2, start=5000.0)
-    assert len(feed(calibrator, 5, start=10.0)) == 1
+    assert len({c.head_height for c in feed(calibrator, 5, start=10.0)}) == 1
     assert len(calibrator._samples) < 5 * 90
     assert calibrator.measure()[0]
 

@@ -19,7 +19,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import CHEST_ROLE, TRACKED, Calibration
+from mm_ros.body.types import CHEST_ROLE, TRACKED, Calibration, TrackerFrame
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -231,6 +231,23 @@ def test_measures_that_cannot_be_kept_do_not_end_the_bridge(bench, monkeypatch, 
     assert answer.success and "not saved" in answer.message
     b.bridge._calibrator.current = dataclasses.replace(b.bridge._calibrator.current, user="../ben")
     assert "not saved" in b.call("calibrate").message
+
+
+def test_what_was_measured_without_a_request_survives_a_crash(bench):
+    b = bench(source="topics", user="ben", hand_pose="steamvr_raw")
+    measured = dataclasses.replace(Calibration(), user="ben", calibrated=True, head_height=1.55, arm_span=1.5)
+    b.bridge._calibrator.current = measured
+    b.bridge._calibrator.step = lambda frame: measured
+    b.bridge._hands.restore([[0.8, 0.0, -0.6], None])
+    b.bridge._calibrate_from(TrackerFrame(1))  # the bridge is not closed after this, as in a crash
+    again = bench(source="topics", user="ben", hand_pose="steamvr_raw")
+    again.until(lambda: again.heard["calibration"])
+    calibration = calibration_from_ros(again.heard["calibration"][-1])
+    assert calibration.calibrated and calibration.head_height == 1.55 and calibration.arm_span == 1.5
+    assert again.bridge._hands.fingers()[0] == [0.8, 0.0, -0.6]
+    assert "hand poses are steamvr_raw" in again.bridge._hands.report()
+    other = bench(source="topics", user="eve", hand_pose="steamvr_raw")
+    assert not other.bridge._calibrator.current.calibrated
 
 
 def test_reset_is_a_new_epoch(bench):

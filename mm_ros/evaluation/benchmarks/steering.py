@@ -321,6 +321,6 @@ def bench(
 
 
 def reference(database: MotionDatabase) -> tuple[dict[str, float], float]:
-    """Skate ratio, jitter and pops of the database itself, and its acceleration limit for pops."""
+    """Return skate ratio, jitter and pops of the database's own motion, and the acceleration limit of its pops."""
     whole, limit = run.measure_database(database)
     return {name: float(whole.numbers[name]) for name in ("skate_ratio", "jitter", "pops_per_min")}, limit

@@ -195,7 +195,7 @@ class SearchSource:
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _search_fallback(self, ask: SearchRequest) -> tuple[int, float]:
-        """Fallback if no frame of band and tags is searchable: search by tags alone, then all frames."""
+        """Search by tags alone, then all frames. Used if no frame has both the height band and the tags."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
             if frame >= 0:

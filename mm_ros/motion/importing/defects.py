@@ -46,7 +46,7 @@ def motion_hash(bvh: Bvh) -> str:
 
 
 def start_to_skip(bvh: Bvh) -> int:
-    """Return the number of added T-pose frames at the start: the frames before a jump of the posture.
+    """Return the number of added T-pose frames at the start: those before a sudden change of the posture.
 
     At least a quarter of the joints must jump, so that a single flickering joint or an angle wrap does not count.
     """

@@ -108,7 +108,7 @@ def names_of(avatars: int) -> list[str]:
 
 
 def graph_commands(mode: str, avatars: int, rate: int, folder: Path, python: Sequence[str] = ()) -> list[list[str]]:
-    """Commands that start the graph; `python`: how another checkout runs a module."""
+    """Return the commands that start the graph. `python`: command that runs a module of another checkout, if given."""
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
     run = partial(_run_module, python)

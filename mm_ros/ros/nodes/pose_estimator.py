@@ -136,12 +136,12 @@ class PoseEstimator(AvatarNode):
         self.health.values.update(
             picture_ms=f"{self._took_s * 1e3:.1f}",
             person=str(self._seen),
-            nobody=str(self._missing),
+            without_person=str(self._missing),
             searches=str(self._estimator.detections),
         )
 
     def reset(self) -> None:
-        """SearchRequest the estimating thread to reset the estimator before the next image."""
+        """Ask the estimating thread to reset the estimator before the next image."""
         self._reset_asked = True
 
     def apply_settings(self) -> None:

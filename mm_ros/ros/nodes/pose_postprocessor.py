@@ -106,7 +106,8 @@ class PosePostprocessor(AvatarNode):
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
-        self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
+        if self._stage is None or not self._stage.use_skeleton(skeleton):
+            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
         self._stage_skeleton = skeleton_hash
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True

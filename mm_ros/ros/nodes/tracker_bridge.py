@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import Trigger
@@ -36,7 +37,7 @@ from mm_ros.tracking.calibration import (
     head_joint_height,
     in_words,
 )
-from mm_ros.tracking.files import read_calibration, write_calibration
+from mm_ros.tracking.files import measured_file, read_calibration, read_hands, write_calibration, write_hands
 from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
 from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.mounting import MountingSettings, MountingStage
@@ -45,6 +46,8 @@ from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
 from mm_ros.tracking.sources.topics import AXES, TopicsSource
 from mm_ros.web.access import CODE_VARIABLE
+
+T = TypeVar("T")
 
 TICK_AFTER_NS = 200_000
 STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
@@ -145,7 +148,15 @@ class TrackerBridge(AvatarNode):
         given = self._source.calibration()
         self._given = given is not None
         known = given or read_calibration(s.user)
-        self._calibrator = Calibrator(s, known)
+        kept = None if known else self._read(lambda: read_calibration(s.user, measured_file(s.user)))
+        self._calibrator = Calibrator(s, known or kept)
+        if kept is not None:
+            self._calibrator.refine()
+            known = kept
+            self.get_logger().info(f"user '{s.user}': headset at {kept.head_height:.2f} m, as measured before")
+        fingers = self._read(lambda: read_hands(s.user, self._hands.convention)) if not self._hands.estimating else None
+        if fingers is not None:
+            self._hands.restore(fingers)
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
@@ -155,8 +166,29 @@ class TrackerBridge(AvatarNode):
         self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
         self._publish_calibration(self._calibrator.current)
 
+    def _read(self, read: Callable[[], T]) -> T | None:
+        """What an earlier run has kept; None, with a warning, if it cannot be read."""
+        try:
+            return read()
+        except MmRosError as error:
+            self.get_logger().warning(f"ignored: {error}")
+            return None
+
+    def _keep_measures(self) -> None:
+        """Keep what was measured without a request, so that it survives a crash and a restart."""
+        user, hands = self._calibrator.current.user, self._hands
+        if self._given:
+            return
+        try:
+            if self._calibrator.current.calibrated:
+                write_calibration(self._calibrator.current, measured_file(user))
+            if hands.fits and not hands.estimating and any(hands.fingers()):
+                write_hands(user, hands.convention, hands.fingers())
+        except MmRosError as error:
+            self.get_logger().warning(f"not kept: {error}", throttle_duration_sec=600.0)
+
     def _publish_calibration(self, calibration: Calibration) -> None:
-        self._hands.height = head_joint_height(calibration)
+        self._hands.measure(head_joint_height(calibration), calibration.arm_span)
         self._room.calibrate(calibration)
         calibration = self._mounting.set_calibration(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.now_ns()))
@@ -238,6 +270,7 @@ class TrackerBridge(AvatarNode):
             another = before.calibrated and abs(new.head_height - before.head_height) > ANOTHER
             self.get_logger().info(f"measured{' (another person)' if another else ''}: {in_words(new)}")
             self._publish_calibration(new)
+            self._keep_measures()
 
     def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
         """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
@@ -284,7 +317,7 @@ class TrackerBridge(AvatarNode):
         success, message = self._calibrator.measure()
         if success:
             self._publish_calibration(self._calibrator.current)
-            message += self._kept(self._mounting.calibration) + self._mounting_report()
+            message += self._kept(self._mounting.calibration) + self._mounting_report() + f"\n{self._hands.report()}"
         return success, message
 
     def _mounting_report(self) -> str:
@@ -355,6 +388,7 @@ class TrackerBridge(AvatarNode):
         self._calibrator.forget_motion()
 
     def close(self) -> None:
+        self._keep_measures()
         self._source.close()
 
 

@@ -64,7 +64,7 @@ class Seen:
     trajectory: Trajectory | None = None
     match: Match | None = None
     searched: Match | None = None  # the last Match of a frame in which a search ran
-    query: Any = None  # its query and winner as positions and velocities
+    query: Any = None  # query of `searched` as positions and velocities; `winner` is its found frame in the same form
     winner: Any = None
     path: Any = field(default_factory=lambda: np.zeros((0, 2)))
 

@@ -24,7 +24,7 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """First segment, made only to load its kernels before a process forks."""
+    """Make the first segment to load its compiled kernels before a process forks, so that its children share them."""
     return next(user_segments(SyntheticUser(0), NOISE))
 
 

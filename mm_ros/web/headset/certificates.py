@@ -92,7 +92,7 @@ def certificates() -> Certificates:
     if not has_authority:
         _make_authority(here)
     if not has_authority or not kept.key.is_file() or not _lasts(kept.leaf) or not wanted <= names_of(kept.leaf):
-        # A laptop moves between networks: addresses that were used before stay, so that the device keeps its trust.
+        # A laptop moves between networks: the new certificate also names the former addresses, so that it stays valid.
         before = sorted(names_of(kept.leaf) - wanted)[: MOST_NAMES - len(wanted)] if kept.leaf.is_file() else []
         _make_leaf(here, sorted({*wanted, *before}))
     for secret in (here / "ca.key", kept.key):

@@ -1,0 +1,81 @@
+"""Arm span of a user, estimated from how far the hands are from the shoulders while the user moves.
+
+Three observations of the arm's length are weighed: an adult's proportions; the 95th percentile of the distance from
+the shoulder, since people often stretch an arm almost; and, far more exactly, arms that are spread to both sides.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mm_ros.body.arm import FOREARM, SHOULDER_ASIDE, UPPER_ARM, shoulder_of
+from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, TRACKED, TrackerFrame
+from mm_ros.maths import quat
+from mm_ros.maths.springs import damping_share
+from mm_ros.tracking.hands import HEAD_JOINT, PALM, TORSO_HALFLIFE_S, headset_yaw
+
+SAMPLE_S = 0.05
+FEWEST = 40  # samples of a hand
+LONGEST_MEMORY = 2000
+FEWEST_SPREAD = 8  # samples with both arms spread
+SPREAD = 0.85  # cosine of the largest angle between a spread arm and the line of the shoulders
+# Of the arm (shoulder to wrist) relative to the head joint's height; figures of CMU: docs/hand-poses.md.
+PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
+REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
+LONGEST, SHORTEST = 0.42, 0.28
+
+
+class ArmReach:
+    """Samples of both hands around the shoulders that the headset implies."""
+
+    def __init__(self) -> None:
+        self._yaw: float | None = None
+        self._last_s = self._sampled_s = -math.inf
+        self._reached: list[float] = []  # shoulder to palm, m
+        self._spans: list[float] = []  # palm to palm with both arms spread, m
+
+    def step(self, frame: TrackerFrame, height: float) -> float | None:
+        """Add a gated frame of a user whose head joint is `height` above the floor when standing [m]. Return the
+        arm span between the palms [m], or None before there are enough samples."""
+        now_s = frame.stamp_ns * 1e-9
+        hands = (LEFT_HAND_ROLE, RIGHT_HAND_ROLE)
+        q = quat.get4(frame.rotations, HEAD_ROLE)
+        yaw = headset_yaw(q)
+        if yaw is None or any(frame.state[r] != TRACKED for r in (HEAD_ROLE, *hands)):
+            return None
+        dt = now_s - self._last_s
+        if self._yaw is None or not 0.0 <= dt < 1.0:
+            self._yaw, dt = yaw, 0.0
+        self._last_s = now_s
+        self._yaw += damping_share(TORSO_HALFLIFE_S, dt) * float(quat.wrap(yaw - self._yaw))
+        if 0.0 <= now_s - self._sampled_s < SAMPLE_S:
+            return None
+        self._sampled_s = now_s
+        head = quat.add(quat.get3(frame.positions, HEAD_ROLE), quat.rotate(q, HEAD_JOINT))
+        left = (-math.sin(self._yaw), math.cos(self._yaw), 0.0)
+        spread = True
+        for side, role in enumerate(hands):
+            line = quat.sub(quat.get3(frame.positions, role), shoulder_of(head, self._yaw, height, side))
+            distance = quat.norm(line)
+            self._reached.append(distance)
+            spread = spread and quat.dot(line, left) * (1 - 2 * side) > SPREAD * distance
+        if spread:
+            self._spans.append(float(np.linalg.norm(frame.positions[hands[0]] - frame.positions[hands[1]])))
+        del self._reached[:-LONGEST_MEMORY], self._spans[:-LONGEST_MEMORY]
+        return self._span(height) if len(self._reached) >= 2 * FEWEST else None
+
+    def _span(self, height: float) -> float:
+        values, sigmas = [PRIOR], [PRIOR_SIGMA]
+        # Hands that come less far show bent arms, not short ones.
+        values.append(max((float(np.percentile(self._reached, 95)) - PALM) / height - REACH_BIAS, PRIOR))
+        sigmas.append(REACH_SIGMA)
+        if len(self._spans) >= FEWEST_SPREAD:
+            widest = float(np.percentile(self._spans, 90))
+            values.append((widest / 2 - PALM) / height - SHOULDER_ASIDE)
+            # Spread arms are often bent a little, or not level.
+            sigmas.append(SPREAD_SIGMA if values[-1] > PRIOR else SHORT_SPREAD_SIGMA)
+        weights = 1.0 / np.array(sigmas) ** 2
+        arm = float(np.clip(weights @ np.array(values) / weights.sum(), SHORTEST, LONGEST))
+        return 2.0 * (PALM + (arm + SHOULDER_ASIDE) * height)
