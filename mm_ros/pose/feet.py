@@ -29,7 +29,7 @@ BENT_KNEE = 0.08  # m: a tracked knee this far from the line from hip to ankle d
 LOCK_HEIGHT = 0.06  # m above rest height: a higher toe is not locked, even in reported contact
 RELOCK_COOLDOWN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
 TOE_TIP = 0.07  # m ahead of the toe joint
-HEEL_RAISE_LIMIT, STEEPEST_FOOT = 1.5, 1.5  # rad: limits of the added heel raise and of the total foot pitch
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch
 HEEL_RAISE_ZONE = 0.3  # rad before the limit in which raising slows down: an abrupt stop would jerk the ankle
 UNREACHABLE = 0.005  # m between a locked toe and its place, above which the foot is released
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: limits for a foot without contact
@@ -39,9 +39,8 @@ AT_REST = 0.12  # m/s: a locked foot whose toe is slower counts as standing
 LANDING_ZONE = 0.01  # m above rest height in which the descent of a free toe slows down
 HEEL_ZONE = 0.015  # m above the lowest ankle height in which the descent of the ankle slows down
 FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target
-CLEARANCE, CLEARANCE_HALFLIFE_S = 0.032, 0.04  # m: added lift of a fast free foot; a blend of two steps may be flat
-SLOW_SWING, FAST_SWING = 0.3, 1.0  # m/s: between these speeds the lift grows from zero to CLEARANCE
-EARLY_LIFT = 1.25  # exponent of the arch of a corrective step; smaller: the foot leaves the floor sooner
+CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m: added lift of a fast free foot; a blend of two steps may be flat
+SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
 CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: limits of speed and turn rate at the start of a corrective step
 STAYS_LONGER = 1.0
 TELEPORT = 1.0  # m: a foot farther than this from its target moves there without a step
@@ -292,7 +291,7 @@ def _on_the_way(feet: Any, t: Any, side: int) -> float:
     x = quat.add(quat.get3(feet.from_offset, side), quat.scale(quat.get3(feet.from_rate, side), time))
     quat.put3(feet.offset, side, quat.scale(x, share))
     feet.turn[side, 0] = (feet.from_turn[side, 0] + feet.from_turn[side, 1] * time) * share
-    return t.step_height * math.sin(math.pi * u) ** EARLY_LIFT if feet.stepping[side] > 0.0 else 0.0
+    return t.step_height * math.sin(math.pi * u) ** 2 if feet.stepping[side] > 0.0 else 0.0
 
 
 @njit
