@@ -30,6 +30,7 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
+RESPAWN_S = 0.3  # after a crash; a start takes about a second of CPU time, which bounds a crash loop
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
 
@@ -203,7 +204,7 @@ def _processes(given: dict[str, str]) -> list[Any]:
             parameters=[*_parameters(given), overrides(n.name, given)],
             output="screen",
             respawn=True,
-            respawn_delay=1.0,
+            respawn_delay=RESPAWN_S,
         )
         for n in graph.nodes_for(given["control"], _optional(given))
         if given["trackers"] != "none" or n.name != "tracker_bridge"
@@ -233,7 +234,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
     command += more
     command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
-    return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
+    return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=RESPAWN_S, name="mm_ros_up")]
 
 
 def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
@@ -294,7 +295,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
-            respawn_delay=1.0,
+            respawn_delay=RESPAWN_S,
         )
     ]
 

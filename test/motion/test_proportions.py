@@ -117,9 +117,8 @@ def played(database, feet: FeetEstimate | None = None, tags: str = "") -> set[st
 
 
 def test_a_kick_is_played_only_when_feet_or_query_ask_for_it(database):
-    lifted = np.array([[0.0, 0.1, 0.5], [0.0, -0.1, 0.07]])
-    asking = FeetEstimate(lifted, np.array([0.0, 1.0]), np.zeros(2, bool), np.array([1.0, 0.0]), np.zeros((2, 3)),
-                          np.full(2, 10.0))  # fmt: skip
+    lifted, stands = [0, 0, 1, 0, 0.1, 0.5, 0, 0, 0, 10], [1, 0, 0, 0, -0.1, 0.07, 0, 0, 0, 10]
+    asking = FeetEstimate(np.array([lifted, stands], np.float64))
     assert "upright_0_0" not in played(database)
     assert "upright_0_0" in played(database, asking)
     assert played(database, tags="high_leg") == {"upright_0_0"}
