@@ -1,4 +1,4 @@
-"""Connects the headset page's server to a node: the avatar's pose to the pages, the users' wishes to the graph."""
+"""Connects the headset page's server to a node: the avatar's pose to the pages, the users' actions to the graph."""
 
 from __future__ import annotations
 
