@@ -25,11 +25,14 @@ from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.extreme import HIGH_LEG, LYING
 from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
 FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
+LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
+LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
 BAND_GRACE_S = 0.7  # about the duration of one step
 
 
@@ -202,7 +205,7 @@ class MatcherStage:
         self.weights = both[self._input in STEERED]
         if mask != self.mask:
             self.mask, self._due = mask, self._due or "tags"
-            self._band_masks.clear()
+            self._masks.clear()
 
     def reset(self) -> None:
         """Reset all state. The next step starts at its desired position."""
@@ -262,7 +265,7 @@ class MatcherStage:
         self._active = active  # `settings` for the source of the trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
-        self._band_masks: dict[str, Mask] = {}
+        self._masks: dict[tuple[str | None, int], Mask] = {}
         self._carried = None  # features of the last pose of the previous database
         self.skeleton = database.skeleton.scaled(self.scale, self.arms)
         self.skeleton_hash = self.skeleton.hash
@@ -364,11 +367,12 @@ class MatcherStage:
         can_continue = self._carried is None and reason not in ("start", "clip end")
         weights, jump_cost = self._weights_now(desired, match.query)
         match.weights = weights
-        mask = self._mask()
+        plain = self._plain(desired)
+        mask = self._mask(plain)
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             SearchRequest(
-                match.query, weights, mask, self.mask, can_continue, s.margin, jump_cost, s.exclusion,
+                match.query, weights, mask, plain, can_continue, s.margin, jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
@@ -425,17 +429,35 @@ class MatcherStage:
         weights[queries.hint_columns] = 0.0
         return weights
 
-    def _mask(self) -> Mask:
-        """The tag query combined with the height band, or the tag query alone if no frame matches both."""
-        if self.band not in self._band_masks:
+    def _plain(self, desired: Trajectory) -> Mask:
+        """The tag query without extreme postures that neither the query, the user's feet nor the head height ask for.
+
+        A still head is the same over a kick, so without this rule the search plays kicks to users who gesture.
+        """
+        names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
+        feet, unwanted = desired.feet, 0
+        lifted = feet is not None and bool(((feet.ankles[:, 2] > self.scale * LEG_LIFTED) & (feet.contact < 0.5)).any())
+        for name, allowed in ((HIGH_LEG, lifted), (LYING, desired.height_ratio < LYING_RATIO)):
+            if name in names and not allowed:
+                unwanted |= self.database.tag_bit(name) & ~asked
+        key = (None, unwanted)
+        if key not in self._masks:
+            mask = Mask(self.mask.all_of, self.mask.any_of, self.mask.none_of | unwanted)
+            self._masks[key] = mask if mask.matches(np.asarray(self.database.tags)).any() else self.mask
+        return self._masks[key]
+
+    def _mask(self, plain: Mask) -> Mask:
+        """`plain` combined with the height band, or `plain` alone if no frame matches both."""
+        key = (self.band, plain.none_of)
+        if key not in self._masks:
             bit = self.bands.bits.get(self.band, 0)
-            mask = self.mask
+            mask = plain
             if not bit & mask.none_of:
                 mask = Mask(mask.all_of | bit, mask.any_of, mask.none_of)
             if not mask.matches(np.asarray(self.database.tags)).any():
-                mask = self.mask
-            self._band_masks[self.band] = mask
-        return self._band_masks[self.band]
+                mask = plain
+            self._masks[key] = mask
+        return self._masks[key]
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all functions that a step needs; then reset."""
