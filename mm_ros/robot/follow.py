@@ -165,8 +165,8 @@ class Follower:
     def _bend_limbs(self) -> None:
         """Keep knees and elbows inside of flexion, and start with bent ones.
 
-        The twist of a straight limb has no effect on directions: a limb that is straight at its limit and twisted the wrong
-        way would stay straight. Elbows that also bend the other way cross the straight pose and are left alone.
+        The twist of a straight limb has no effect on directions: a limb that is straight at its limit and twisted the
+        wrong way would stay straight. Elbows that also bend the other way cross the straight pose and are left alone.
         """
         figure = self.figure
         tree = Tree(figure.robot)

@@ -22,6 +22,7 @@ from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, 
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.room import inverse
 from mm_ros.tracking.sources import axes
+from mm_ros.web.access import INSPECTOR_VARIABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 READY = """() => { __xr.updateVisibilityState('visible'); window.__lost = false;
@@ -140,8 +141,8 @@ def test_states_of_the_devices(world, headset):
 def test_bare_hands_replace_controllers(world, headset):
     headset.place(((0, 1.6, 0), LEVEL), ((-0.3, 1.2, -0.3), LEVEL), ((0.3, 1.2, -0.3), LEVEL))
     headset.evaluate("__put(__xr.hands.left, [-0.25, 1.1, -0.3], [0, 0, 0, 1])")
-    headset.evaluate("__xr.primaryInputMode = 'hand'; for (const s of ['left', 'right']) __xr.hands[s].connected = true")
-    headset.evaluate("for (const s of ['left', 'right']) __tracked(s, true)")
+    headset.evaluate("""__xr.primaryInputMode = 'hand';
+      for (const s of ['left', 'right']) { __xr.hands[s].connected = true; __tracked(s, true); }""")
     world.until(lambda: world.bridge._source.hands == (True, True), "the page reports bare hands")
     world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == TRACKED, "the left hand is tracked")
     headset.evaluate("__xr.primaryInputMode = 'controller'")
@@ -312,7 +313,8 @@ def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, headset):
     try:
         matrix = inverse(room.map_from_source)
         world.newest()
-        headset.until("mmRosPage.avatar.ready && mmRosPage.avatar.room.matrix.elements[13] > 0.09", what="the transform")
+        placed = "mmRosPage.avatar.ready && mmRosPage.avatar.room.matrix.elements[13] > 0.09"
+        headset.until(placed, what="the transform")
         _, root, chest = headset.evaluate(IN_PAGE)
         rest = world.skeleton.rest_positions()
         for joint, seen in ((0, root), (4, chest)):
@@ -321,6 +323,17 @@ def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, headset):
     finally:
         room.calibrate(Calibration())
         headset.until("mmRosPage.pose.sourceFromMap[2] < 0.01", what="the transform is undone")
+
+
+def test_the_page_for_watching_links_to_the_inspector(browser, world, monkeypatch):
+    monkeypatch.setenv(INSPECTOR_VARIABLE, "http://127.0.0.1:8080/token")
+    watching = browser.new_page(viewport={"width": 200, "height": 120})
+    watching.goto(world.url)
+    try:
+        watching.locator("#inspector:not([hidden])").wait_for(state="attached")
+        assert watching.get_attribute("#inspector", "href") == "http://127.0.0.1:8080/token"
+    finally:
+        browser.close_page(watching)
 
 
 def blue(picture):
