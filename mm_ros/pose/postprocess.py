@@ -149,8 +149,8 @@ class PostStage:
         )  # fmt: skip
         contacts = stands & (self._feet.stepping <= 0.0)
         self._last = self._published(matched, contacts, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
-        declared = judged.verdict == RESET or (trackers is not None and not is_identity(trackers.new_from_old))
-        self._shown = self._fade.step(self._last, judged.dt, declared, judged.verdict == HOLD)
+        travels = trackers is not None and not is_identity(trackers.new_from_old)
+        self._shown = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
         return self._shown
 
     def _carry(self, new_from_old: F64) -> None:

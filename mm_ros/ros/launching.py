@@ -43,10 +43,14 @@ ARGUMENTS: tuple[Argument, ...] = (
         ("", *SOURCES, "none"),
     ),
     Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
-    Argument("headset_wifi", "false", "Serve the headset page (trackers:=webxr) to the Wi-Fi, encrypted.", YES_NO),
+    Argument(
+        "headset_wifi", "false",
+        "Serve the page (trackers:=webxr, control:=keyboard, page:=true) to the Wi-Fi, encrypted.", YES_NO,
+    ),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
     Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", graph.CONTROLS),
+    Argument("page", "false", "Serve the page that steers also for control:=joystick and path.", YES_NO),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
@@ -171,6 +175,11 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
             out["tracker_tf"] = given["tf"] == "joints"
         if "place" in given:
             out["place"] = [float(v) for v in given["place"].split(",")]
+    if node in ("joystick_control", "path_control"):
+        if given["control"] == "keyboard" or given.get("page") == "true":
+            out["page"] = True
+        if given.get("headset_wifi") == "true":
+            out["page_wifi"] = True
     if node == "pose_estimator":
         number = given["camera"].isdigit()  # launch would pass it as an integer
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
@@ -225,6 +234,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     command += ["--config", _parameters(given)[0]]
     for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame", "tf"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
+    command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
     t_pose = given.get("urdf_t_pose")  # in radians, but `--urdf-t-pose` takes degrees
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
