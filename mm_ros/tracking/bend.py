@@ -111,7 +111,7 @@ class Bend:
             return NEUTRAL, UNSEEN_HALFLIFE_S
         x, y, z = (float(v) for v in (frame.positions[seen] - frame.positions[HEAD_ROLE]).mean(0) / standing)
         forward = x * math.cos(yaw) + y * math.sin(yaw)
-        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that nobody holds
+        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that were laid down
         return (NEUTRAL, UNSEEN_HALFLIFE_S) if laid_down else ((forward, z), HANDS_HALFLIFE_S)
 
     def cosine(self) -> float:
