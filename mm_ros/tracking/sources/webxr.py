@@ -78,7 +78,7 @@ class WebXrSource(Source):
             return "no headset has opened the page: `mm_ros headset` shows how"
         if time.monotonic_ns() - self._came_ns > SILENT_NS:
             return SILENT.get(
-                tracker.visibility, "the headset has sent no poses for a second: is it in use, and in range of the Wi-Fi?"
+                tracker.visibility, "the headset has sent no poses for a second: is it on, and in range of the Wi-Fi?"
             )
         return ""
 
