@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mm_ros.body import plausible, rounding
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.types import (
@@ -130,5 +131,8 @@ class Avatar:
         """Compile, or load from the cache, all functions that a step needs; then reset all stages."""
         for trackers in sample_trackers():
             self.step(trackers)
+        if self.last is not None:
+            plausible.warm_up(self.last.desired, self.last.pose)
+            rounding.warm_up()
         self.reset()
         self.matcher.segment = 0

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from mm_ros.base.cache import forget_old_kernels, kernels_key, locked
@@ -56,6 +57,10 @@ def load_kernels(path: Path | None = None) -> None:
     ).warm_up()
     tracker_gate.warm_up()
     room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
+    if find_spec("daqp") is not None:  # extra 'robot'
+        from mm_ros.robot import follow
+
+        follow.warm_up()
 
 
 class _Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,11 +25,14 @@ from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.extreme import HIGH_LEG, LYING
 from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
 FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
+LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
+LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
 BAND_GRACE_S = 0.7  # about the duration of one step
 
 
@@ -180,6 +184,7 @@ class MatcherStage:
         self.control = RootControl(self._active)
         self.timeline = Timeline()
         self.feet = LeadingFoot()
+        self._played: deque[tuple[float, ...]] = deque()  # time, x, y, yaw of the root
         self.reset()
 
     @property
@@ -200,7 +205,7 @@ class MatcherStage:
         self.weights = both[self._input in STEERED]
         if mask != self.mask:
             self.mask, self._due = mask, self._due or "tags"
-            self._band_masks.clear()
+            self._masks.clear()
 
     def reset(self) -> None:
         """Reset all state. The next step starts at its desired position."""
@@ -260,7 +265,7 @@ class MatcherStage:
         self._active = active  # `settings` for the source of the trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
-        self._band_masks: dict[str, Mask] = {}
+        self._masks: dict[tuple[str | None, int], Mask] = {}
         self._carried = None  # features of the last pose of the previous database
         self.skeleton = database.skeleton.scaled(self.scale, self.arms)
         self.skeleton_hash = self.skeleton.hash
@@ -297,11 +302,14 @@ class MatcherStage:
             if verdict == HOLD or (self._was_stale and not desired.stale):
                 self._due = self._due or "abrupt"
                 self.control.found(np.asarray(desired.position), desired.yaw)
+        if verdict in (RESET, CARRY, HOLD):
+            self._played.clear()
         self._was_stale = desired.stale
         match = self._decide(dt, desired)
         goal = desired_tempo(self.source.root_velocity(), self.control.root, desired, self.settings.tempo)
         self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
+        self._remember(desired.stamp_ns)
         return self._make_pose(desired), match
 
     def _follow(self, source: str) -> None:
@@ -354,16 +362,17 @@ class MatcherStage:
 
     def _search(self, desired: Trajectory, reason: str, match: Match) -> None:
         s, source = self.settings, self.source
-        match.query = source.queries.query(desired, self.control.root, self._features())
+        match.query = source.queries.query(desired, self.control.root, self._features(), self._past())
         before = source.root_velocity()
         can_continue = self._carried is None and reason not in ("start", "clip end")
         weights, jump_cost = self._weights_now(desired, match.query)
         match.weights = weights
-        mask = self._mask()
+        plain = self._plain(desired)
+        mask = self._mask(plain)
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             SearchRequest(
-                match.query, weights, mask, self.mask, can_continue, s.margin, jump_cost, s.exclusion,
+                match.query, weights, mask, plain, can_continue, s.margin, jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
@@ -379,6 +388,19 @@ class MatcherStage:
         match.winner = np.array(source.features(), np.float32)
         self.since_search = 0.0
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
+
+    def _past(self) -> F64 | None:
+        """Rows of time, x, y, yaw of the played root, the present one last; None soon after a reset."""
+        return np.array(self._played) if len(self._played) > 1 else None
+
+    def _remember(self, stamp_ns: int) -> None:
+        """Keep the played root as long as the layout looks back."""
+        keep_s = self.source.queries.past_s
+        if keep_s:
+            now = stamp_ns * 1e-9
+            self._played.append((now, *self.control.root.tolist()))
+            while len(self._played) > 2 and now - self._played[1][0] >= keep_s:
+                self._played.popleft()
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
         """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
@@ -407,17 +429,35 @@ class MatcherStage:
         weights[queries.hint_columns] = 0.0
         return weights
 
-    def _mask(self) -> Mask:
-        """The tag query combined with the height band, or the tag query alone if no frame matches both."""
-        if self.band not in self._band_masks:
+    def _plain(self, desired: Trajectory) -> Mask:
+        """The tag query without extreme postures that neither the query, the user's feet nor the head height ask for.
+
+        A still head is the same over a kick, so without this rule the search plays kicks to users who gesture.
+        """
+        names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
+        feet, unwanted = desired.feet, 0
+        lifted = feet is not None and bool(((feet.ankles[:, 2] > self.scale * LEG_LIFTED) & (feet.contact < 0.5)).any())
+        for name, allowed in ((HIGH_LEG, lifted), (LYING, desired.height_ratio < LYING_RATIO)):
+            if name in names and not allowed:
+                unwanted |= self.database.tag_bit(name) & ~asked
+        key = (None, unwanted)
+        if key not in self._masks:
+            mask = Mask(self.mask.all_of, self.mask.any_of, self.mask.none_of | unwanted)
+            self._masks[key] = mask if mask.matches(np.asarray(self.database.tags)).any() else self.mask
+        return self._masks[key]
+
+    def _mask(self, plain: Mask) -> Mask:
+        """`plain` combined with the height band, or `plain` alone if no frame matches both."""
+        key = (self.band, plain.none_of)
+        if key not in self._masks:
             bit = self.bands.bits.get(self.band, 0)
-            mask = self.mask
+            mask = plain
             if not bit & mask.none_of:
                 mask = Mask(mask.all_of | bit, mask.any_of, mask.none_of)
             if not mask.matches(np.asarray(self.database.tags)).any():
-                mask = self.mask
-            self._band_masks[self.band] = mask
-        return self._band_masks[self.band]
+                mask = plain
+            self._masks[key] = mask
+        return self._masks[key]
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all functions that a step needs; then reset."""

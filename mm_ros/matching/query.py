@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.types import F32, F64, FeetEstimate, Trajectory
+from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.motion.features import LEADING_FOOT
+from mm_ros.motion.features import DIRECTION, LEADING_FOOT, POSITION, VELOCITY
 
 FEET = ("left_foot", "right_foot")
+_KINDS = (POSITION, DIRECTION, VELOCITY)
+_DIRECTION, _VELOCITY = 1, 2  # in _KINDS
+_NEAR_S = 1 / 60  # a velocity is the difference of the positions this long before and after
 
 
 @njit
@@ -32,7 +36,7 @@ def _trajectory_at(times: Any, values: Any, now: Any, t: float) -> tuple[float, 
 
 @njit
 def fill_trajectory(
-    columns: Any, column_times: Any, is_direction: Any,
+    columns: Any, column_times: Any, kinds: Any,
     times: Any, positions: Any, directions: Any, position: Any, direction: Any,
     root: Any, scale: float, mean: Any, std: Any, query: Any,
 ) -> None:  # fmt: skip
@@ -40,10 +44,14 @@ def fill_trajectory(
     c, s = np.cos(root[2]), np.sin(root[2])
     for i in range(columns.shape[0]):
         at = columns[i]
-        if is_direction[i]:
+        if kinds[i] == _DIRECTION:
             x, y = _trajectory_at(times, directions, direction, column_times[i])
             n = np.sqrt(x * x + y * y)
             x, y = (x / n, y / n) if n > 1e-9 else (direction[0], direction[1])
+        elif kinds[i] == _VELOCITY:
+            x0, y0 = _trajectory_at(times, positions, position, column_times[i] - _NEAR_S)
+            x, y = _trajectory_at(times, positions, position, column_times[i] + _NEAR_S)
+            x, y = (x - x0) / (2.0 * _NEAR_S * scale), (y - y0) / (2.0 * _NEAR_S * scale)
         else:
             x, y = _trajectory_at(times, positions, position, column_times[i])
             x, y = (x - root[0]) / scale, (y - root[1]) / scale
@@ -57,15 +65,16 @@ class QueryBuilder:
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale
         layout = database.layout
-        columns, times, is_direction = [], [], []
+        columns, times, kinds = [], [], []
         for f in layout.features:
             if f.is_trajectory:
                 for i, t in enumerate(f.times):
                     columns.append(layout.offsets[f.name].start + 2 * i)
                     times.append(t)
-                    is_direction.append(f.kind == "trajectory_direction")
+                    kinds.append(_KINDS.index(f.kind))
         self.columns, self.times = np.array(columns, np.int64), np.array(times)
-        self.is_direction = np.array(is_direction, np.bool_)
+        self.kinds = np.array(kinds, np.int64)
+        self.past_s = layout.past_s
         hints = [f for f in layout.features if f.kind == LEADING_FOOT]
         self.hint_times = tuple(t for f in hints for t in f.times)
         self.hint_columns = np.array([c for f in hints for c in np.r_[layout.offsets[f.name]]], np.int64)
@@ -84,17 +93,40 @@ class QueryBuilder:
             or [np.zeros(0, np.int64)]
         )
 
-    def query(self, desired: Trajectory, root: Any, pose_features: F32) -> F32:
+    def query(self, desired: Trajectory, root: Any, pose_features: F32, past: F64 | None = None) -> F32:
         """Normalized query (D,). `root`: x, y, yaw of the avatar in the room. `pose_features` (D,): a normalized row
-        of which only the pose columns are used."""
+        of which only the pose columns are used. `past`: rows of time, x, y, yaw of the root as it was played, oldest
+        first; without it, past times are extrapolated from the desired trajectory."""
         out = np.array(pose_features, np.float32)
         direction = np.array([math.cos(desired.yaw), math.sin(desired.yaw)])
         fill_trajectory(
-            self.columns, self.times, self.is_direction,
+            self.columns, self.times, self.kinds,
             desired.times, desired.positions, desired.directions, desired.position, direction,
             root, self.scale, self.mean, self.std, out,
         )  # fmt: skip
+        if past is not None:
+            self._fill_past(out, past, root)
         return out
+
+    def _fill_past(self, query: F32, past: F64, root: Any) -> None:
+        """Write the trajectory columns of past times from the motion that was played."""
+        now, oldest = past[-1, 0], past[0, 0]
+        back = rot.exp(np.array([0.0, 0.0, -root[2]]))
+        for at, t, kind in zip(self.columns, self.times, self.kinds, strict=True):
+            if not oldest - now <= t < 0:
+                continue
+            x, y = (np.interp(now + t, past[:, 0], past[:, i]) for i in (1, 2))
+            if _KINDS[kind] == POSITION:
+                own = np.array([x - root[0], y - root[1], 0.0]) / self.scale
+            elif _KINDS[kind] == VELOCITY:
+                near = np.clip([now + t - _NEAR_S, now + t + _NEAR_S], oldest, now)
+                ends = np.array([np.interp(near, past[:, 0], past[:, i]) for i in (1, 2)])
+                own = np.array([*(ends[:, 1] - ends[:, 0]), 0.0]) / ((near[1] - near[0]) * self.scale)
+            else:
+                yaw = np.interp(now + t, past[:, 0], np.unwrap(past[:, 3]))
+                own = np.array([math.cos(yaw), math.sin(yaw), 0.0])
+            columns = slice(at, at + 2)
+            query[columns] = (rot.rotate(back, own)[:2] - self.mean[columns]) / self.std[columns]
 
     def feet(self, query: F32, feet: FeetEstimate, root: Any, shares: F64) -> Iterator[tuple[slice, float]]:
         """Write the user's feet into the columns of both feet: in root space, in the scale of the database.

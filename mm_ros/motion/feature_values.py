@@ -13,7 +13,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.types import F32, F64
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import central_difference
-from mm_ros.motion.features import LEADING_FOOT, Feature, FeatureLayout
+from mm_ros.motion.features import LEADING_FOOT, POSITION, VELOCITY, Feature, FeatureLayout
 
 Array = Any
 FeatureFunction = Callable[[F64, F64, float], Array]  # positions (F, J, 3), rotations (F, J, 4), rate -> (F, width)
@@ -46,10 +46,14 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
         ahead = rot.rotate(back, left - right)[:, :1]
         return np.concatenate([at_time(ahead, t * clip.rate, grow=False) for t in f.times], axis=1)
     j = clip.skeleton.index(f.joint)
+    if f.kind == "joint_direction":
+        return rot.rotate(back, rot.rotate(rotations[:, j], np.tile([1.0, 0, 0], (len(clip), 1))))
     blocks = []
     for t in f.times:
-        if f.kind == "trajectory_position":
+        if f.kind == POSITION:
             ahead = at_time(positions[:, j], t * clip.rate, grow=True) - positions[:, 0]
+        elif f.kind == VELOCITY:
+            ahead = at_time(central_difference(positions[:, j], clip.rate), t * clip.rate, grow=False)
         else:
             ahead = rot.rotate(at_rotation(rotations[:, j], t * clip.rate), np.tile([1.0, 0, 0], (len(clip), 1)))
             ahead[:, 2] = 0

@@ -17,14 +17,18 @@ class Kind(NamedTuple):
     numbers: int  # columns per time
     trajectory: bool = False  # the query takes it from the desired trajectory
     timed: bool = False  # has one entry per time
+    length: bool = False  # proportional to the size of the body
 
 
 LEADING_FOOT = "leading_foot"
+POSITION, DIRECTION, VELOCITY = "trajectory_position", "trajectory_direction", "trajectory_velocity"
 KINDS = {
-    "trajectory_position": Kind(2, trajectory=True, timed=True),
-    "trajectory_direction": Kind(2, trajectory=True, timed=True),
-    "joint_position": Kind(3),
-    "joint_velocity": Kind(3),
+    POSITION: Kind(2, trajectory=True, timed=True, length=True),
+    DIRECTION: Kind(2, trajectory=True, timed=True),
+    VELOCITY: Kind(2, trajectory=True, timed=True, length=True),
+    "joint_position": Kind(3, length=True),
+    "joint_direction": Kind(3),  # where the joint's x axis points
+    "joint_velocity": Kind(3, length=True),
     LEADING_FOOT: Kind(1, timed=True),  # lead of the left foot over the right one [m]; weight 0 without a recent hint
     "function": Kind(1),
 }
@@ -95,10 +99,7 @@ class FeatureLayout:
 
     @property
     def trajectory_times(self) -> tuple[float, ...]:
-        """Future times [s] of all trajectory features, sorted and unique; HORIZON_S for a layout without any.
-
-        The query extrapolates past times.
-        """
+        """Future times [s] of all trajectory features, sorted and unique; HORIZON_S for a layout without any."""
         return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times if t > 0})) or HORIZON_S
 
     def column_weights(
@@ -121,6 +122,11 @@ class FeatureLayout:
                 at = f"@{t:g}s" if KINDS[f.kind].timed else ""
                 out += [f"{f.name}{at}.{axes[i] if per <= 3 else i}" for i in range(per)]
         return tuple(out)
+
+    @property
+    def past_s(self) -> float:
+        """Time [s] that the layout looks back along the trajectory; 0 if it does not."""
+        return max((-t for f in self.features if f.is_trajectory for t in f.times), default=0.0)
 
     @property
     def hash(self) -> str:

@@ -42,8 +42,9 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.robot.capsules import Capsules, capsules_of
-from mm_ros.robot.figure import SIDES, Figure
+from mm_ros.robot.figure import SIDES, Figure, figure_of
 from mm_ros.robot.kinematics import (
+    LinkPoses,
     bodies_of,
     body_point,
     floor_rows,
@@ -53,7 +54,9 @@ from mm_ros.robot.kinematics import (
     place_bodies,
 )
 from mm_ros.robot.revolute import RevoluteRetargeter, map_of
+from mm_ros.robot.roles import find_roles
 from mm_ros.robot.tree import Tree
+from mm_ros.robot.urdf import parse_urdf
 
 # Weights of the targets: residuals of 1 rad or 1 leg length.
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
@@ -525,3 +528,32 @@ def make_follower(
     if settings.method == "decompose":
         return Decomposer(figure, skeleton, t_pose)
     return Follower(figure, skeleton, settings)
+
+
+def warm_up() -> None:
+    """Follow two poses with a robot of two legs and both methods, so that all kernels are compiled or loaded."""
+    robot = parse_urdf(_two_legs())
+    figure, skeleton = figure_of(robot, find_roles(robot)), default_skeleton()
+    for method in ("follow", "decompose"):
+        follower = make_follower(figure, skeleton, FollowSettings(method=method))
+        state = [follower.step(rest_pose(skeleton, stamp_ns)) for stamp_ns in (0, 20_000_000)][-1]
+    LinkPoses(robot)(state.by_name(), state.base)
+
+
+def _two_legs() -> str:
+    shape = '<collision><geometry><cylinder radius="0.05" length="0.3"/></geometry></collision>'
+    parts = []
+    for side, y in (("left", 0.1), ("right", -0.1)):
+        parent = "pelvis"
+        for name, at, axis, low in (
+            ("hip_roll", f"0 {y} 0", "1 0 0", -1), ("hip_pitch", "0 0 0", "0 1 0", -1),
+            ("knee", "0 0 -0.4", "0 1 0", 0), ("ankle", "0 0 -0.4", "0 1 0", -1),
+        ):  # fmt: skip
+            link = f"{side}_{name}_link"
+            parts.append(
+                f'<link name="{link}">{shape}</link><joint name="{side}_{name}" type="revolute">'
+                f'<origin xyz="{at}"/><parent link="{parent}"/><child link="{link}"/><axis xyz="{axis}"/>'
+                f'<limit lower="{low}" upper="2" velocity="10" effort="1"/></joint>'
+            )
+            parent = link
+    return f'<robot name="two_legs"><link name="pelvis"/>{"".join(parts)}</robot>'

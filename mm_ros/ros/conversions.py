@@ -18,7 +18,7 @@ from mm_ros.body import messages, plausible
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import AvatarPose, Match
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.motion.features import FeatureLayout
+from mm_ros.motion.features import KINDS, FeatureLayout
 from mm_ros.msg import FeatureLayout as FeatureLayoutMsg
 from mm_ros.msg import Match as MatchMsg
 from mm_ros.msg import Skeleton as SkeletonMsg
@@ -100,7 +100,7 @@ def _physical(database: MotionDatabase | None, normalized: Any, scale: float) ->
         return np.zeros(0)
     out = np.asarray(normalized) * database.feature_std + database.feature_mean
     for f in database.layout.features:
-        if f.kind in ("trajectory_position", "joint_position", "joint_velocity"):
+        if KINDS[f.kind].length:
             out[database.layout.offsets[f.name]] *= scale
     return out
 

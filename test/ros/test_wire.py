@@ -186,7 +186,10 @@ def test_what_is_handed_on_or_read_cannot_be_written_and_is_a_copy(topic):
 def test_tf_bytes_are_the_ordinary_messages():
     for seed in range(20):
         frame, pose = made("trackers", seed), rest_pose(default_skeleton(), 1234567890123456789)
-        for tf, value in ((TrackerTf("a"), frame), (PoseTf("a"), pose), (PoseTf("avatar", joints=1), pose)):
+        lost = TrackerFrame(frame.stamp_ns)
+        for tf, value in (
+            (TrackerTf("a"), frame), (TrackerTf("a"), lost), (PoseTf("a"), pose), (PoseTf("avatar", joints=1), pose),
+        ):  # fmt: skip
             raw = tf.serialized(value)
             expected = tf.message(value)
             assert deserialize_message(raw, type(expected)) == expected

@@ -13,6 +13,7 @@ from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.engines.conditions import condition_of
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 from mm_ros.search import DEFAULT, Engine, Mask, make_engine
 
 I64 = NDArray[np.int64]
@@ -101,8 +102,8 @@ class QuerySampler:
         )
         self.kinds = np.unique(np.asarray(d.tags)[searchable])  # combinations of tags that a search can give
         self.bands = sum(1 << i for i, n in enumerate(d.tag_names) if n.startswith(BAND))
-        self.positions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind == "trajectory_position"]
-        self.directions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind == "trajectory_direction"]
+        self.positions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind == POSITION]
+        self.directions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind in (DIRECTION, VELOCITY)]
         self.trajectory = np.concatenate(
             [np.arange(s.start, s.stop) for s in [*self.positions, *self.directions]] or [np.zeros(0, np.int64)]
         )
