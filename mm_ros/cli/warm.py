@@ -5,7 +5,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from mm_ros.base.cache import forget_old_kernels, kernels_key, locked
+from mm_ros.base.cache import forget_old_code, kernels_key, locked
 from mm_ros.cli.arguments import add_database
 
 HELP = "build the default database and compile the kernels, so that later starts are fast"
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             print("compiling kernels …", flush=True)
         load_kernels(args.database)
-        forget_old_kernels()
+        forget_old_code()
     if not args.quiet:
         print(f"ready after {time.monotonic() - start:.1f} s: {frames} frames of motion, kernels compiled")
     return 0

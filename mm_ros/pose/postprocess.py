@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
 from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
-from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.body.types import (
     BODY_ROLES,
     CHEST_ROLE,
@@ -28,6 +28,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
+from mm_ros.pose.fade import FadeIn
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
 from mm_ros.pose.kernel import choose_targets, joint_rates, load, make_hold, make_source, post_step, wear
@@ -47,13 +48,16 @@ class PostStage:
     """Post-processing of one avatar. `skeleton` must already have the user's size (database skeleton × scale)."""
 
     def __init__(
-        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None
-    ) -> None:
+        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None,
+        former: AvatarPose | None = None,
+    ) -> None:  # fmt: skip
+        """`former`: last pose of a stage that was killed; the first pose fades in from there, or has another `run`."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
         self._lengths = limb_lengths(skeleton)
         self.set_calibration(calibration)
         self.settings = settings
         self.reset()
+        self._fade = FadeIn(former)
 
     @property
     def settings(self) -> PostSettings:
@@ -105,14 +109,15 @@ class PostStage:
         return np.concatenate([mounting[:3] + shift, mounting[3:]])
 
     def reset(self) -> None:
-        self._timeline = Timeline()
+        self._timeline, self._fade = Timeline(), FadeIn()
         self._forget()
 
     def _forget(self) -> None:
         self._body, self._source, self._new = make_body(), make_source(), make_source()
         self._hold, self._feet = make_hold(), make_feet(self.skeleton)
         self._low = LowPosture(self.skeleton)
-        self._last: AvatarPose | None = None
+        self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
+        self._shown: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._stands = np.ones(2, np.bool_)  # the user's feet
@@ -122,8 +127,8 @@ class PostStage:
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         """Published pose for a matched pose; without trackers the limbs follow the motion."""
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
-        if judged.verdict == DROP and self._last is not None:
-            return self._last
+        if judged.verdict == DROP and self._shown is not None:
+            return self._shown
         if judged.verdict == RESET:
             self._forget()
         if judged.verdict == CARRY and trackers is not None:
@@ -142,7 +147,9 @@ class PostStage:
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
         self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
-        return self._last
+        travels = trackers is not None and not is_identity(trackers.new_from_old)
+        self._shown = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
+        return self._shown
 
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
