@@ -13,7 +13,7 @@ from mm_ros.tracking.simulation import Simulation, simulate_clip
 
 
 def test_the_facing_is_measured_for_each_convention():
-    clip = next(c for c in make_clips(3) if c.name.startswith("walk") and c.seconds > 2).cut(0, 90)
+    clip = next(c for c in make_clips(3) if c.name.startswith("walk") and c.seconds > 2).cut(0, 60)
     settings = OrientationSettings()
     track = simulate_clip(clip, Simulation(grip_sd_rad=0.15))
     model = load_facing_model(settings)
