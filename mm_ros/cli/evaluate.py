@@ -122,6 +122,9 @@ def run(args: argparse.Namespace) -> int:
     if facing:
         print("\nerror of the predicted facing for each convention of hand poses, declared and estimated")
         print(table.text(hand_pose_facing.table(facing)))
+    within = table.interval_line(result.table["summary"]["ours"])
+    if within:
+        print(f"\nrow 'ours', 95 % of a bootstrap over the recordings: {within}")
     if result.table["missing"]:
         print(f"\nnot measured: {table.missing_line(result.table['missing'])}")
     if result.table["beside_fletcher"]:

@@ -156,6 +156,9 @@ def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tupl
     facing = hand_pose_facing.pooled([o.facing for o in outcomes if o.facing])
     if facing:
         summary[OURS]["predicted_facing_by_hand_pose_deg"] = facing
+    within = measure.intervals([o.rows[OURS] for o in outcomes if OURS in o.rows])
+    if within:
+        summary[OURS]["interval_95"] = within
     kinds = {}
     for n in names:
         if n in (GROUND_TRUTH, STEPS, CHANCE):
