@@ -113,6 +113,9 @@ def run(args: argparse.Namespace) -> int:
     if offsets:
         print("\noffsets of the joints in the body trackers, fitted on the first 3 s of each recording")
         print(table.text(offsets))
+    within = table.interval_line(result.table["summary"]["ours"])
+    if within:
+        print(f"\nrow 'ours', 95 % of a bootstrap over the recordings: {within}")
     if result.table["missing"]:
         print(f"\nnot measured: {table.missing_line(result.table['missing'])}")
     if result.table["beside_fletcher"]:

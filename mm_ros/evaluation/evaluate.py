@@ -151,6 +151,9 @@ def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tupl
     for name in (r.name for r in rows if r.name in summary):
         summary[name] = {**dict.fromkeys(measure.NEEDS), **summary[name]}
     summary[DATABASE] = measure.pooled([database])
+    within = measure.intervals([o.rows[OURS] for o in outcomes if OURS in o.rows])
+    if within:
+        summary[OURS]["interval_95"] = within
     kinds = {}
     for n in names:
         if n in (GROUND_TRUTH, STEPS, CHANCE):

@@ -13,7 +13,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import like, setting
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import frozen
-from mm_ros.body.skeleton import ARM_BONES
+from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
@@ -171,7 +171,7 @@ class MatcherStage:
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
-        self.arms = 1.0  # length of the user's arms relative to the scaled skeleton's
+        self.segments = WHOLE  # of the user, relative to the scaled skeleton
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
         self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
         self._input = ""  # source of the trajectories
@@ -213,14 +213,14 @@ class MatcherStage:
         self._was_stale = False  # the last desired trajectory was stale: no trackers were received
         self._searched_trajectory: tuple[F64, float] = (np.zeros(2), 0.0)
 
-    def set_scale(self, scale: float, arms: float = 1.0) -> None:
-        """Set the user's size relative to the database, and that of the arms relative to the scaled skeleton.
+    def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
+        """Set the user's size relative to the database, and that of trunk and arms relative to the scaled skeleton.
         Playback continues at the current frame."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
-        self.scale, self.arms = scale, arms
+        self.scale, self.segments = scale, segments
         self.source.set_scale(scale)
-        self.skeleton = self.database.skeleton.scaled(scale, arms)
+        self.skeleton = self.database.skeleton.scaled(scale, segments)
         self.skeleton_hash = self.skeleton.hash
 
     def set_database(self, database: MotionDatabase) -> None:
@@ -262,7 +262,7 @@ class MatcherStage:
         self.bands = BandChoice(database)
         self._masks: dict[tuple[str | None, int], Mask] = {}
         self._carried = None  # features of the last pose of the previous database
-        self.skeleton = database.skeleton.scaled(self.scale, self.arms)
+        self.skeleton = database.skeleton.scaled(self.scale, self.segments)
         self.skeleton_hash = self.skeleton.hash
 
     @staticmethod
@@ -475,7 +475,7 @@ class MatcherStage:
         velocities *= np.float32(self.tempo)
         angular *= np.float32(self.tempo)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions[list(ARM_BONES)] *= np.float32(self.arms)
+        positions *= self.segments.factors()
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,

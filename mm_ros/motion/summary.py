@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.clip import Clip
+from mm_ros.body.proportions import unusual
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_HAND, PARENTS, RIGHT_HAND
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.extreme import EXTREME_TAGS, HIGH_LEG, lifted_legs
-from mm_ros.motion.importing.proportions import unusual
 from mm_ros.motion.kinds import RUN_SPEED, kinds_of, root_motion
 
 CELL = 0.25  # m/s

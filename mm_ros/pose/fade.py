@@ -37,16 +37,17 @@ class FadeIn:
         self._root, self._joints = np.zeros((2, 4)), np.zeros((2, J + 1, 3))
         self._active = False
 
-    def step(self, pose: AvatarPose, dt: float, declared: bool, gap: bool = False) -> AvatarPose:
-        """The pose to publish. `declared`: its epoch, or a transform of the play space, announces a leap.
+    def step(self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False) -> AvatarPose:
+        """The pose to publish. `travels`: a transform of the play space announces a leap, as a new epoch does.
 
-        `gap`: poses were missing for a while. The trackers have moved meanwhile, and with them head and hands.
+        `gap`: poses were missing for a while, or time jumped back, so that trackers and with them the hands may leap.
         """
         last, self._last = self._last, None
-        gap, self._resumes = gap or self._resumes, False
-        if declared and not gap:
+        declared = last is None or travels or pose.epoch != last.epoch
+        if declared and not self._resumes:
             self._clear()
             last = None
+        gap, self._resumes = gap or self._resumes, False
         self._advance(dt)
         out = self._shifted(pose)
         if last is not None:

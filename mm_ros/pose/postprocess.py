@@ -41,6 +41,7 @@ WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
 SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
 RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
+SUPPORTING_CONTACT = 0.1  # contact above which the likelier foot supports the body while none is locked
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -146,9 +147,10 @@ class PostStage:
             self._devices, stands.astype(np.uint8), estimated, self._grounds(),
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
-        self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
-        declared = judged.verdict == RESET or (trackers is not None and not is_identity(trackers.new_from_old))
-        self._shown = self._fade.step(self._last, judged.dt, declared, judged.verdict == HOLD)
+        contacts = stands & (self._feet.stepping <= 0.0)
+        self._last = self._published(matched, contacts, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        travels = trackers is not None and not is_identity(trackers.new_from_old)
+        self._shown = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
         return self._shown
 
     def _carry(self, new_from_old: F64) -> None:
@@ -210,11 +212,21 @@ class PostStage:
                 # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
                 leaves = (feet.contact < RELEASED_CONTACT) & (feet.moves > 0.5 + CALM * (1.0 - certain))
                 self._stands[:] = np.where(self._stands, ~leaves, feet.contact > 0.5)
+                self._keep_support(feet.contact)
                 stands = self._stands.copy()
                 goal[1] = certain * (1.0 - feet.moves) * self._stands
         self._share[:] = damp(self._share, goal, SHARE_HALFLIFE_S, dt)
         out[:, :3], out[:, 3], out[:, 4:] = self._ankles, self._moves, self._share.T
         return stands, out
+
+    def _keep_support(self, contact: F64) -> None:
+        """Let the likelier foot stand while none supports the body: between two steps both are unlikely for a moment,
+        and a foot whose lock is out of reach makes a corrective step."""
+        feet = self._feet
+        if not (self._stands & (feet.locked != 0)).any():
+            free = np.where(feet.stepping > 0.0, 0.0, contact)
+            foot = int(free.argmax())
+            self._stands[foot] |= free[foot] > SUPPORTING_CONTACT
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
         """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""

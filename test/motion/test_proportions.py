@@ -10,6 +10,7 @@ from bvh_dialects import DIALECTS, walk
 from toys import desired, joints_in_one_place, toy_database
 
 from mm_ros.body.clip import Clip
+from mm_ros.body.proportions import HEAD_OVER_LEG, corrected, proportions_of
 from mm_ros.body.skeleton import (
     HIPS,
     LEFT_FOOT,
@@ -30,7 +31,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.build import BuildOptions, build_database
 from mm_ros.motion.bvh.reader import write_bvh
 from mm_ros.motion.importing.export import to_bvh
-from mm_ros.motion.importing.proportions import HEAD_OVER_LEG, corrected, proportions_of
+from mm_ros.tracking.calibration import avatar_scale, avatar_segments, from_standing_height
 
 LEGS = [HIPS, LEFT_LOWER_LEG, LEFT_FOOT, RIGHT_LOWER_LEG, RIGHT_FOOT]
 
@@ -122,3 +123,18 @@ def test_a_kick_is_played_only_when_feet_or_query_ask_for_it(database):
     assert "upright_0_0" not in played(database)
     assert "upright_0_0" in played(database, asking)
     assert played(database, tags="high_leg") == {"upright_0_0"}
+
+
+def test_a_database_of_earlier_versions_is_fitted_by_legs_and_trunk():
+    """The legs, which the head height of such a skeleton would make too long, follow the usual proportions."""
+    skeleton, user = joints_in_one_place(default_skeleton()), from_standing_height(1.70)
+    database = toy_database(2.0)
+    parents = np.arange(len(skeleton.offsets))[:, None] > HIPS
+    positions = np.where(parents, skeleton.offsets, database.positions).astype(np.float32)
+    stage = MatcherStage(MatcherSettings(), replace(database, skeleton=skeleton, positions=positions))
+    stage.set_scale(avatar_scale(user, skeleton), avatar_segments(user, skeleton))
+    assert 1.62 / skeleton.head_height * skeleton.leg_length > 0.92
+    assert stage.skeleton.head_height == pytest.approx(1.62, abs=1e-3)
+    assert stage.skeleton.leg_length == pytest.approx(1.62 / HEAD_OVER_LEG.usual, rel=0.01)
+    pose, _ = stage.step(desired(0.0))
+    np.testing.assert_allclose(pose.positions[HIPS + 1 :], stage.skeleton.offsets[HIPS + 1 :], atol=1e-5)

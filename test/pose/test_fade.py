@@ -69,6 +69,14 @@ def test_hands_do_not_leap_after_a_gap() -> None:
     assert max(leap(a, b) for a, b in pairwise([before[-1], *after])) < LEAP_M / 2
 
 
+def test_hands_do_not_leap_when_time_jumps_back() -> None:
+    """Late trackers follow a pose that was computed without them."""
+    post = stage()
+    before = [post.step(matched(i, run=1)) for i in range(100, 130)]
+    after = poses(post, range(60, 90))
+    assert max(leap(a, b) for a, b in pairwise([before[-1], *after])) < LEAP_M / 2
+
+
 def test_a_new_epoch_and_a_moved_play_space_do_not_fade() -> None:
     epoch, travel = stage(), stage()
     poses(epoch, range(30)), poses(travel, range(30))

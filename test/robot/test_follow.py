@@ -14,10 +14,10 @@ pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
 from robots import HUMANOID, TEXT, without
 
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.skeleton import LEFT_LOWER_ARM, RIGHT_LOWER_ARM, default_skeleton
 from mm_ros.body.types import rest_pose
 from mm_ros.cli.main import main
-from mm_ros.evaluation.benchmarks.robots import measure, outside_of, walk_of_clip
+from mm_ros.evaluation.benchmarks.robots import _limb, measure, outside_of, walk_of_clip
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.body import Manner, make_motion
 from mm_ros.motion.procedural.desired_motion import make_desired_motion
@@ -205,6 +205,23 @@ def test_the_method_is_chosen_by_the_settings(walk):
     made = make_follower(FIGURE, walk.skeleton, FollowSettings(method="decompose"))
     assert type(made).__name__ == "Decomposer"
     assert room_joints(walk.poses[0])[0].shape == (23, 3)
+
+
+def test_an_arm_that_is_straight_and_twisted_bends_to_the_right_side(walk):
+    """The twist of a straight arm has no effect on directions, so the elbow would stay at its limit."""
+    follower = Follower(FIGURE, walk.skeleton)
+    state = follower.step(rest_pose(walk.skeleton))
+    for side in ("left", "right"):
+        follower._angles[follower.bodies.dofs.index(f"{side}_shoulder_yaw")] -= 2.5
+        follower._angles[follower.bodies.dofs.index(f"{side}_elbow")] = 9.0  # to its limit
+    follower._angles = np.clip(follower._angles, *follower._limits.T)
+    for i in range(60):
+        pose = rest_pose(walk.skeleton, (i + 1) * 16_000_000)
+        pose.rotations[[LEFT_LOWER_ARM, RIGHT_LOWER_ARM]] = [rot.from_yaw(-0.6), rot.from_yaw(0.6)]
+        state = follower.step(pose)
+    links = [FIGURE.robot.links(state.by_name(), state.base)]
+    for name in ("left arm", "right arm"):
+        assert _limb(FIGURE, name, links, [room_joints(pose)])[0] < 1.5
 
 
 def test_bench_robot_measures_both_methods_and_names_a_file_that_it_cannot_read(tmp_path, capsys):

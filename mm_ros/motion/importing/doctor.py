@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.body.proportions import ADULT_LEG_M, corrected, implausible
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.kernels import IN_ROOM
 from mm_ros.motion.bvh.reader import Bvh, usual_rates
@@ -24,7 +25,6 @@ from mm_ros.motion.importing.canonical import ActorModel, make_model, posed, t_l
 from mm_ros.motion.importing.evidence import AXES, Evidence, mean_rotations, on_fours, room_from_axis, unit
 from mm_ros.motion.importing.mapping import JointMap
 from mm_ros.motion.importing.options import Overrides
-from mm_ros.motion.importing.proportions import ADULT_LEG_M, corrected, implausible
 from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
 
 Array = Any

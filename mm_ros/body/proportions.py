@@ -1,4 +1,4 @@
-"""Body proportions of imported skeletons: comparison with those of people, and correction of joints that sit wrong.
+"""Body proportions of skeletons: comparison with those of people, and correction of joints that sit wrong.
 
 A database is scaled to its user by the height of the head joint, so a head that sits too low over the legs gives the
 user's avatar legs that are too long. All lengths are relative to the leg: the bones from hip joint to ankle.
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mm_ros.body.skeleton import (
-    CHEST,
     HEAD,
     HIPS,
     LEFT_FOOT,
@@ -33,13 +32,14 @@ from mm_ros.body.skeleton import (
     RIGHT_SHOULDER,
     RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
-    SPINE,
+    TRUNK_BONES,
     UPPER_CHEST,
     Skeleton,
 )
 
 Array = Any
 ADULT_LEG_M = (0.70, 1.0)
+ROUNDING = 0.005  # of a mean of several skeletons
 NO_BONE_M = 1e-4  # shorter bones have length 0
 
 
@@ -49,6 +49,9 @@ class Range(NamedTuple):
     low: float
     usual: float
     high: float
+
+    def holds(self, value: float) -> bool:
+        return self.low - ROUNDING <= value <= self.high + ROUNDING
 
 
 # Head: skeletons of eight studios. Arm and shoulders: the means of women and men (de Leva 1996) ± 6 and ± 25 %.
@@ -67,7 +70,7 @@ PLAUSIBLE = (
 
 _LEGS = ((LEFT_LOWER_LEG, LEFT_FOOT), (RIGHT_LOWER_LEG, RIGHT_FOOT))
 _ARMS = ((LEFT_LOWER_ARM, LEFT_HAND), (RIGHT_LOWER_ARM, RIGHT_HAND))
-_TRUNK = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD, LEFT_SHOULDER, RIGHT_SHOULDER)
+_TRUNK = tuple(j for j in TRUNK_BONES if j not in (LEFT_UPPER_ARM, RIGHT_UPPER_ARM))
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def unusual(skeleton: Skeleton) -> list[str]:
     return [
         f"{what}: {value:.2f} leg lengths, people have {r.low:g} to {r.high:g}"
         for what, value, r in rows
-        if not r.low - 0.005 <= value <= r.high + 0.005
+        if not r.holds(value)
     ]
 
 
