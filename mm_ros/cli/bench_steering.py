@@ -78,8 +78,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"\npath at {bench.PATH_SPEED:g} m/s: distance from it, error of the speed at key points\n" + table(
         ("engine", "mean cm", "median cm", "p95 cm", "speed %", "frame ms", "p99"), rows))  # fmt: skip
     numbers = own.numbers
-    print(f"\nthe database itself: skate {numbers['skate_ratio']:.3f}, pops/min {numbers['pops_per_min']:.1f} over all "
-          f"its clips (column database: at the speeds of the runs), jitter {numbers['jitter']:.0f}; {out['cores']} cores, load {out['load_1_min']:.1f}")  # fmt: skip
+    print(f"\nthe database itself: skate {numbers['skate_ratio']:.3f}, jitter {numbers['jitter']:.0f}, pops/min "
+          f"{numbers['pops_per_min']:.1f} over all its clips (column database: at the speeds of the runs); "
+          f"{out['cores']} cores, load {out['load_1_min']:.1f}")  # fmt: skip
     if args.video:
         out["video"] = _film(args.video, riders, bench)
     write_json(args.json, out)
