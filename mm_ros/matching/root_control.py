@@ -24,6 +24,7 @@ WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/
 # After a gap in tracking, the root returns to the user within this time instead of jumping …
 RETURN_S = 0.5
 RETURN_SPEEDS = (3.0, 6.0)  # … and at no less than these speeds: m/s, rad/s
+RETURN_M = 3.0  # from farther away the root appears at the user, because hands that race there look like leaps
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,15 @@ class RootControl:
         self.returning = [0.0, 0.0]  # m/s, rad/s: speeds with which the extensions shrink
 
     def found(self, position: F64, yaw: float) -> None:
-        """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap."""
+        """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap.
+
+        A user beyond RETURN_M is not followed: the root leaps, and the pose stage declares that by a new `run`.
+        """
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
+        if away[0] > RETURN_M:
+            self.reset(np.array([*position, yaw]))
+            return
         for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
             self.extension[i] = max(0.0, away[i] - allowed)
             self.returning[i] = max(RETURN_SPEEDS[i], self.extension[i] / RETURN_S)
