@@ -120,7 +120,7 @@ class PostStage:
         self._memory, (self._body, self._source, self._new, self._hold, self._feet) = zip(*parts, strict=True)
         self._low = LowPosture(self.skeleton)
         self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
-        self._shown: AvatarPose | None = None
+        self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._stands = np.ones(2, np.bool_)  # the user's feet
@@ -130,8 +130,8 @@ class PostStage:
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         """Published pose for a matched pose; without trackers the limbs follow the motion."""
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
-        if judged.verdict == DROP and self._shown is not None:
-            return self._shown
+        if judged.verdict == DROP and self.published is not None:
+            return self.published
         if judged.verdict == RESET:
             self._forget()
         if judged.verdict == CARRY and trackers is not None:
@@ -153,8 +153,8 @@ class PostStage:
         contacts = stands & (self._feet.stepping <= 0.0)
         self._last = self._published(matched, contacts, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         travels = trackers is not None and not is_identity(trackers.new_from_old)
-        self._shown = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
-        return self._shown
+        self.published = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
+        return self.published
 
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
