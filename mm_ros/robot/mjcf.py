@@ -39,10 +39,14 @@ def read_mjcf(path: str | Path) -> Robot:
     _include(root, path.parent, str(path), [0])
     mimics = _mimics(root)
     meshes = _without_meshes(root, str(path))
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda _: None)  # MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder
     try:
         model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     except (ValueError, mujoco.FatalError) as error:
         raise MmRosError(f"{path}: MuJoCo cannot read it: {' '.join(str(error).split())[:300]}") from None
+    finally:
+        mujoco.set_mju_user_warning(before)
     if model.nbody > MOST_LINKS:
         raise MmRosError(f"{path}: has {model.nbody} bodies; expected at most {MOST_LINKS}")
     return _robot(mujoco, model, root.get("model", "robot"), str(path), mimics, meshes)

@@ -1,5 +1,6 @@
 """Robot files of all formats, and files that must be refused in a sentence."""
 
+import contextlib
 import os
 import shutil
 
@@ -164,3 +165,13 @@ def test_mjcf_includes_stay_in_the_folder(tmp_path):
     path.write_text('<mujoco><include file="r.xml"/></mujoco>')
     with pytest.raises(MmRosError, match="includes more than 100 files"):
         load_robot(path)
+
+
+def test_a_warning_of_mujoco_leaves_no_log_in_the_current_folder(tmp_path, monkeypatch):
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "robot.xml"
+    file.write_text('<mujoco><worldbody><body pos="nan 0 0"><geom size="1"/></body></worldbody></mujoco>')
+    with contextlib.suppress(MmRosError):
+        load_robot(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.xml"]
