@@ -20,7 +20,7 @@ PYTEST = $(PY) -m pytest
 .PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz page pictures clean
 
 help:
-	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1, CONTROL=joystick)"
+	@echo "make demo         run the graph with a synthetic user and show it in the browser (SECONDS=, HEADLESS=1, CONTROL=keyboard)"
 	@echo "make test         all tests (TESTS=test/test_x.py PYTEST_ARGS=-k...)"
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make colcon       build and test in a ROS 2 workspace"

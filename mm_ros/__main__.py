@@ -3,7 +3,11 @@
 import signal
 import sys
 
-from mm_ros.cli.main import main
+from mm_ros.base.cache import configure_bytecode
+
+configure_bytecode()
+
+from mm_ros.cli.main import main  # noqa: E402
 
 
 def command() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mm_ros.body import plausible, rounding
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
 from mm_ros.body.types import (
@@ -24,7 +25,7 @@ from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
-from mm_ros.tracking.calibration import avatar_arms, avatar_scale
+from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
@@ -68,14 +69,14 @@ class Avatar:
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
         self.calibration, self._database_skeleton = calibration, database.skeleton
         self.scale = avatar_scale(calibration, database.skeleton)
-        arms = avatar_arms(calibration, database.skeleton)
-        self.skeleton = database.skeleton.scaled(self.scale, arms)
+        segments = avatar_segments(calibration, database.skeleton)
+        self.skeleton = database.skeleton.scaled(self.scale, segments)
         self.orientation = OrientationStage(settings.orientation, calibration, model)
         self.fusion = FusionStage(settings.fusion, calibration)
         self.steps = StepStage(settings.steps, calibration, step_model)
         self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
         self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
-        self.matcher.set_scale(self.scale, arms)
+        self.matcher.set_scale(self.scale, segments)
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
@@ -94,9 +95,9 @@ class Avatar:
         self.steps.calibration = calibration
         self.trajectory.set_calibration(calibration)
         self.scale = avatar_scale(calibration, self._database_skeleton)
-        arms = avatar_arms(calibration, self._database_skeleton)
-        self.matcher.set_scale(self.scale, arms)
-        self.skeleton = self._database_skeleton.scaled(self.scale, arms)
+        segments = avatar_segments(calibration, self._database_skeleton)
+        self.matcher.set_scale(self.scale, segments)
+        self.skeleton = self._database_skeleton.scaled(self.scale, segments)
         if self.post.use_skeleton(self.skeleton):
             self.post.set_calibration(calibration)
         else:
@@ -130,5 +131,8 @@ class Avatar:
         """Compile, or load from the cache, all functions that a step needs; then reset all stages."""
         for trackers in sample_trackers():
             self.step(trackers)
+        if self.last is not None:
+            plausible.warm_up(self.last.desired, self.last.pose)
+            rounding.warm_up()
         self.reset()
         self.matcher.segment = 0

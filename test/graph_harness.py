@@ -19,10 +19,12 @@ from ros_calls import answer_of
 from std_srvs.srv import Trigger
 
 from mm_ros.body.clip import Clip
+from mm_ros.body.skeleton import PARENTS
 from mm_ros.body.types import LOST, Calibration, TrackerFrame
+from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural import make_clips
 from mm_ros.ros import graph
-from mm_ros.ros.conversions import calibration_to_ros, stamp_from_ros, trackers_to_ros
+from mm_ros.ros.conversions import avatar_pose_from_ros, calibration_to_ros, stamp_from_ros, trackers_to_ros
 from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
@@ -287,6 +289,19 @@ def all_finite(tf: Any) -> bool:
         p, q = t.transform.translation, t.transform.rotation
         values.append((p.x, p.y, p.z, q.x, q.y, q.z, q.w))
     return bool(np.isfinite(values).all())
+
+
+def undeclared_leaps(poses: list[Any], most_m: float = 0.3) -> list[float]:
+    """Distances [m] above `most_m` by which a joint moved from one pose to the next of the same epoch and run."""
+    out, last = [], None
+    for pose in map(avatar_pose_from_ros, poses):
+        positions, rotations = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
+        positions[0], rotations[0] = pose.root[:3], pose.root[3:]
+        joints = rot.forward_kinematics(np.array(PARENTS), positions, rotations)[0]
+        if last is not None and last[0] == (pose.epoch, pose.run):
+            out.append(float(np.linalg.norm(joints - last[1], axis=1).max()))
+        last = (pose.epoch, pose.run), joints
+    return [away for away in out if not away <= most_m]
 
 
 def quiet_environment() -> None:

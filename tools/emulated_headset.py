@@ -214,13 +214,13 @@ def walk(browser: Browser, url: str, args: argparse.Namespace) -> None:
         args.pictures.mkdir(parents=True, exist_ok=True)
         pictures(browser, url, args.pictures)
         return
-    worn = EmulatedHeadset(browser, url)
-    worn.enter()
-    worn.evaluate(WALK)
-    worn.until("Boolean(mmRosPage.pose?.sequence)", 180.0, "the avatar's pose")
-    worn.page.wait_for_timeout(args.seconds * 1000)
-    print(json.dumps(worn.evaluate("({status: mmRosPage.status, back_ms: mmRosPage.backMs})"), indent=1))
-    worn.close()
+    headset = EmulatedHeadset(browser, url)
+    headset.enter()
+    headset.evaluate(WALK)
+    headset.until("Boolean(mmRosPage.pose?.sequence)", 180.0, "the avatar's pose")
+    headset.page.wait_for_timeout(args.seconds * 1000)
+    print(json.dumps(headset.evaluate("({status: mmRosPage.status, back_ms: mmRosPage.backMs})"), indent=1))
+    headset.close()
 
 
 # A user who stands with both hands in view and looks a little down.
@@ -234,13 +234,13 @@ STAND = """
 
 def pictures(browser: Browser, url: str, folder: Path) -> None:
     """Pictures of a user who stands before the mirror: both eyes, and the page from outside."""
-    worn = EmulatedHeadset(browser, url, size=(1120, 560))
-    worn.enter(head=(0.0, 1.66, 0.0))
-    worn.evaluate(STAND)
+    headset = EmulatedHeadset(browser, url, size=(1120, 560))
+    headset.enter(head=(0.0, 1.66, 0.0))
+    headset.evaluate(STAND)
     tracked = "Object.values(mmRosPage.status?.tracking ?? {}).filter((s) => s === 'tracked').length >= 3"
-    worn.until(f"mmRosPage.avatar.ready && mmRosPage.status.calibration.calibrated && {tracked}", 180.0)
-    worn.page.wait_for_timeout(3000)
-    (folder / "headset-eyes.png").write_bytes(worn.picture())
+    headset.until(f"mmRosPage.avatar.ready && mmRosPage.status.calibration.calibrated && {tracked}", 180.0)
+    headset.page.wait_for_timeout(3000)
+    (folder / "headset-eyes.png").write_bytes(headset.picture())
     watching = browser.new_page(viewport={"width": 1120, "height": 630})
     watching.goto(url)
     watching.evaluate(DRAW_ON_REQUEST)
@@ -251,7 +251,7 @@ def pictures(browser: Browser, url: str, folder: Path) -> None:
     watching.wait_for_timeout(1000)
     watching.screenshot(path=str(folder / "headset-page.png"))
     browser.close_page(watching)
-    worn.close()
+    headset.close()
 
 
 if __name__ == "__main__":

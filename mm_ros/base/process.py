@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be loaded
 TERMINAL_S = 0.3  # Ctrl-C of a terminal reaches the whole group; remaining processes get SIGINT after this time
 POLITE_S = 8.0
-RETURN_S = 1.0
+RETURN_S = 0.3
 LOOK_S = 0.1  # between two checks for ended children
 
 

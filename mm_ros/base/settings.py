@@ -55,6 +55,10 @@ class Settings:
     def defaults(cls) -> dict[str, Any]:
         return {f.name: f.default for f in fields(cls)}
 
+    def numbers(self) -> list[float]:
+        """Values in the order of the fields, for compiled code. All of them must be numbers."""
+        return [float(getattr(self, f.name)) for f in fields(self)]
+
     def with_values(self: S, **values: Any) -> S:
         known = self.specs()
         for name in values:

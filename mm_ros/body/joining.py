@@ -71,8 +71,11 @@ class Pairs(Generic[T]):
         self._second.put(stamp_ns, item)
         return None
 
-    def overdue(self, now_ns: int, after_ns: int) -> list[T]:
-        """Remove and return the first items without a partner for longer than `after_ns`, oldest first."""
+    def overdue(self, now_ns: int, after_ns: int = 0) -> list[T]:
+        """Remove and return the first items without a partner for longer than `after_ns`, oldest first.
+
+        With the stamp of a second item and no waiting: those whose partners were lost, because items come in order.
+        """
         late = self._first.older_than(now_ns - after_ns)
         self.unpaired += len(late)
         return late

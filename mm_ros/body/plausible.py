@@ -17,6 +17,7 @@ from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.skeleton import NAMES, Skeleton
 from mm_ros.body.timeline import is_identity
 from mm_ros.body.types import (
+    IDENTITY_POSE,
     ROLES,
     WAIST_ROLE,
     AvatarPose,
@@ -26,6 +27,7 @@ from mm_ros.body.types import (
     TrackerFrame,
     Trajectory,
 )
+from mm_ros.maths.jit import njit
 
 M = TypeVar("M")
 
@@ -82,16 +84,8 @@ def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> Non
     if isinstance(values, (float, int)):
         if not limit.low <= values <= limit.high:
             _refuse(what, np.array([values], np.float64), limit, rows)
-    elif not _surely_within(values, limit):
+    else:
         _refuse(what, np.asarray(values, np.float64), limit, rows)
-
-
-def _surely_within(values: Any, limit: Limit) -> bool:
-    """Whether all values are surely within. The sum of squares is six times as fast as minimum and maximum."""
-    flat = values.ravel()
-    if flat.dtype.kind != "f" or limit.low != -limit.high:
-        return all(limit.low <= v <= limit.high for v in flat.tolist())
-    return bool(flat.dot(flat) <= limit.high * limit.high)
 
 
 def _refuse(what: str, values: NDArray[np.float64], limit: Limit, rows: tuple[str, ...]) -> None:
@@ -113,9 +107,6 @@ def _check_rotation(
 ) -> None:
     """Refuse quaternions (…, 4) that are not of length 1."""
     q = np.asarray(quaternions).reshape(-1, 4)
-    off = np.einsum("ij,ij->i", q, q) - 1.0
-    if off.dot(off) <= tolerance * tolerance:  # stricter than the check of each length below
-        return
     _check(what, q, "quaternion", rows)
     off = np.abs(np.linalg.norm(q, axis=1) - 1.0)
     worst = int(off.argmax())
@@ -145,10 +136,58 @@ def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
 
 
 # ---- values between the stages; each function returns its argument
+#
+# A kernel finds in a few microseconds whether all numbers of a value are surely within their limits. Only where they
+# are not, the checks above find the sentence, or accept a value that is closer to a limit than the kernel's tolerance.
+
+
+@njit
+def _within(values: Any, most: float) -> bool:
+    for v in values.flat:  # noqa: SIM110 (numba)
+        if not abs(v) <= most:  # true for NaN
+            return False
+    return True
+
+
+@njit
+def _posed(pose: Any, positions: Any, rotations: Any, velocities: Any, angular: Any, most: Any) -> bool:
+    """Whether a pose (7,) and the rows of devices or joints are surely within `most`: positions, velocities, rates."""
+    for q in rotations:
+        if not abs(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0) < UNIT_TOLERANCE:
+            return False
+    turned = abs(pose[3] * pose[3] + pose[4] * pose[4] + pose[5] * pose[5] + pose[6] * pose[6] - 1.0) < UNIT_TOLERANCE
+    near = turned and _within(pose[:3], FARTHEST) and _within(positions, most[0])
+    return near and _within(velocities, most[1]) and _within(angular, most[2])
+
+
+@njit
+def _ahead(position: Any, velocity: Any, times: Any, positions: Any, directions: Any) -> bool:
+    far = _within(position, FARTHEST) and _within(velocity, FASTEST) and _within(positions, FARTHEST)
+    for t in times:
+        if not 0.0 <= t <= LONGEST_AHEAD:
+            return False
+    return far and len(times) <= MOST_TIMES and _within(directions, UNIT_DIRECTION)
+
+
+@njit
+def _standing(feet: Any) -> bool:
+    """Whether the numbers (2, 10) of a FeetEstimate are surely within their limits."""
+    for f in feet:
+        shares = 0.0 <= f[0] <= 1.0 and 0.0 <= f[2] <= 1.0 and 0.0 <= f[9] <= LARGEST_FOOT_ERROR
+        if not (shares and _within(f[3:6], FARTHEST) and _within(f[6:9], FASTEST)):
+            return False
+    return True
+
+
+FARTHEST, FASTEST = LIMITS["position"].high, LIMITS["velocity"].high
+LONGEST_AHEAD, MOST_TIMES = LIMITS["time ahead"].high, LIMITS["samples"].high
+UNIT_DIRECTION, LARGEST_FOOT_ERROR = LIMITS["direction"].high, LIMITS["foot error"].high
+OF_DEVICES = (FARTHEST, FASTEST, LIMITS["angular velocity"].high)
+OF_JOINTS = (LIMITS["offset"].high, LIMITS["rate of a joint"].high, LIMITS["rate of a joint"].high)
 
 
 def _check_feet(feet: FeetEstimate | None) -> None:
-    if feet is not None:
+    if feet is not None and not _standing(feet.numbers):
         _check("ankles of the feet", feet.ankles, "position")
         _check("velocities of the feet", feet.velocities, "velocity")
         for name, values in (("contact", feet.contact), ("moves", feet.moves)):
@@ -156,15 +195,22 @@ def _check_feet(feet: FeetEstimate | None) -> None:
         _check("sigma of the feet", feet.sigma, "foot error")
 
 
-@_quietly
 def trackers(frame: TrackerFrame) -> TrackerFrame:
+    f = frame
+    rows = f.positions, f.rotations, f.velocities, f.angular_velocities
+    if not (_posed(f.new_from_old, *rows, OF_DEVICES) and max(f.state.tolist()) <= LIMITS["state"].high):
+        _check_trackers(frame)
+    return frame
+
+
+@_quietly
+def _check_trackers(frame: TrackerFrame) -> None:
     _check("position of {}", frame.positions, "position", ROLES)
     _check_rotation("rotation of {}", frame.rotations, rows=ROLES)
     _check("velocity of {}", frame.velocities, "velocity", ROLES)
     _check("angular velocity of {}", frame.angular_velocities, "angular velocity", ROLES)
     _check("state of {}", frame.state, "state", ROLES)
     _check_pose("new_from_old", frame.new_from_old)
-    return frame
 
 
 def orientation(facing: BodyOrientation) -> BodyOrientation:
@@ -174,31 +220,47 @@ def orientation(facing: BodyOrientation) -> BodyOrientation:
     return facing
 
 
-@_quietly
 def trajectory(desired: Trajectory) -> Trajectory:
-    _check("position of the trajectory", desired.position, "position")
-    _check("velocity of the trajectory", desired.velocity, "velocity")
+    d = desired
+    if not _ahead(d.position, d.velocity, d.times, d.positions, d.directions):
+        _check_ahead(d)
     _check("yaw of the trajectory", desired.yaw, "angle")
     _check("yaw_sigma of the trajectory", desired.yaw_sigma, "sigma")
     _check("height ratio of the trajectory", desired.height_ratio, "height ratio")
-    _check("number of times of the trajectory", len(desired.times), "samples")
-    _check("times of the trajectory", desired.times, "time ahead")
-    _check("positions of the trajectory", desired.positions, "position")
-    _check("directions of the trajectory", desired.directions, "direction")
-    _check_pose("new_from_old", desired.new_from_old)
+    if d.new_from_old.tolist() != _STILL:
+        _check_pose("new_from_old", desired.new_from_old)
     _check_feet(desired.feet)
     return desired
 
 
+_STILL = list(IDENTITY_POSE)
+
+
 @_quietly
+def _check_ahead(desired: Trajectory) -> None:
+    _check("position of the trajectory", desired.position, "position")
+    _check("velocity of the trajectory", desired.velocity, "velocity")
+    _check("number of times of the trajectory", len(desired.times), "samples")
+    _check("times of the trajectory", desired.times, "time ahead")
+    _check("positions of the trajectory", desired.positions, "position")
+    _check("directions of the trajectory", desired.directions, "direction")
+
+
 def avatar_pose(pose: AvatarPose) -> AvatarPose:
+    p = pose
+    if not _posed(p.root, p.positions, p.rotations, p.velocities, p.angular_velocities, OF_JOINTS):
+        _check_joints(pose)
+    _check_feet(pose.feet)
+    return pose
+
+
+@_quietly
+def _check_joints(pose: AvatarPose) -> None:
     _check_pose("root", pose.root)
     _check("position of {}", pose.positions, "offset", NAMES)
     _check_rotation("rotation of {}", pose.rotations, rows=NAMES)
     _check("velocity of {}", pose.velocities, "rate of a joint", NAMES)
     _check("angular velocity of {}", pose.angular_velocities, "rate of a joint", NAMES)
-    _check_feet(pose.feet)
-    return pose
 
 
 @_quietly
@@ -233,6 +295,13 @@ def calibration(measured: Calibration) -> Calibration:
 def skeleton(bones: Skeleton) -> Skeleton:
     _check("offsets of the skeleton", bones.offsets, "offset")
     return bones
+
+
+def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
+    """Compile the kernels for the outputs of the stages."""
+    trajectory(desired)
+    avatar_pose(pose)
+    trackers(TrackerFrame(0))
 
 
 # ---- outputs of a stage
@@ -279,7 +348,7 @@ class Outputs:
         last, self._last = self._last, (epoch, place.copy())
         if last is None or moved or last[0] != epoch:
             return
-        away = float(np.abs(place - last[1]).max())
+        away = max(abs(place[0] - last[1][0]), abs(place[1] - last[1][1]))
         if away > LEAP_M:
             self._last = None
             raise ImplausibleOutput(f"output not published: a leap of {away:.0f} m")

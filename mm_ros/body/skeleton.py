@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +50,9 @@ J = len(NAMES)
  LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES,
  RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES) = range(J)  # fmt: skip
 
-ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)  # their offsets are the bones of the arms
+# Joints whose offsets are the bones of the arms, and those of trunk and neck
+ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)
+TRUNK_BONES = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD, LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
 
 # Left joint ↔ right joint, for mirroring.
 MIRROR: NDArray[np.int32] = np.array(
@@ -93,6 +97,24 @@ DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
     "left_toes": (0.07, 0.0, 0.0),
     "right_toes": (0.07, 0.0, 0.0),
 }
+
+
+class Segments(NamedTuple):
+    """Factors of a user's bones on top of the scale, which is that of the legs."""
+
+    trunk: float = 1.0
+    arms: float = 1.0
+
+    @lru_cache(maxsize=16)  # noqa: B019  (a few users; the matcher asks in each step)
+    def factors(self) -> NDArray[np.float32]:
+        """Factor of each joint's offset (J, 1), read-only."""
+        out = np.ones((J, 1), np.float32)
+        out[list(TRUNK_BONES)], out[list(ARM_BONES)] = self.trunk, self.arms
+        out.setflags(write=False)
+        return out
+
+
+WHOLE = Segments()
 
 
 @dataclass(frozen=True)
@@ -152,12 +174,10 @@ class Skeleton:
         """Length of the bones from shoulder to wrist [m], mean of left and right."""
         return float(np.linalg.norm(self.offsets[list(ARM_BONES)].astype(np.float64), axis=1).sum() / 2)
 
-    def scaled(self, scale: float, arms: float = 1.0) -> Skeleton:
-        """A skeleton of another size; `arms`: additional factor of the bones from shoulder to wrist."""
-        offsets = (self.offsets * np.float32(scale)).astype(np.float32)
-        if arms != 1.0:
-            offsets[list(ARM_BONES)] *= np.float32(arms)
-        return Skeleton(offsets, self.names)
+    def scaled(self, scale: float, segments: Segments = WHOLE) -> Skeleton:
+        """A skeleton of another size."""
+        offsets = self.offsets * np.float32(scale)
+        return Skeleton((offsets * segments.factors()).astype(np.float32), self.names)
 
 
 def default_skeleton() -> Skeleton:

@@ -104,19 +104,43 @@ class BodyOrientation:
 
 @dataclass
 class FeetEstimate:
-    """Estimate of the user's feet, which no tracker measures. Rows: left, right."""
+    """Estimate of the user's feet, which no tracker measures. Its properties are views of the columns of `numbers`."""
 
-    ankles: F64  # (2, 3) room, m
-    contact: F64  # (2,) probability that the foot stands on the floor
-    touchdown: NDArray[np.bool_]  # (2,) whether the foot touches the floor in this sample, after a swing
-    moves: F64  # (2,) probability that the ankle moves
-    velocities: F64  # (2, 3) of the ankles, room, m/s
-    sigma: F64  # (2,) expected error of the ankles, m; large where the devices do not determine the foot
+    numbers: F64  # (2, 10) rows: left, right
+
+    @property
+    def contact(self) -> F64:
+        """(2,) probability that the foot stands on the floor."""
+        return self.numbers[:, 0]
+
+    @property
+    def touchdown(self) -> NDArray[np.bool_]:
+        """(2,) whether the foot touches the floor in this sample, after a swing."""
+        return self.numbers[:, 1] > 0.5
+
+    @property
+    def moves(self) -> F64:
+        """(2,) probability that the ankle moves."""
+        return self.numbers[:, 2]
+
+    @property
+    def ankles(self) -> F64:
+        """(2, 3) in the room, m."""
+        return self.numbers[:, 3:6]
+
+    @property
+    def velocities(self) -> F64:
+        """(2, 3) of the ankles in the room, m/s."""
+        return self.numbers[:, 6:9]
+
+    @property
+    def sigma(self) -> F64:
+        """(2,) expected error of the ankles, m; large where the devices do not determine the foot."""
+        return self.numbers[:, 9]
 
     def flat(self) -> F32:
         """The estimate as FEET_NUMBERS numbers, as messages carry it."""
-        columns = (self.contact, self.touchdown, self.moves, self.ankles, self.velocities, self.sigma)
-        return np.column_stack(columns).astype(np.float32).ravel()
+        return self.numbers.astype(np.float32).ravel()
 
 
 FEET_NUMBERS = 20
@@ -126,8 +150,7 @@ def feet_from_flat(numbers: F32) -> FeetEstimate | None:
     """Inverse of `FeetEstimate.flat`; None for an empty array: there is no estimate."""
     if not len(numbers):
         return None
-    n = np.asarray(numbers, np.float64).reshape(2, FEET_NUMBERS // 2)
-    return FeetEstimate(n[:, 3:6], n[:, 0], n[:, 1] > 0.5, n[:, 2], n[:, 6:9], n[:, 9])
+    return FeetEstimate(np.array(numbers, np.float64).reshape(2, FEET_NUMBERS // 2))
 
 
 @dataclass

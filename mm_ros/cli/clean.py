@@ -3,6 +3,7 @@
 import argparse
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from mm_ros.base.cache import TAG, cache_root, is_ours
@@ -47,6 +48,7 @@ def _remove_cache(dry_run: bool) -> None:
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     if not dry_run:
         # A process that has a database mapped keeps its pages after the file is removed.
+        sys.dont_write_bytecode = True  # later imports would create the folder again
         shutil.rmtree(root)
     print(f"{'would remove' if dry_run else 'removed'} {root} ({size / 1e6:.1f} MB)")
 

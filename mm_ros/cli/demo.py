@@ -11,29 +11,41 @@ import sys
 import threading
 import time
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mm_ros.base import ending
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.extras import setup_command
 from mm_ros.base.own_python import module_command
 from mm_ros.base.workers import deaf_to_ctrl_c
 from mm_ros.cli.arguments import CONTROLS, add_database, add_number, add_output, port
 from mm_ros.cli.output import add_json, write_json
-from mm_ros.web.access import TOKEN_VARIABLE, address, session_token
+from mm_ros.web.access import (
+    CODE_VARIABLE,
+    HEADSET_VARIABLE,
+    INSPECTOR_VARIABLE,
+    TOKEN_VARIABLE,
+    PairingCode,
+    address,
+    session_token,
+)
 
-HELP = "show an avatar that follows a synthetic user, a gamepad or a path, in the browser"
+HELP = "show an avatar that follows a synthetic user, keys, a gamepad or a path, in the browser"
 
 EXAMPLE = """examples:
   mm_ros demo                          run until Ctrl-C; open the printed address in a browser
   mm_ros demo --seconds 20 --headless  no browser: write demo.gif and demo.png, print the summary
   mm_ros demo --control joystick       steer the avatar by a gamepad on the topic /avatar/joy; until then by a script
-  mm_ros demo --control path           the avatar walks along a path
+  mm_ros demo --control keyboard       steer it by keys, gamepad or touch on the printed page
+  mm_ros demo --control path           the avatar walks along a path, and to each point that you click on the page
   mm_ros demo --urdf robot.urdf        a humanoid robot follows beside the avatar (extra robot)
   mm_ros demo --session recording/     use a recorded session instead of the synthetic user"""
 
 FILM_RATE, FILM_SECONDS = 12.5, 8.0
 FIRST_POSE_S = 60.0
+WAYS = {"keyboard": "steer the avatar by keys, gamepad or touch at", "path": "set the path by clicks on the floor at"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--control", default="vr", choices=CONTROLS,
-        help="what leads the avatar: a synthetic user with a headset (vr), a gamepad, or a path "
+        help="what leads the avatar: a synthetic user with a headset (vr), a gamepad, keys on a page, or a path "
         "(default: %(default)s); a script steers until other input arrives, and always with --headless",
     )  # fmt: skip
     parser.add_argument("--session", type=Path, help="use a recorded session instead of the synthetic user")
@@ -70,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         raise MmRosError(f"session {args.session} does not exist. Make one: mm_ros synth session -o {args.session}")
     if args.session and args.control != "vr":
         raise MmRosError("--session is the recording of a headset; it cannot be combined with --control")
+    if args.control == "keyboard" and not args.headless and find_spec("websockets") is None:
+        raise MmRosError(f"the page that steers needs websockets: {setup_command('webxr')}")
     if args.urdf:
         from mm_ros.robot.figure import read_figure
 
@@ -82,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
         _start(args, processes)
         demo = Demo("avatar", FILM_RATE if args.headless else 0.0, FILM_SECONDS)
         with demo:
-            demo.steer(args.control, args.seed)
+            if args.control != "keyboard" or args.headless:
+                demo.steer(args.control, args.seed)
             if not demo.wait_for_pose(FIRST_POSE_S, processes.check):
                 print("mm_ros: no pose received; see the messages of the graph above", file=sys.stderr)
                 return 1
@@ -107,23 +122,40 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    graph = ["up", "--avatar", "avatar", "--seed", str(args.seed), "--control", args.control]
+    scripted = args.headless and args.control == "keyboard"  # without the page
+    graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
+    graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
     graph += ["--urdf", args.urdf] if args.urdf else []
     graph += ["--trackers", "none"] if args.session else []
     first = {"vr": "trackers → orientation", "path": "path"}.get(args.control, "stick and keys")
     graph += ["-p", "path_control.loop=true"] if args.control == "path" else []
     print(f"2/3 graph: {first} → trajectory → match → pose → TF", flush=True)
-    processes.start(*graph)
-    if not args.headless:
-        wanted, args.port = args.port, free_port(args.port)
-        if args.port != wanted:
-            print(f"    port {wanted} is in use; the page uses the next free port", flush=True)
+    if args.headless:
+        processes.start(*graph)
+    else:
         os.environ[TOKEN_VARIABLE] = token = session_token()
-        print(f"3/3 viewer at {address('127.0.0.1', args.port, token)}", flush=True)
+        inspector = address("127.0.0.1", _next_free(args), token)
+        if args.control in ("keyboard", "path"):
+            node = "path_control" if args.control == "path" else "joystick_control"
+            port = free_port(args.port + 10)
+            os.environ[INSPECTOR_VARIABLE] = inspector
+            os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
+            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)  # the graph then prints no address
+            graph += ["--page", "-p", f"{node}.page_port={port}"]
+            print(f"    {WAYS[args.control]}: {page}", flush=True)
+        processes.start(*graph)
+        print(f"3/3 viewer at {inspector}", flush=True)
         processes.start("view", "--port", str(args.port), *(["--urdf", args.urdf] if args.urdf else []))
     if args.session:
         processes.start("replay", str(args.session), "--avatar", "avatar", "--loop")
+
+
+def _next_free(args: argparse.Namespace) -> int:
+    wanted, args.port = args.port, free_port(args.port)
+    if args.port != wanted:
+        print(f"    port {wanted} is in use; the page uses the next free port", flush=True)
+    return int(args.port)
 
 
 def free_port(wanted: int) -> int:

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--rate", default=60.0, help="frame rate of the database (default: %(default)s)")
     parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
     parser.add_argument("--raw-root", action="store_true", help="do not smooth the virtual root")
+    parser.add_argument("--keep-proportions", action="store_true", help="do not correct joints that sit wrong")
     parser.add_argument("--keep-feet", action="store_true", help="do not lock stance feet to the floor")
     add_number(
         parser, "--stooped", default=0.25,
@@ -119,6 +120,8 @@ def _options(args: argparse.Namespace) -> Any:
         every = replace(every, joints=_read_map(args.map))
     given = {"up": args.up, "unit_to_m": args.unit, "rate": args.true_rate}
     every = replace(every, **{k: v for k, v in given.items() if v is not None})
+    if args.keep_proportions:
+        every = replace(every, keep_proportions=True)
     return replace(
         options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=args.jobs
     )
@@ -151,8 +154,8 @@ def _actors(found: Any) -> list[dict[str, Any]]:
     return [
         {
             "subject": a.subject,
-            "leg_m": a.model.skeleton.leg_length,
-            "head_m": a.model.skeleton.head_height,
+            "leg_m": a.model.fitted.leg_length,
+            "head_m": a.model.fitted.head_height,
             "assumptions": [
                 {"what": n.what, "value": n.value, "why": n.why, "doubtful": n.doubtful} for n in a.assumptions
             ],

@@ -79,7 +79,7 @@ def _motion(args: argparse.Namespace) -> dict[str, Any]:
 
 def _database(args: argparse.Namespace) -> dict[str, Any]:
     from mm_ros.motion.files import read_database
-    from mm_ros.motion.summary import of_database
+    from mm_ros.motion.summary import coverage, doubts, of_database
 
     database = read_database(args.path)
     feet = database.provenance.get("feet", {})
@@ -96,7 +96,12 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
         rows.append((f"band {name}", f"{'' if low is None else low} … {'' if high is None else high}"))
     if database.provenance.get("licence"):
         rows.append(("licence", database.provenance["licence"]))
-    return _summary(args, of_database(database), rows)
+    result = _summary(args, of_database(database), rows)
+    print()
+    result["coverage"] = _show("coverage, minutes", coverage(database))
+    result["doubts"] = doubts(database)
+    print("\n".join(f"? {d}" for d in result["doubts"]) or "no doubts")
+    return result
 
 
 def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:

@@ -24,6 +24,7 @@ EXAMPLE = """examples:
   mm_ros up --trackers webxr                a headset's browser; `mm_ros headset` leads through it
   mm_ros up --trackers openxr --avatar anna a headset, in the namespace /anna
   mm_ros up --control joystick              a gamepad on the topic /avatar/joy
+  mm_ros up --control keyboard              keys, gamepad or touch on a page; prints its address
   mm_ros up --avatars 4                     four synthetic users side by side
   mm_ros up --users users.yaml              the users of a file, each with a source of its own
 """
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "topics; none: no tracker node",
     )
     parser.add_argument(
-        "--headset-wifi", action="store_true", help="serve the headset page (--trackers webxr) to the Wi-Fi, encrypted"
+        "--headset-wifi", action="store_true",
+        help="serve the page (--trackers webxr, --control keyboard, --page) to the Wi-Fi, encrypted",
     )
     parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
     add_database(parser)
@@ -57,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--control", default="vr", choices=CONTROLS,
         help="source of the desired trajectory (default: %(default)s, the trackers)",
     )  # fmt: skip
+    parser.add_argument(
+        "--page", action="store_true", help="serve the page that steers also for --control joystick and path"
+    )
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
     parser.add_argument(
         "--camera",
@@ -166,11 +171,13 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
 
     from mm_ros.ros.parameters import world_frame
 
+    page = {"page": args.page or args.control == "keyboard" or None, "page_wifi": args.headset_wifi or None}
     given = {
         "tracker_bridge": {
             "source": args.trackers, "path": args.path, "seed": args.seed, "place": _place(args.place),
             "headset_wifi": args.headset_wifi or None, "tracker_tf": args.tf == "joints" if args.tf else None,
         },
+        "joystick_control": page, "path_control": page,
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
         "motion_matcher": {"database": str(args.database or "")},
         "visualizer": {"database": str(args.database or "")},

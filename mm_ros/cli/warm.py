@@ -2,9 +2,10 @@
 
 import argparse
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
-from mm_ros.base.cache import forget_old_kernels, kernels_key, locked
+from mm_ros.base.cache import forget_old_code, kernels_key, locked
 from mm_ros.cli.arguments import add_database
 
 HELP = "build the default database and compile the kernels, so that later starts are fast"
@@ -24,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             print("compiling kernels …", flush=True)
         load_kernels(args.database)
-        forget_old_kernels()
+        forget_old_code()
     if not args.quiet:
         print(f"ready after {time.monotonic() - start:.1f} s: {frames} frames of motion, kernels compiled")
     return 0
@@ -56,6 +57,10 @@ def load_kernels(path: Path | None = None) -> None:
     ).warm_up()
     tracker_gate.warm_up()
     room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
+    if find_spec("daqp") is not None:  # extra 'robot'
+        from mm_ros.robot import follow
+
+        follow.warm_up()
 
 
 class _Progress:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mm_ros.body.skeleton import ARM_BONES
+from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import DROP, Timeline
 from mm_ros.body.types import AvatarPose, Match, Trajectory
 from mm_ros.motion.database import MotionDatabase
@@ -21,9 +21,9 @@ class StillStage:
         self._row = stillest_row(database)
         self.reset()
 
-    def set_scale(self, scale: float, arms: float = 1.0) -> None:
-        self.scale, self.arms = scale, arms
-        self.skeleton_hash = self.database.skeleton.scaled(scale, arms).hash
+    def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
+        self.scale, self.segments = scale, segments
+        self.skeleton_hash = self.database.skeleton.scaled(scale, segments).hash
 
     def reset(self) -> None:
         self.timeline = Timeline()
@@ -37,7 +37,7 @@ class StillStage:
         positions = (np.asarray(d.positions[row]) * np.float32(self.scale)).astype(np.float32)
         rotations = np.array(d.rotations[row], np.float32)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions[list(ARM_BONES)] *= np.float32(self.arms)
+        positions *= self.segments.factors()
         half = desired.yaw / 2
         root = np.array([*desired.position, 0.0, math.cos(half), 0.0, 0.0, math.sin(half)])
         still, feet = np.zeros_like(positions), np.zeros(2, np.bool_)

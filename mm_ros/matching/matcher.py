@@ -13,7 +13,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import setting
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import frozen
-from mm_ros.body.skeleton import ARM_BONES
+from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
@@ -25,11 +25,14 @@ from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
+from mm_ros.motion.extreme import HIGH_LEG, LYING
 from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
 FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
+LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
+LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
 BAND_GRACE_S = 0.7  # about the duration of one step
 
 
@@ -173,7 +176,7 @@ class MatcherStage:
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
-        self.arms = 1.0  # length of the user's arms relative to the scaled skeleton's
+        self.segments = WHOLE  # of the user, relative to the scaled skeleton
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
         self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
         self._input = ""  # source of the trajectories
@@ -202,7 +205,7 @@ class MatcherStage:
         self.weights = both[self._input in STEERED]
         if mask != self.mask:
             self.mask, self._due = mask, self._due or "tags"
-            self._band_masks.clear()
+            self._masks.clear()
 
     def reset(self) -> None:
         """Reset all state. The next step starts at its desired position."""
@@ -215,14 +218,14 @@ class MatcherStage:
         self._was_stale = False  # the last desired trajectory was stale: no trackers were received
         self._searched_trajectory: tuple[F64, float] = (np.zeros(2), 0.0)
 
-    def set_scale(self, scale: float, arms: float = 1.0) -> None:
-        """Set the user's size relative to the database, and that of the arms relative to the scaled skeleton.
+    def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
+        """Set the user's size relative to the database, and that of trunk and arms relative to the scaled skeleton.
         Playback continues at the current frame."""
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
-        self.scale, self.arms = scale, arms
+        self.scale, self.segments = scale, segments
         self.source.set_scale(scale)
-        self.skeleton = self.database.skeleton.scaled(scale, arms)
+        self.skeleton = self.database.skeleton.scaled(scale, segments)
         self.skeleton_hash = self.skeleton.hash
 
     def set_database(self, database: MotionDatabase) -> None:
@@ -262,9 +265,9 @@ class MatcherStage:
         self._active = active  # `settings` for the source of the trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
-        self._band_masks: dict[str, Mask] = {}
+        self._masks: dict[tuple[str | None, int], Mask] = {}
         self._carried = None  # features of the last pose of the previous database
-        self.skeleton = database.skeleton.scaled(self.scale, self.arms)
+        self.skeleton = database.skeleton.scaled(self.scale, self.segments)
         self.skeleton_hash = self.skeleton.hash
 
     @staticmethod
@@ -364,11 +367,12 @@ class MatcherStage:
         can_continue = self._carried is None and reason not in ("start", "clip end")
         weights, jump_cost = self._weights_now(desired, match.query)
         match.weights = weights
-        mask = self._mask()
+        plain = self._plain(desired)
+        mask = self._mask(plain)
         banded = bool(mask.all_of & self.bands.bits.get(self.band, 0))
         answer = source.find(
             SearchRequest(
-                match.query, weights, mask, self.mask, can_continue, s.margin, jump_cost, s.exclusion,
+                match.query, weights, mask, plain, can_continue, s.margin, jump_cost, s.exclusion,
                 self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
@@ -425,17 +429,35 @@ class MatcherStage:
         weights[queries.hint_columns] = 0.0
         return weights
 
-    def _mask(self) -> Mask:
-        """The tag query combined with the height band, or the tag query alone if no frame matches both."""
-        if self.band not in self._band_masks:
+    def _plain(self, desired: Trajectory) -> Mask:
+        """The tag query without extreme postures that neither the query, the user's feet nor the head height ask for.
+
+        A still head is the same over a kick, so without this rule the search plays kicks to users who gesture.
+        """
+        names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
+        feet, unwanted = desired.feet, 0
+        lifted = feet is not None and bool(((feet.ankles[:, 2] > self.scale * LEG_LIFTED) & (feet.contact < 0.5)).any())
+        for name, allowed in ((HIGH_LEG, lifted), (LYING, desired.height_ratio < LYING_RATIO)):
+            if name in names and not allowed:
+                unwanted |= self.database.tag_bit(name) & ~asked
+        key = (None, unwanted)
+        if key not in self._masks:
+            mask = Mask(self.mask.all_of, self.mask.any_of, self.mask.none_of | unwanted)
+            self._masks[key] = mask if mask.matches(np.asarray(self.database.tags)).any() else self.mask
+        return self._masks[key]
+
+    def _mask(self, plain: Mask) -> Mask:
+        """`plain` combined with the height band, or `plain` alone if no frame matches both."""
+        key = (self.band, plain.none_of)
+        if key not in self._masks:
             bit = self.bands.bits.get(self.band, 0)
-            mask = self.mask
+            mask = plain
             if not bit & mask.none_of:
                 mask = Mask(mask.all_of | bit, mask.any_of, mask.none_of)
             if not mask.matches(np.asarray(self.database.tags)).any():
-                mask = self.mask
-            self._band_masks[self.band] = mask
-        return self._band_masks[self.band]
+                mask = plain
+            self._masks[key] = mask
+        return self._masks[key]
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all functions that a step needs; then reset."""
@@ -458,7 +480,7 @@ class MatcherStage:
         velocities *= np.float32(self.tempo)
         angular *= np.float32(self.tempo)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions[list(ARM_BONES)] *= np.float32(self.arms)
+        positions *= self.segments.factors()
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,

@@ -17,6 +17,7 @@ from mm_ros.motion.bands import bands_of_frames, bands_to_plain, find_bands, smo
 from mm_ros.motion.cleaning import mirror, resample, symmetric_skeleton
 from mm_ros.motion.contacts import ContactSettings, central_difference, contacts_of
 from mm_ros.motion.database import MOST_TAGS, MotionDatabase
+from mm_ros.motion.extreme import extreme_frames
 from mm_ros.motion.feature_values import Functions, feature_values, normalization
 from mm_ros.motion.features import FeatureLayout, default_layout
 from mm_ros.motion.kinds import KINDS, kinds_of
@@ -194,7 +195,7 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
     kinds_seen: dict[str, None] = {}
     per_piece = []
     for p in pieces:
-        own = _own_tags(p.clip, options.kinds)
+        own = [*_own_tags(p.clip, options.kinds), *((n, f) for n, f in extreme_frames(p.clip).items() if f.any())]
         kinds_seen.update(dict.fromkeys(n for n, _ in own))
         per_piece.append(own)
     names_all = tuple(sorted(kinds_seen)) + tuple(f"band_{b.name}" for b in bands)

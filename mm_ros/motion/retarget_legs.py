@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import HIPS, PARENTS, J, Skeleton
+from mm_ros.body.skeleton import HIPS, LEFT_UPPER_LEG, PARENTS, J, Skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import TOES, stances
 from mm_ros.motion.metrics_feet import skating
 
 Array = Any
+_LEGS = [HIPS, *range(LEFT_UPPER_LEG, J)]
 _REACH = 0.9995  # maximum hip–ankle distance over leg length; below 1 to keep the knee's direction defined
 
 SHORTEST_FOOT = 1e-4  # m from ankle to toe joint; shorter feet (both joints in one place) have no heel to lift
@@ -25,6 +26,10 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
     """Move a clip to another skeleton. Root motion, hip height and toe positions scale with the leg length."""
     if skeleton.hash == clip.skeleton.hash:
         return replace(clip, skeleton=skeleton)
+    if np.array_equal(skeleton.offsets[_LEGS], clip.skeleton.offsets[_LEGS]):
+        positions = np.broadcast_to(skeleton.offsets, clip.positions.shape).copy()
+        positions[:, :HIPS + 1] = clip.positions[:, :HIPS + 1]
+        return replace(clip, skeleton=skeleton, positions=positions)
     scale = skeleton.leg_length / clip.skeleton.leg_length
     toes, _ = clip.globals()
     rest, old_rest = skeleton.rest_positions(), clip.skeleton.rest_positions()

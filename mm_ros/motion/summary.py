@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import HEAD
+from mm_ros.body.proportions import unusual
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_HAND, PARENTS, RIGHT_HAND
 from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.motion.kinds import kinds_of, root_motion
+from mm_ros.motion.extreme import EXTREME_TAGS, HIGH_LEG, lifted_legs
+from mm_ros.motion.kinds import RUN_SPEED, kinds_of, root_motion
 
 CELL = 0.25  # m/s
 AHEAD = (-2.0, 4.0)  # m/s; range of the heat map
@@ -99,3 +102,75 @@ def rows(summary: Summary) -> list[tuple[str, Any]]:
     out.append(("head height / standing head height", spread(summary.head_ratios)))
     out += [(f"minutes {name}", round(m, 2)) for name, m in summary.minutes_of.items() if m > 0]
     return out
+
+
+EVERY = 6  # frames; joint positions are computed for this many, so that a large database takes seconds
+LEAST_MIN = 0.2  # minutes; less motion of a kind is a doubt
+MOVES, TURNS, CROUCHES, SQUATS = 0.4, np.radians(45), 0.82, 0.65  # m/s, rad/s, head height ratios
+GESTURE_SPEED = 0.5  # m/s of a hand relative to the hips
+
+
+def coverage(database: MotionDatabase) -> list[tuple[str, float]]:
+    """Minutes of motion of each kind that a user may need."""
+    v = np.asarray(database.velocities[:, 0, :2], np.float64)
+    speed, turn = np.linalg.norm(v, axis=1), np.asarray(database.angular_velocities[:, 0, 2], np.float64)
+    angle, moves = np.degrees(np.arctan2(v[:, 1], v[:, 0])), speed > MOVES
+    ratio = np.asarray(database.head_height_ratio)
+    gestures = (_hand_speed(database) > GESTURE_SPEED) & (speed[::EVERY] < MOVES)
+    flags = {
+        "walking forward": moves & (abs(angle) < 45) & (speed < RUN_SPEED),
+        "running": moves & (speed >= RUN_SPEED),
+        "walking backward": moves & (abs(angle) > 135),
+        "sideways to the left": moves & (angle > 45) & (angle < 135),
+        "sideways to the right": moves & (angle < -45) & (angle > -135),
+        "standing": ~moves & (abs(turn) < TURNS),
+        "turning left": turn > TURNS,
+        "turning right": turn < -TURNS,
+        "crouching": ratio < CROUCHES,
+        "squatting or lower": ratio < SQUATS,
+    }
+    minutes = {name: float(f.sum()) / database.rate / 60 for name, f in flags.items()}
+    minutes["gestures while standing"] = float(gestures.sum()) * EVERY / database.rate / 60
+    return [(name, round(m, 2)) for name, m in minutes.items()]
+
+
+def doubts(database: MotionDatabase) -> list[str]:
+    """Properties of a database that may serve its users badly."""
+    out = unusual(database.skeleton)
+    if any("head joint" in d for d in out):
+        out.append("the legs of the avatar fit the user only if the files are imported again")
+    out += [f"little motion: {name} ({m:g} min)" for name, m in coverage(database) if m < LEAST_MIN]
+    untagged = _untagged(database)
+    if untagged > 1e-3:
+        out.append(f"legs are lifted high in {untagged:.1%} of the motion without the tag {HIGH_LEG}: import again")
+    for name in set(EXTREME_TAGS) & set(database.tag_names):
+        share = float(((np.asarray(database.tags) & np.uint64(database.tag_bit(name))) != 0).mean())
+        out.append(f"extreme postures: {name} in {share:.1%} of the motion, played only on demand")
+    return out
+
+
+def _some_joints(database: MotionDatabase) -> F64:
+    """Joint positions (n, J, 3) of each EVERY-th frame, relative to the root."""
+    p = np.asarray(database.positions[::EVERY], np.float64)
+    q = np.asarray(database.rotations[::EVERY], np.float64)
+    p[:, 0], q[:, 0] = 0.0, (1.0, 0.0, 0.0, 0.0)
+    return np.asarray(rot.forward_kinematics(PARENTS, p, q)[0])
+
+
+def _hand_speed(database: MotionDatabase) -> F64:
+    joints = _some_joints(database)
+    hands = joints[:, [LEFT_HAND, RIGHT_HAND]] - joints[:, [HIPS]]
+    speed = np.zeros(len(hands))
+    step = np.linalg.norm(np.diff(hands, axis=0), axis=-1).max(1) * database.rate / EVERY
+    frames = np.arange(len(hands)) * EVERY
+    same_clip = np.diff(np.searchsorted(database.range_starts, frames, side="right")) == 0
+    speed[:-1] = np.where(same_clip, step, 0.0)
+    return speed
+
+
+def _untagged(database: MotionDatabase) -> float:
+    """Share of frames with a lifted leg that lack the tag of it."""
+    speed = np.linalg.norm(np.asarray(database.velocities[::EVERY, 0, :2], np.float64), axis=1)
+    lifted = lifted_legs(_some_joints(database), database.skeleton, speed)
+    bit = database.tag_bit(HIGH_LEG) if HIGH_LEG in database.tag_names else 0
+    return float((lifted & ((np.asarray(database.tags[::EVERY]) & np.uint64(bit)) == 0)).mean())

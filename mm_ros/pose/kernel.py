@@ -15,6 +15,7 @@ from mm_ros.body.types import (
     LEFT_FOOT_ROLE,
     LEFT_HAND_ROLE,
     LEFT_KNEE_ROLE,
+    LOST,
     WAIST_ROLE,
     R,
 )
@@ -84,6 +85,40 @@ def make_hold() -> Hold:
         np.zeros(R), np.zeros((R, 3)), q, make_offsets(2 * R), np.zeros((2, 3)), np.zeros((R, 4, 3)), q.copy(),
         np.zeros((R, 3)), q.copy(), np.zeros(R), np.zeros(4), np.zeros((3, 3)),
     )  # fmt: skip
+
+
+@njit
+def load(
+    n_root: Any, n_positions: Any, n_rotations: Any, n_velocities: Any, n_angular: Any, root: Any, positions: Any,
+    rotations: Any, velocities: Any, angular: Any,
+) -> bool:  # fmt: skip
+    """Copy a matched pose into the arrays of a Source; False if a number is not finite."""
+    total = 0.0
+    for j in range(len(positions)):
+        for k in range(3):
+            n_positions[j, k], n_velocities[j, k], n_angular[j, k] = positions[j, k], velocities[j, k], angular[j, k]
+            total += n_positions[j, k] + n_velocities[j, k] + n_angular[j, k]
+        for k in range(4):
+            n_rotations[j, k] = rotations[j, k]
+            total += n_rotations[j, k]
+    n_root[0, 0], n_root[0, 1], n_root[0, 2] = root[0], root[1], root[2]
+    n_root[0, 3] = quat.yaw_of((root[3], root[4], root[5], root[6]))
+    return math.isfinite(total + n_root[0, 0] + n_root[0, 1] + n_root[0, 2] + n_root[0, 3])
+
+
+@njit
+def choose_targets(
+    positions: Any, rotations: Any, state: Any, wanted: Any, p: Any, q: Any, good: Any
+) -> None:
+    """Copy the rows of `wanted` trackers that are tracked, finite and of a rotation of length near 1."""
+    for r in range(len(state)):
+        x, turn = quat.get3(positions, r), quat.get4(rotations, r)
+        norm = math.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2 + turn[3] ** 2)
+        q[r, 0] = 1.0
+        if wanted[r] and state[r] != LOST and abs(norm - 1.0) < 0.1 and math.isfinite(x[0] + x[1] + x[2]):
+            good[r] = 1
+            quat.put3(p, r, x)
+            quat.put4(q, r, turn)
 
 
 @njit

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
 from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
-from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline
+from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.body.types import (
     BODY_ROLES,
     CHEST_ROLE,
@@ -19,7 +19,6 @@ from mm_ros.body.types import (
     HEAD_ROLE,
     JOINT_OF_ROLE,
     LEFT_HAND_ROLE,
-    LOST,
     ROLES,
     WAIST_ROLE,
     AvatarPose,
@@ -29,9 +28,10 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import damp
+from mm_ros.pose.fade import FadeIn
 from mm_ros.pose.feet import SETTLED, make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
-from mm_ros.pose.kernel import joint_rates, make_hold, make_source, post_step, wear
+from mm_ros.pose.kernel import choose_targets, joint_rates, load, make_hold, make_source, post_step, wear
 from mm_ros.pose.low import Low, LowPosture
 from mm_ros.pose.settings import PostSettings, tuning
 
@@ -48,13 +48,16 @@ class PostStage:
     """Post-processing of one avatar. `skeleton` must already have the user's size (database skeleton × scale)."""
 
     def __init__(
-        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None
-    ) -> None:
+        self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None,
+        former: AvatarPose | None = None,
+    ) -> None:  # fmt: skip
+        """`former`: last pose of a stage that was killed; the first pose fades in from there, or has another `run`."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
         self._lengths = limb_lengths(skeleton)
         self.set_calibration(calibration)
         self.settings = settings
         self.reset()
+        self._fade = FadeIn(former)
 
     @property
     def settings(self) -> PostSettings:
@@ -63,6 +66,7 @@ class PostStage:
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
         self._settings, self._tuning = settings, tuning(settings)
+        self._wanted: NDArray[np.bool_] | None = None  # devices that the settings use
 
     def set_calibration(self, calibration: Calibration) -> None:
         self._devices = np.zeros((R, 7))
@@ -70,6 +74,7 @@ class PostStage:
         self._devices[HEAD_ROLE] = calibration.headset_in_head
         self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
         self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
+        self._wanted = None
         self._mounted = np.array([r < WAIST_ROLE or name in calibration.mountings for r, name in enumerate(ROLES)])
         for name, mounting in calibration.mountings.items():
             self._devices[ROLES.index(name)] = self._on_this_skeleton(ROLES.index(name), mounting)
@@ -104,14 +109,15 @@ class PostStage:
         return np.concatenate([mounting[:3] + shift, mounting[3:]])
 
     def reset(self) -> None:
-        self._timeline = Timeline()
+        self._timeline, self._fade = Timeline(), FadeIn()
         self._forget()
 
     def _forget(self) -> None:
         self._body, self._source, self._new = make_body(), make_source(), make_source()
         self._hold, self._feet = make_hold(), make_feet(self.skeleton)
         self._low = LowPosture(self.skeleton)
-        self._last: AvatarPose | None = None
+        self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
+        self._shown: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._stands = np.ones(2, np.bool_)  # the user's feet
@@ -121,8 +127,8 @@ class PostStage:
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         """Published pose for a matched pose; without trackers the limbs follow the motion."""
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
-        if judged.verdict == DROP and self._last is not None:
-            return self._last
+        if judged.verdict == DROP and self._shown is not None:
+            return self._shown
         if judged.verdict == RESET:
             self._forget()
         if judged.verdict == CARRY and trackers is not None:
@@ -140,9 +146,10 @@ class PostStage:
             self._devices, stands.astype(np.uint8), estimated, self._grounds(),
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
-        own = replace(matched, contacts=stands)
-        self._last = self._published(own, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
-        return self._last
+        self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        travels = trackers is not None and not is_identity(trackers.new_from_old)
+        self._shown = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
+        return self._shown
 
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
@@ -163,19 +170,17 @@ class PostStage:
 
     def _load(self, matched: AvatarPose, dt: float) -> None:
         n = self._new
-        n.positions[:], n.rotations[:] = matched.positions, matched.rotations
-        n.velocities[:], n.angular_velocities[:] = matched.velocities, matched.angular_velocities
-        n.root[0, :3] = matched.root[:3]
-        n.root[0, 3] = rot.yaw_of(matched.root[3:])
-        if not all(np.isfinite(a).all() for a in n[:5]):
+        rows = matched.positions, matched.rotations, matched.velocities, matched.angular_velocities
+        if not load(n.root, n.positions, n.rotations, n.velocities, n.angular_velocities, matched.root, *rows):
             raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
         n.root[0, 2] += self._under_feet(dt)
 
     def _under_feet(self, dt: float) -> float:
         """Smoothed mean ground height under both feet [m], which the root follows."""
-        root, toes, ready = self._new.root[0], self._feet.toe, self._feet.ready[0]
-        places = toes[:, :2] if ready else root[None, :2]
-        height = float(np.mean([self.floor(float(x), float(y)) for x, y in places]))
+        root, toes = self._new.root[0], self._feet.toe
+        places = toes[:, :2].tolist() if self._feet.ready[0] else [root[:2].tolist()] * 2
+        self._heights = [self.floor(x, y) for x, y in places]  # under both toes
+        height = sum(self._heights) / 2
         self._ground = height if self._ground is None else damp(self._ground, height, GROUND_HALFLIFE_S, dt)
         return self._ground
 
@@ -183,17 +188,14 @@ class PostStage:
         """Positions (R, 3), rotations (R, 4) and validity (R,): not lost, finite, with a rotation of length near 1."""
         if trackers is None:
             return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
-        p, q = trackers.positions, trackers.rotations
-        norm = np.sqrt((q * q).sum(1))
-        good = np.isfinite(p).all(1) & (np.abs(norm - 1) < 0.1) & (trackers.state != LOST)
         s = self._settings
-        good &= self._mounted
-        good &= np.array([s.head, s.hands, s.hands, *[s.extra_trackers] * len(BODY_ROLES)])
-        bad = ~good[:, None]
-        p, q = np.where(bad, 0.0, p), np.where(bad, [1.0, 0, 0, 0], q)
+        if self._wanted is None:
+            self._wanted = self._mounted & np.array([s.head, s.hands, s.hands, *[s.extra_trackers] * len(BODY_ROLES)])
+        p, q, good = np.zeros((R, 3)), np.zeros((R, 4)), np.zeros(R, np.uint8)
+        choose_targets(trackers.positions, trackers.rotations, trackers.state, self._wanted, p, q, good)
         if s.posture == "seated" and good[HEAD_ROLE]:
             p[: LEFT_HAND_ROLE + 2, 2] += self._lift(p[HEAD_ROLE], q[HEAD_ROLE], dt)
-        return p, q, good.astype(np.uint8)
+        return p, q, good
 
     def _user_feet(self, matched: AvatarPose, dt: float) -> tuple[NDArray[np.bool_], F64]:
         """Contacts (2,), and the user's feet (2, 6), the argument `estimated` of `post_step`."""
@@ -216,7 +218,7 @@ class PostStage:
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
         """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
-        allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not seen[[WAIST_ROLE, CHEST_ROLE]].any()
+        allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not (seen[WAIST_ROLE] or seen[CHEST_ROLE])
         frame = trackers or TrackerFrame(0)
         head, _ = wear(p[HEAD_ROLE], q[HEAD_ROLE], self._devices[HEAD_ROLE])
         return self._low.step(dt, frame, head, float(self._new.root[0, 3]), float(self._ground or 0.0), allowed)
@@ -234,11 +236,9 @@ class PostStage:
         return self.skeleton.head_height - self._sitting
 
     def _grounds(self) -> F64:
-        root, toes = self._new.root[0], self._feet.toe
-        places = toes[:, :2] if self._feet.ready[0] else np.array([root[:2], root[:2]])
-        return np.array([self._ground, *(self.floor(float(x), float(y)) for x, y in places)], np.float64)
+        return np.array([self._ground, *self._heights], np.float64)
 
-    def _published(self, matched: AvatarPose, dt: float) -> AvatarPose:
+    def _published(self, matched: AvatarPose, contacts: NDArray[np.bool_], dt: float) -> AvatarPose:
         positions, rotations = self._body.positions.astype(np.float32), self._body.rotations.astype(np.float32)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
         velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
@@ -247,8 +247,8 @@ class PostStage:
         x, y, z, yaw = self._new.root[0].tolist()
         return AvatarPose(
             matched.stamp_ns, matched.epoch, matched.skeleton,
-            np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), positions, rotations, velocities, angular,
-            matched.contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
+            np.array([x, y, z, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]), positions, rotations, velocities,
+            angular, contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
         )  # fmt: skip
 
     @property

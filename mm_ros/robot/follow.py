@@ -42,8 +42,9 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.robot.capsules import Capsules, capsules_of
-from mm_ros.robot.figure import SIDES, Figure
+from mm_ros.robot.figure import SIDES, Figure, figure_of
 from mm_ros.robot.kinematics import (
+    LinkPoses,
     bodies_of,
     body_point,
     floor_rows,
@@ -53,7 +54,9 @@ from mm_ros.robot.kinematics import (
     place_bodies,
 )
 from mm_ros.robot.revolute import RevoluteRetargeter, map_of
+from mm_ros.robot.roles import find_roles
 from mm_ros.robot.tree import Tree
+from mm_ros.robot.urdf import parse_urdf
 
 # Weights of the targets: residuals of 1 rad or 1 leg length.
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
@@ -62,7 +65,8 @@ PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
 STANDS_ALONE = 40.0  # base of a robot without legs
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
-KNEE_START_RAD, KNEE_INSIDE_RAD = 0.3, 0.02
+BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
+STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
 LEAN_SHARE = 0.5  # of the chest's lean that the base takes when the waist has no axis for it
 LATERAL_AXIS = 0.7
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
@@ -129,7 +133,7 @@ class Follower:
         self._rest = np.array([still[name] for name in b.dofs])
         self._limits = np.array([[robot.joint(n).lower, robot.joint(n).upper] for n in b.dofs]).reshape(-1, 2)
         self._speed = np.array([robot.joint(n).velocity or math.inf for n in b.dofs])
-        self._bend_knees()
+        self._bend_limbs()
         self.names = robot.moving
         self._out = np.array([still[n] for n in self.names])
         self._place = np.array([self.names.index(n) for n in b.dofs], np.int64)
@@ -158,26 +162,35 @@ class Follower:
 
     # What the robot is
 
-    def _bend_knees(self) -> None:
-        """Keep knees inside of flexion, and start with bent ones."""
+    def _bend_limbs(self) -> None:
+        """Keep knees and elbows inside of flexion, and start with bent ones.
+
+        The twist of a straight limb has no effect on directions: a limb that is straight at its limit and twisted the
+        wrong way would stay straight. Elbows that also bend the other way cross the straight pose and are left alone.
+        """
         figure = self.figure
         tree = Tree(figure.robot)
         front = rot.rotate(rot.inverse(figure.front), np.array([1.0, 0, 0]))
         self._start = self._rest.copy()
         for limb in figure.limbs.values():
             name = figure.roles.chains[f"{limb.side}_lower_{limb.kind}"][0]
-            if limb.kind != "leg" or name not in self.bodies.dofs:
+            if name not in self.bodies.dofs:
                 continue
             i, axis = self.bodies.dofs.index(name), tree.axes[name]
-            thigh, shank = limb.bend - limb.root, limb.end - limb.bend
-            at_zero = math.atan2(float(np.cross(thigh, shank) @ axis), float(thigh @ shank))
-            sign = -1.0 if np.cross(axis, shank) @ front > 0 else 1.0
+            upper, lower = limb.bend - limb.root, limb.end - limb.bend
+            straight = -math.atan2(float(np.cross(upper, lower) @ axis), float(upper @ lower))
             low, high = self._limits[i]
-            inside = sign * KNEE_INSIDE_RAD - at_zero
+            if limb.kind == "leg":
+                sign = -1.0 if np.cross(axis, lower) @ front > 0 else 1.0
+            elif min(straight - low, high - straight) > STRAIGHT_RAD:
+                continue
+            else:
+                sign = 1.0 if straight - low < high - straight else -1.0
+            inside = straight + sign * (KNEE_INSIDE_RAD if limb.kind == "leg" else ELBOW_INSIDE_RAD)
             limits = (max(low, inside), high) if sign > 0 else (low, min(high, inside))
             if limits[0] < limits[1]:
                 self._limits[i] = limits
-            self._start[i] = _within(sign * KNEE_START_RAD - at_zero, *self._limits[i])
+            self._start[i] = _within(straight + sign * BENT_START_RAD, *self._limits[i])
 
     def _targets(self) -> None:
         """Bodies and constant parts of all targets; weights are 0 for what the robot lacks."""
@@ -525,3 +538,32 @@ def make_follower(
     if settings.method == "decompose":
         return Decomposer(figure, skeleton, t_pose)
     return Follower(figure, skeleton, settings)
+
+
+def warm_up() -> None:
+    """Follow two poses with a robot of two legs and both methods, so that all kernels are compiled or loaded."""
+    robot = parse_urdf(_two_legs())
+    figure, skeleton = figure_of(robot, find_roles(robot)), default_skeleton()
+    for method in ("follow", "decompose"):
+        follower = make_follower(figure, skeleton, FollowSettings(method=method))
+        state = [follower.step(rest_pose(skeleton, stamp_ns)) for stamp_ns in (0, 20_000_000)][-1]
+    LinkPoses(robot)(state.by_name(), state.base)
+
+
+def _two_legs() -> str:
+    shape = '<collision><geometry><cylinder radius="0.05" length="0.3"/></geometry></collision>'
+    parts = []
+    for side, y in (("left", 0.1), ("right", -0.1)):
+        parent = "pelvis"
+        for name, at, axis, low in (
+            ("hip_roll", f"0 {y} 0", "1 0 0", -1), ("hip_pitch", "0 0 0", "0 1 0", -1),
+            ("knee", "0 0 -0.4", "0 1 0", 0), ("ankle", "0 0 -0.4", "0 1 0", -1),
+        ):  # fmt: skip
+            link = f"{side}_{name}_link"
+            parts.append(
+                f'<link name="{link}">{shape}</link><joint name="{side}_{name}" type="revolute">'
+                f'<origin xyz="{at}"/><parent link="{parent}"/><child link="{link}"/><axis xyz="{axis}"/>'
+                f'<limit lower="{low}" upper="2" velocity="10" effort="1"/></joint>'
+            )
+            parent = link
+    return f'<robot name="two_legs"><link name="pelvis"/>{"".join(parts)}</robot>'

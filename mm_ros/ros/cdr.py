@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.serialization import serialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Array, BasicType
+
+from mm_ros.base.errors import MmRosError
 
 HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options
 SPARE = 4  # bytes in front of the head, so that the numbers, which CDR aligns from behind the head, are aligned
@@ -101,9 +103,18 @@ class Template:
         return True
 
 
+def deserialized(raw: bytes, kind: Any) -> Any:
+    """The message of this class; MmRosError when the bytes are not one."""
+    try:
+        return deserialize_message(raw, kind)
+    except (RuntimeError, ValueError, MemoryError) as error:  # RMWError; UnicodeDecodeError of a string
+        reason = " ".join(str(error).split())[:200]
+        raise MmRosError(f"{len(raw)} bytes are not a message {kind.__name__}: {reason}") from None
+
+
 def stamp_of(raw: bytes) -> int | None:
     """Stamp of a serialized message whose first field is a header; None for another serialization."""
-    if raw[:4] != HEAD:
+    if raw[:4] != HEAD or len(raw) < len(HEAD) + 8:
         return None
     sec, nanosec = struct.unpack_from("<iI", raw, 4)
     return int(sec) * 1_000_000_000 + int(nanosec)

@@ -39,7 +39,7 @@ class Demo:
         rclpy.try_shutdown()
 
     def steer(self, control: str, seed: int) -> None:
-        """Publish scripted input for this control, unless another node publishes it."""
+        """Publish scripted input for this control until another node publishes input."""
         steer(self._observer, control, seed)
 
     @property

@@ -15,7 +15,7 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.sessions.paths import KEPT
 
 LIVE = 5  # messages
-CONTROLS = ("vr", "joystick", "path")
+CONTROLS = ("vr", "joystick", "keyboard", "path")
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ TOPICS: dict[str, Topic] = {
         Topic("markers/truth", "visualization_msgs/msg/MarkerArray", DRAWN, "for RViz: true body of a synthetic or mocap user", "30 Hz, when subscribed"),
         Topic("image", "sensor_msgs/msg/Image", SENSOR, "camera images for `pose_estimator`", "rate of the camera"),
         Topic("landmarks", "mm_ros/msg/Landmarks", STREAM, "body landmarks estimated from the camera images, in the camera's frame", "rate of the camera"),
-        Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick`", "rate of the device"),
-        Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick`", "rate of the device"),
+        Topic("joy", "sensor_msgs/msg/Joy", SENSOR, "gamepad for `control:=joystick` or `keyboard`", "rate of the device"),
+        Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSOR, "velocity command for `control:=joystick` or `keyboard`", "rate of the device"),
         Topic("camera_heading", "std_msgs/msg/Float64", SENSOR, "direction of the camera [rad, 0 along x]; the sticks of `joy` are relative to it", "rate of the camera"),
         Topic("/goal_pose", "geometry_msgs/msg/PoseStamped", Qos(depth=1, live_depth=1), "RViz's 2D Goal Pose: `control:=path` walks there and turns to its heading", "when it changes"),
         Topic("/clicked_point", "geometry_msgs/msg/PointStamped", Qos(depth=LIVE, live_depth=LIVE), "RViz's Publish Point: `control:=path` walks there after the points before it", "when it changes"),
@@ -187,17 +187,21 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "joystick_control",
-        ("joy", "cmd_vel", "camera_heading", "feature_layout"),
+        ("joy", "cmd_vel", "camera_heading", "feature_layout", "pose", "skeleton"),
         ("trajectory",),
-        ("mm_ros.trajectory.joystick:JoystickSettings", "mm_ros.ros.nodes.joystick_control:InputSettings"),
-        "computes the desired trajectory from a gamepad or a Twist instead of trackers",
-        controls=("joystick",),
+        (
+            "mm_ros.trajectory.joystick:JoystickSettings",
+            "mm_ros.ros.nodes.joystick_control:InputSettings",
+            "mm_ros.ros.headset_page:PageSettings",
+        ),
+        "computes the desired trajectory from a gamepad, a Twist or keys on its page instead of trackers",
+        controls=("joystick", "keyboard"),
     ),
     Node(
         "path_control",
-        ("path", "/goal_pose", "/clicked_point", "feature_layout"),
+        ("path", "/goal_pose", "/clicked_point", "feature_layout", "pose", "skeleton"),
         ("trajectory",),
-        ("mm_ros.trajectory.path:PathSettings",),
+        ("mm_ros.trajectory.path:PathSettings", "mm_ros.ros.headset_page:PageSettings"),
         "computes the desired trajectory from a path instead of trackers",
         controls=("path",),
     ),

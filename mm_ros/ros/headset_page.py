@@ -1,10 +1,12 @@
-"""Connects the headset page's server to a node: the avatar's pose to the pages, the users' wishes to the graph."""
+"""Connects the headset page's server to a node: the avatar's pose to the pages, the users' requests to the graph."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from queue import Empty
 from typing import Any
 
@@ -12,6 +14,8 @@ import numpy as np
 from geometry_msgs.msg import TransformStamped
 from tf2_msgs.msg import TFMessage
 
+from mm_ros.base.errors import MmRosError
+from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
 from mm_ros.body.types import F64, AvatarPose, Calibration, identity_pose
 from mm_ros.ros.conversions import skeleton_from_ros, stamp_to_ros
@@ -21,6 +25,7 @@ from mm_ros.ros.remote_settings import RemoteSettings, live_settings
 from mm_ros.show.page.panels import KnownFiles
 from mm_ros.tracking.room import compose, inverse
 from mm_ros.tracking.sources.webxr import ros_pose
+from mm_ros.web.access import CODE_VARIABLE
 from mm_ros.web.headset.server import HeadsetServer, Page
 from mm_ros.web.headset.skin import skin_file
 from mm_ros.web.headset.wire import PoseMessage
@@ -31,12 +36,53 @@ MOST_SKINS = 4
 CHOSEN = ("database", "engine")
 
 
+@dataclass(frozen=True)
+class PageSettings(Settings):
+    """Parameters of the nodes that serve the page to steer a character."""
+
+    page: bool = setting(
+        False, "Serve a page that shows the avatar and steers it (control:=keyboard sets it).", live=False
+    )
+    page_port: int = setting(
+        8090, "Port of the page on this machine. Wi-Fi uses the next port.", "", 1, 65534, live=False
+    )
+    page_wifi: bool = setting(
+        False, "Serve the page also to other devices, for example to a phone, encrypted, on all networks.", live=False
+    )
+
+
+def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: Any) -> HeadsetPage | None:
+    """Connect a server to the node and print its addresses. `server`: default by PageSettings, perhaps none."""
+    if server is None:
+        s = node.settings(PageSettings)
+        if not s.page:
+            return None
+        server = HeadsetServer(s.page_port, s.page_wifi)
+        server.start()
+    page = HeadsetPage(node, server, **more)
+    if CODE_VARIABLE not in os.environ:  # otherwise the command that started the graph prints them
+        # Not logged: the log is also published as a topic, and the address contains the token.
+        print("\n".join(addresses(server)), flush=True)
+    return page
+
+
+def addresses(server: HeadsetServer) -> list[str]:
+    """Return sentences with the addresses of the page."""
+    out = [f"the avatar's page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
+    urls = server.wifi_urls()
+    if urls:
+        out.append(f"over Wi-Fi: {' or '.join(urls)}, code {server.code.digits}")
+    elif server.wifi:
+        out.append("no address in a local network was found: is the Wi-Fi of this machine connected?")
+    return out
+
+
 class HeadsetPage:
     """Feeds the server while a page is connected; without pages the node subscribes to nothing and does no work.
 
-    `calibrate`: measures the user, and returns success and a sentence. `map_from_source`: transform of the trackers'
-    room. `sequence`: number of the page's frame with a stamp. `facts`: more values for the pages' status.
-    `reported`: publisher of the body that a headset estimates by itself.
+    `actions`: for each action of the users, a function of the request that returns success and a sentence.
+    `map_from_source`: transform of the trackers' room. `sequence`: number of the page's input with a stamp. `facts`:
+    more values for the pages' status. `reported`: publisher of the body that a headset estimates by itself.
     """
 
     def __init__(
@@ -44,7 +90,7 @@ class HeadsetPage:
         node: AvatarNode,
         server: HeadsetServer,
         *,
-        calibrate: Callable[[], tuple[bool, str]] | None = None,
+        actions: Mapping[str, Callable[[dict[str, Any]], tuple[bool, str]]] | None = None,
         map_from_source: Callable[[], F64] = identity_pose,
         sequence: Callable[[int], int] = lambda stamp_ns: 0,
         calibration: Callable[[], Calibration | None] = lambda: None,
@@ -52,7 +98,7 @@ class HeadsetPage:
         reported: Any = None,
     ) -> None:
         self._node, self.server = node, server
-        self._calibrate, self._map_from_source, self._sequence = calibrate, map_from_source, sequence
+        self._actions, self._map_from_source, self._sequence = actions or {}, map_from_source, sequence
         self._calibration, self._facts = calibration, facts
         self._inlets: list[Inlet] = []
         self._came: deque[float] = deque(maxlen=256)
@@ -66,7 +112,7 @@ class HeadsetPage:
         self._files = {name: KnownFiles(spec.file) for name, (_, spec) in self._fields().items() if spec.file}
         self._settings: RemoteSettings | None = None
         self._values: dict[str, Any] = {}
-        self._report = node.every(STATUS_S, self._tell)
+        self._report = node.every(STATUS_S, self.tell)
 
     @staticmethod
     def _fields() -> dict[str, Any]:
@@ -83,10 +129,10 @@ class HeadsetPage:
         self._publish_bodies()
         while True:
             try:
-                page, wish = self.server.actions.get_nowait()
+                page, request = self.server.actions.get_nowait()
             except Empty:
                 return
-            self._do(page, wish)
+            self._do(page, request)
 
     def _follow(self, watched: bool) -> None:
         """Subscribe while there are pages."""
@@ -104,25 +150,25 @@ class HeadsetPage:
         while self._inlets:
             self._node.unlisten(self._inlets.pop())
 
-    def _do(self, page: Page, wish: dict[str, Any]) -> None:
-        do = wish["do"]
-        if do == "calibrate":
-            if self._calibrate is None:
-                done, text = False, "this graph has no user to measure"
-            else:
-                done, text = self._calibrate()
-            self.server.answer(page, {"kind": "answer", "to": do, "good": done, "text": text})
-            self._tell()
-        elif do in CHOSEN and self._settings is not None:
-            label = str(wish.get("value", ""))
-            choices = self._choices()[do]
-            if label not in choices:
-                text = f"'{label[:60]}' is not in the list of the page"
-                self.server.answer(page, {"kind": "answer", "to": do, "good": False, "text": text})
+    def _do(self, page: Page, request: dict[str, Any]) -> None:
+        do = request["do"]
+        if do in CHOSEN and self._settings is not None:
+            label = str(request.get("value", ""))
+            if label in self._choices()[do]:
+                value = self._files[do].path(label) if do in self._files else label
+                self._settings.set("motion_matcher", do, value)
+                self._settings.tick()
                 return
-            value = self._files[do].path(label) if do in self._files else label
-            self._settings.set("motion_matcher", do, value)
-            self._settings.tick()
+            done, text = False, f"'{label[:60]}' is not in the list of the page"
+        elif do in self._actions:
+            try:
+                done, text = self._actions[do](request)
+            except MmRosError as error:
+                done, text = False, str(error)
+        else:
+            done, text = False, f"this graph has nothing to {do}"
+        self.server.answer(page, {"kind": "answer", "to": do, "good": done, "text": text})
+        self.tell()
 
     # ---- the headset's own estimate of the body
 
@@ -188,7 +234,8 @@ class HeadsetPage:
 
     # ---- status
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Send the status to all pages."""
         if not self.server.pages:
             return
         if self._settings is not None:

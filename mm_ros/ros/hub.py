@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.publisher import Publisher
-from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
 
-from mm_ros.ros.cdr import stamp_of
+from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.wire import KINDS, Wire
 
 LISTENERS_NS = 50_000_000  # between two counts of the listeners in other processes
@@ -181,7 +180,7 @@ class Inlet:
     def _value(self, message: Any) -> Any:
         if self._wire is not None:
             return self._wire.value(message)
-        return deserialize_message(message, self._type) if isinstance(message, bytes) else message
+        return deserialized(message, self._type) if isinstance(message, bytes) else message
 
 
 def _is_own(outlets: list[Outlet], message: Any) -> bool:

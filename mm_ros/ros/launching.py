@@ -30,6 +30,7 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
+RESPAWN_S = 0.3  # after a crash; a start takes about a second of CPU time, which bounds a crash loop
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
 
@@ -42,10 +43,14 @@ ARGUMENTS: tuple[Argument, ...] = (
         ("", *SOURCES, "none"),
     ),
     Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
-    Argument("headset_wifi", "false", "Serve the headset page (trackers:=webxr) to the Wi-Fi, encrypted.", YES_NO),
+    Argument(
+        "headset_wifi", "false",
+        "Serve the page (trackers:=webxr, control:=keyboard, page:=true) to the Wi-Fi, encrypted.", YES_NO,
+    ),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
     Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", graph.CONTROLS),
+    Argument("page", "false", "Serve the page that steers also for control:=joystick and path.", YES_NO),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
@@ -170,6 +175,11 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
             out["tracker_tf"] = given["tf"] == "joints"
         if "place" in given:
             out["place"] = [float(v) for v in given["place"].split(",")]
+    if node in ("joystick_control", "path_control"):
+        if given["control"] == "keyboard" or given.get("page") == "true":
+            out["page"] = True
+        if given.get("headset_wifi") == "true":
+            out["page_wifi"] = True
     if node == "pose_estimator":
         number = given["camera"].isdigit()  # launch would pass it as an integer
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
@@ -203,7 +213,7 @@ def _processes(given: dict[str, str]) -> list[Any]:
             parameters=[*_parameters(given), overrides(n.name, given)],
             output="screen",
             respawn=True,
-            respawn_delay=1.0,
+            respawn_delay=RESPAWN_S,
         )
         for n in graph.nodes_for(given["control"], _optional(given))
         if given["trackers"] != "none" or n.name != "tracker_bridge"
@@ -224,6 +234,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     command += ["--config", _parameters(given)[0]]
     for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame", "tf"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
+    command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
     t_pose = given.get("urdf_t_pose")  # in radians, but `--urdf-t-pose` takes degrees
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
@@ -233,7 +244,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     command += [f"--camera={given['camera'] or 'topic'}"] if given["pose_estimator"] == "true" else []
     command += more
     command += ["--use-sim-time"] if given["use_sim_time"] == "true" else []
-    return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=1.0, name="mm_ros_up")]
+    return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=RESPAWN_S, name="mm_ros_up")]
 
 
 def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
@@ -294,7 +305,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
-            respawn_delay=1.0,
+            respawn_delay=RESPAWN_S,
         )
     ]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from geometry_msgs.msg import TransformStamped
 from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
+from mm_ros.body.rounding import write_transforms
 from mm_ros.body.skeleton import NAMES, PARENTS
 from mm_ros.body.types import LOST, ROLES, AvatarPose, TrackerFrame
 from mm_ros.maths import rotations as rot
@@ -38,15 +41,19 @@ class SerializedTf:
         self._words = np.frombuffer(store, "<u4", len(store) // 4)
         self._doubles = np.frombuffer(store, "<f8", len(store) // 8)
         stamps, numbers = _offsets(transforms)
-        self._stamps = ((stamps + 4)[:, None] // 4 + np.arange(2)).astype(np.int64)  # also of no transforms
-        self._numbers = ((numbers + 4)[:, None] // 8 + np.arange(7)).astype(np.int64)
+        self._stamps, self._numbers = (stamps + 4) // 4, (numbers + 4) // 8
 
-    def filled(self, stamp_ns: int, positions: NDArray[np.float64], rotations: NDArray[np.float64]) -> bytes:
-        """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms."""
-        self._words[self._stamps] = divmod(stamp_ns, 1_000_000_000)
-        numbers = np.empty((len(positions), 7))
-        numbers[:, :3], numbers[:, 3:6], numbers[:, 6] = positions, rotations[:, 1:], rotations[:, 0]
-        self._doubles[self._numbers] = numbers
+    def filled(self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] | None = None) -> bytes:
+        """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms.
+
+        `root` (7,) replaces the first of them.
+        """
+        sec, nanosec = divmod(stamp_ns, 1_000_000_000)
+        write_transforms(self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations)
+        if root is not None:
+            at = self._numbers[0]
+            self._doubles[at : at + 3], self._doubles[at + 3 : at + 6] = root[:3], root[4:]
+            self._doubles[at + 6] = root[3]
         return self._raw.tobytes()
 
 
@@ -69,7 +76,8 @@ class PoseTf:
 
     def serialized(self, pose: AvatarPose) -> bytes:
         """Return `message(pose)` serialized."""
-        return self._wire.filled(pose.stamp_ns, *self._numbers(pose))
+        count = len(self._transforms)
+        return self._wire.filled(pose.stamp_ns, pose.positions[:count], pose.rotations[:count], pose.root)
 
     def _numbers(self, pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         count = len(self._transforms)
@@ -91,7 +99,7 @@ def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDA
         at = -(-at // 8) * 8
         numbers.append(at)
         at += 7 * 8
-    return np.array(stamps) + 4, np.array(numbers) + 4
+    return np.array(stamps, np.int64) + 4, np.array(numbers, np.int64) + 4
 
 
 class RobotTf:
@@ -110,7 +118,7 @@ class RobotTf:
         half = np.array([angles.get(name, 0.0) for name in self._moving]) / 2
         turns = np.concatenate([np.cos(half)[:, None], np.sin(half)[:, None] * self._axes], axis=1)
         rotations = np.concatenate([base[None, 3:], rot.multiply(self._rotations, turns)])
-        return self._wire.filled(stamp_ns, np.concatenate([base[None, :3], self._positions]), _unit(rotations))
+        return self._wire.filled(stamp_ns, np.concatenate([base[None, :3], self._positions]), rotations)
 
 
 class TrackerTf:
@@ -121,7 +129,7 @@ class TrackerTf:
     def message(self, frame: TrackerFrame) -> TFMessage:
         stamp, seen = stamp_to_ros(frame.stamp_ns), _seen(frame)
         for r in seen:
-            _fill(self._transforms[r], stamp, frame.positions[r].tolist(), frame.rotations[r].tolist())
+            _fill(self._transforms[r], stamp, frame.positions[r].tolist(), _unit(frame.rotations[r]).tolist())
         return TFMessage(transforms=[self._transforms[r] for r in seen])
 
     def serialized(self, frame: TrackerFrame) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import serialize_message
 
 from mm_ros.body import plausible
 from mm_ros.body.rounding import frozen, handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
@@ -28,7 +28,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.ros import conversions as convert
 from mm_ros.ros import graph
-from mm_ros.ros.cdr import Template
+from mm_ros.ros.cdr import Template, deserialized
 from mm_ros.ros.qos import message_class
 
 SHAPES = 8  # templates of one topic and direction; a stream has one or two
@@ -269,7 +269,7 @@ class Wire:
             return self._last[1]
         out = self._read_fast(given)
         if out is None:
-            msg = deserialize_message(given, self._type)
+            msg = deserialized(given, self._type)
             out = self._kind.from_ros(msg)
             key = (msg.header.frame_id, self._kind.shape(out))
             if key not in self._read:

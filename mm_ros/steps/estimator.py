@@ -167,9 +167,8 @@ class StepStage:
         if self._places is None:
             self._places = numbers[:, 3:6].copy()
         settle(self._places, numbers, dt)
-        feet = FeetEstimate(
-            numbers[:, 3:6], numbers[:, 0], np.array(landed), numbers[:, 2], numbers[:, 6:9], numbers[:, 9]
-        )
+        numbers[:, 1] = landed
+        feet = FeetEstimate(numbers)
         self._use_trackers(frame, feet)
         return StepEstimate(feet, ahead[:, :2], ahead[:, 2], ahead[:, 3], ahead[:, 4])
 

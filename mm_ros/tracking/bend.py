@@ -9,9 +9,14 @@ motion (docs/pose.md).
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, TrackerFrame
 from mm_ros.maths import quat
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import damp
 
 HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joint's standing height
@@ -38,17 +43,9 @@ LEFT_SEAT_M = 0.45  # from the place where the user sat down
 SEATED_COSINE = 0.985  # of the lean of a seated person
 
 
-def bent_share(pitch: float, drop: float, forward: float, above: float) -> float:
-    """Share of the head's drop that the back causes (0 … 1)."""
-    p, d = _within(pitch, PITCH), _within(drop, DROP)
-    f, a = _within(forward, FORWARD), _within(above, ABOVE)
-    values = (1.0, p, d, p * d, f, a, f * d, a * d)
-    u = sum(w * x for w, x in zip(WEIGHTS, values, strict=True))
-    return 1.0 / (1.0 + math.exp(-_within(u, (-6.0, 6.0))))
-
-
-def _within(x: float, limits: tuple[float, float]) -> float:
-    return max(limits[0], min(limits[1], x))
+# Places in the memory of Bend; PLACE and SEAT are x and y, LAST is x y z.
+DROP_NOW, SHARE, ON_BACK, RATIO, PITCH_NOW, HANDS_FORWARD, HANDS_ABOVE, READY, SEATED, SITS, CALM, SPEED = range(12)
+LAST, SEAT, PLACE, PLACED, MEMORY = 12, 15, 17, 19, 20
 
 
 class Bend:
@@ -56,71 +53,127 @@ class Bend:
     causes of it. `on_back`: −1 on the back … 1 otherwise."""
 
     def __init__(self) -> None:
+        self.memory = np.zeros(MEMORY)
         self.reset()
 
     def reset(self) -> None:
-        self.drop, self.share, self.on_back, self.ratio = 0.0, 0.5, 1.0, 1.0
-        self._pitch = 0.0
-        self._hands = NEUTRAL
-        self._ready = False
-        self.seated, self.sits, self.calm_s = 0.0, False, 0.0
-        self._last, self._speed, self._seat = (0.0, 0.0, 0.0), 0.0, (0.0, 0.0)
-        self.forget_place()
+        self.memory[:] = 0.0
+        self.memory[SHARE], self.memory[ON_BACK], self.memory[RATIO] = 0.5, 1.0, 1.0
+        self.memory[HANDS_FORWARD], self.memory[HANDS_ABOVE] = NEUTRAL
 
     def forget_place(self) -> None:
-        self._upright: tuple[float, float] | None = None  # where the head was last upright
+        """Forget where the head was last upright."""
+        self.memory[PLACED] = 0.0
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
         """`head_height`, `standing`: height of the head joint now and when standing [m]; `yaw`: of the body."""
-        ahead = quat.rotate(quat.get4(frame.rotations, HEAD_ROLE), (1.0, 0.0, 0.0))
-        pitch = -math.asin(_within(float(ahead[2]), (-1.0, 1.0)))
-        fresh, self._ready = not self._ready, True
-        self._pitch = pitch if fresh else damp(self._pitch, pitch, PITCH_HALFLIFE_S, dt)
-        self.ratio = head_height / standing
-        self.drop = _within(1.0 - self.ratio - BENT_FROM, (0.0, LARGEST_DROP))
-        hands, halflife = self._hands_of(frame, standing, yaw)
-        old = hands if fresh else self._hands
-        self._hands = (damp(old[0], hands[0], halflife, dt), damp(old[1], hands[1], halflife, dt))
-        self.share = bent_share(self._pitch, self.drop, *self._hands)
-        supine = self._pitch < ON_THE_BACK_PITCH and self.ratio < ON_THE_BACK_RATIO
-        goal = -1.0 if supine else 1.0
-        self.on_back = goal if fresh else damp(self.on_back, goal, ON_THE_BACK_HALFLIFE_S, dt)
-        self._sit(dt, frame, fresh, yaw)
+        bend_step(self.memory, dt, frame.positions, frame.rotations, frame.state, head_height, standing, yaw)
 
-    def _sit(self, dt: float, frame: TrackerFrame, fresh: bool, yaw: float) -> None:
-        x, y, z = (float(v) for v in frame.positions[HEAD_ROLE])
-        if not fresh and dt > 0.0:
-            self._speed = damp(self._speed, min(math.dist((x, y, z), self._last) / dt, 5.0), SPEED_HALFLIFE_S, dt)
-            self.calm_s = self.calm_s + dt if self._speed < CALM_SPEED else 0.0
-        self._last = (x, y, z)
-        if self.ratio > UPRIGHT:
-            self._upright = (x, y)
-        behind = SEAT_BEHIND_M  # of a user who was never upright
-        if self._upright is not None:
-            behind = (self._upright[0] - x) * math.cos(yaw) + (self._upright[1] - y) * math.sin(yaw)
-        if self.sits:
-            self.sits = self.ratio < STOOD_UP and math.dist((x, y), self._seat) < LEFT_SEAT_M and self.on_back > 0.0
-        elif self.calm_s > CALM_S and LOWEST_SEAT < self.ratio < HIGHEST_SEAT and self._pitch < SEATED_PITCH:
-            self.sits, self._seat = behind >= SEAT_BEHIND_M, (x, y)
-        self.seated = damp(self.seated, float(self.sits), SEATED_HALFLIFE_S, dt)
+    @property
+    def drop(self) -> float:
+        return float(self.memory[DROP_NOW])
 
-    def _hands_of(self, frame: TrackerFrame, standing: float, yaw: float) -> tuple[tuple[float, float], float]:
-        """Mean of the tracked hands relative to the head: forward and up, over the standing height; and a half-life."""
-        seen = [r for r in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE) if frame.state[r] != LOST]
-        if not seen:
-            return NEUTRAL, UNSEEN_HALFLIFE_S
-        x, y, z = (float(v) for v in (frame.positions[seen] - frame.positions[HEAD_ROLE]).mean(0) / standing)
-        forward = x * math.cos(yaw) + y * math.sin(yaw)
-        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that nobody holds
-        return (NEUTRAL, UNSEEN_HALFLIFE_S) if laid_down else ((forward, z), HANDS_HALFLIFE_S)
+    @property
+    def on_back(self) -> float:
+        return float(self.memory[ON_BACK])
+
+    @property
+    def calm_s(self) -> float:
+        return float(self.memory[CALM])
+
+    @property
+    def sits(self) -> bool:
+        return bool(self.memory[SITS])
 
     def cosine(self) -> float:
         """Cosine of the lean of the line from hips to head."""
-        bent = max(1.0 - self.share * self.drop * self.drop / (self.drop + SOFT) / HIPS_TO_HEAD, -0.2)
-        upright = SEATED_COSINE - 0.5 * max(self._pitch - 0.2, 0.0) ** 2
-        return bent + self.seated * (max(upright, bent) - bent)
+        return float(cosine_of(self.memory))
 
-    @property
-    def behind(self) -> float:
-        """Distance of the hips behind the head that bending causes, over the standing height; negative on the back."""
-        return self.on_back * HIPS_TO_HEAD * math.sqrt(max(1.0 - self.cosine() ** 2, 0.0))
+
+@njit
+def _within(x: float, limits: tuple[float, float]) -> float:
+    return max(limits[0], min(limits[1], x))
+
+
+@njit
+def bent_share(pitch: float, drop: float, forward: float, above: float) -> float:
+    """Share of the head's drop that the back causes (0 … 1)."""
+    p, d = _within(pitch, PITCH), _within(drop, DROP)
+    f, a = _within(forward, FORWARD), _within(above, ABOVE)
+    values = (1.0, p, d, p * d, f, a, f * d, a * d)
+    u = 0.0
+    for k in range(len(WEIGHTS)):
+        u += WEIGHTS[k] * values[k]
+    return 1.0 / (1.0 + math.exp(-_within(u, (-6.0, 6.0))))
+
+
+@njit
+def bend_step(
+    b: Any, dt: float, positions: Any, rotations: Any, state: Any, head_height: float, standing: float, yaw: float
+) -> None:
+    """`Bend.step` on its memory `b` and the rows of a TrackerFrame."""
+    ahead = quat.rotate(quat.get4(rotations, HEAD_ROLE), (1.0, 0.0, 0.0))
+    pitch = -math.asin(_within(ahead[2], (-1.0, 1.0)))
+    fresh = b[READY] == 0.0
+    b[READY] = 1.0
+    b[PITCH_NOW] = pitch if fresh else damp(b[PITCH_NOW], pitch, PITCH_HALFLIFE_S, dt)
+    b[RATIO] = head_height / standing
+    b[DROP_NOW] = _within(1.0 - b[RATIO] - BENT_FROM, (0.0, LARGEST_DROP))
+    forward, above, halflife = _hands(positions, state, standing, yaw)
+    b[HANDS_FORWARD] = forward if fresh else damp(b[HANDS_FORWARD], forward, halflife, dt)
+    b[HANDS_ABOVE] = above if fresh else damp(b[HANDS_ABOVE], above, halflife, dt)
+    b[SHARE] = bent_share(b[PITCH_NOW], b[DROP_NOW], b[HANDS_FORWARD], b[HANDS_ABOVE])
+    supine = b[PITCH_NOW] < ON_THE_BACK_PITCH and b[RATIO] < ON_THE_BACK_RATIO
+    goal = -1.0 if supine else 1.0
+    b[ON_BACK] = goal if fresh else damp(b[ON_BACK], goal, ON_THE_BACK_HALFLIFE_S, dt)
+    _sit(b, dt, quat.get3(positions, HEAD_ROLE), fresh, yaw)
+
+
+@njit
+def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
+    x, y = head[0], head[1]
+    if not fresh and dt > 0.0:
+        moved = quat.norm(quat.sub(head, (b[LAST], b[LAST + 1], b[LAST + 2])))
+        b[SPEED] = damp(b[SPEED], min(moved / dt, 5.0), SPEED_HALFLIFE_S, dt)
+        b[CALM] = b[CALM] + dt if b[SPEED] < CALM_SPEED else 0.0
+    b[LAST], b[LAST + 1], b[LAST + 2] = head
+    if b[RATIO] > UPRIGHT:
+        b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
+    behind = SEAT_BEHIND_M  # of a user who was never upright
+    if b[PLACED] > 0.0:
+        behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
+    if b[SITS] > 0.0:
+        near = math.hypot(x - b[SEAT], y - b[SEAT + 1]) < LEFT_SEAT_M
+        b[SITS] = b[RATIO] < STOOD_UP and near and b[ON_BACK] > 0.0
+    elif b[CALM] > CALM_S and LOWEST_SEAT < b[RATIO] < HIGHEST_SEAT and b[PITCH_NOW] < SEATED_PITCH:
+        b[SITS], b[SEAT], b[SEAT + 1] = behind >= SEAT_BEHIND_M, x, y
+    b[SEATED] = damp(b[SEATED], b[SITS], SEATED_HALFLIFE_S, dt)
+
+
+@njit
+def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
+    """Mean of the tracked hands relative to the head: forward and up, over the standing height; and a half-life."""
+    mean, seen = (0.0, 0.0, 0.0), 0
+    for r in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
+        if state[r] != LOST:
+            mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
+            seen += 1
+    x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that no hand holds
+    if seen == 0 or laid_down:
+        return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
+    return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S
+
+
+@njit
+def cosine_of(b: Any) -> float:
+    drop = b[DROP_NOW]
+    bent = max(1.0 - b[SHARE] * drop * drop / (drop + SOFT) / HIPS_TO_HEAD, -0.2)
+    upright = SEATED_COSINE - 0.5 * max(b[PITCH_NOW] - 0.2, 0.0) ** 2
+    return float(bent + b[SEATED] * (max(upright, bent) - bent))
+
+
+@njit
+def behind_of(b: Any) -> float:
+    """Distance of the hips behind the head that bending causes, over the standing height; negative on the back."""
+    return float(b[ON_BACK] * HIPS_TO_HEAD * math.sqrt(max(1.0 - cosine_of(b) ** 2, 0.0)))

@@ -10,7 +10,8 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
-from mm_ros.body.skeleton import HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, Skeleton
+from mm_ros.body.proportions import HEAD_OVER_LEG, proportions_of
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, Segments, Skeleton
 from mm_ros.body.timeline import ADVANCE, DROP, Timeline
 from mm_ros.body.types import (
     F64,
@@ -27,6 +28,7 @@ from mm_ros.tracking.standing import HeightDistribution
 
 HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)  # m, head axes: x forward, z up
 CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
+LEGS_RANGE = 0.8, 1.25  # factors of the legs that are applied to a database with unusual proportions
 ARMS_RANGE = 0.8, 1.3  # plausible factors between the arms of a user and of a database
 
 
@@ -36,18 +38,36 @@ def head_joint_height(calibration: Calibration) -> float:
 
 
 def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
-    """Size of the user divided by the size of the skeleton."""
-    return head_joint_height(calibration) / skeleton.head_height
+    """Size of the user's legs divided by that of the skeleton's."""
+    return head_joint_height(calibration) / skeleton.head_height * _legs_of(skeleton)
 
 
-def avatar_arms(calibration: Calibration, skeleton: Skeleton) -> float:
-    """Length of the user's arms divided by that of the skeleton's at the user's size; 1 without a measured span."""
-    if calibration.arm_span <= 0.0:
+def _legs_of(skeleton: Skeleton) -> float:
+    """Length of a person's legs over that of the skeleton's, at equal height of the head joint.
+
+    It is 1 for skeletons with the proportions of people. Databases of earlier versions have other ones.
+    """
+    now = proportions_of(skeleton)
+    if not now.adult or HEAD_OVER_LEG.holds(now.head):
         return 1.0
-    scaled = skeleton.scaled(avatar_scale(calibration, skeleton))
+    return float(np.clip(now.head / HEAD_OVER_LEG.usual, *LEGS_RANGE))
+
+
+def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
+    """The user's trunk and arms divided by those of the skeleton at the scale of the user's legs.
+
+    The trunk brings the head joint to its height. Without a measured span, the arms follow the height of the head.
+    """
+    legs, scale = _legs_of(skeleton), avatar_scale(calibration, skeleton)
+    hips = float(skeleton.offsets[HIPS, 2])
+    above = skeleton.head_height - hips
+    segments = Segments(1.0 if legs == 1.0 else (skeleton.head_height / legs - hips) / above, 1.0 / legs)
+    if calibration.arm_span <= 0.0:
+        return segments
+    scaled = skeleton.scaled(scale, segments)
     shoulder = float(np.abs(scaled.rest_positions()[[LEFT_UPPER_ARM, RIGHT_UPPER_ARM], 1]).mean())
     arm = calibration.arm_span / 2 - CONTROLLER_ALONG_HAND - shoulder
-    return float(np.clip(arm / scaled.arm_length, *ARMS_RANGE))
+    return segments._replace(arms=float(np.clip(arm / scaled.arm_length, *ARMS_RANGE)) / legs)
 
 
 def standing_headset_height(skeleton: Skeleton) -> float:

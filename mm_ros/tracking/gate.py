@@ -9,17 +9,32 @@ A rate limit alone would follow a runaway pose, only more slowly (NVIDIA/IsaacTe
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.timeline import DROP, HOLD, RESET, Timeline, is_identity
-from mm_ros.body.types import EXTRAPOLATED, HEAD_ROLE, LOST, TRACKED, R, TrackerFrame, identity_pose
+from mm_ros.body.types import (
+    EXTRAPOLATED,
+    F64,
+    HEAD_ROLE,
+    LOST,
+    TRACKED,
+    WAIST_ROLE,
+    R,
+    TrackerFrame,
+    identity_pose,
+)
 from mm_ros.maths import quat
-from mm_ros.maths.quat import IDENTITY, Quat, Vec
+from mm_ros.maths.jit import njit
+from mm_ros.maths.quat import Quat, Vec
 from mm_ros.maths.springs import damping_share
-from mm_ros.tracking.motion import Motion
+from mm_ros.tracking.motion import KEPT, end_velocities
 
-ZERO: Vec = (0.0, 0.0, 0.0)
 # Compositors stamp frames irregularly: two stamps can be 2 ms apart while the poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
 BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets
@@ -61,15 +76,66 @@ class GateSettings(Settings):
     new_epoch_s: float = setting(2.0, "A longer loss of the headset starts a new epoch.", "s", 0.5, 60.0)
 
 
+Numbers = namedtuple("Numbers", tuple(GateSettings.specs()))  # type: ignore[misc]  # the settings for the kernel
+
+
+class Devices(NamedTuple):
+    """State of the filter. Row r of each array is device ROLES[r]."""
+
+    p: F64  # (R, 3) the output
+    q: F64  # (R, 4)
+    v: F64  # (R, 3)
+    w: F64  # (R, 3)
+    raw_p: F64  # (R, 3) the last raw pose, accepted or not
+    raw_q: F64  # (R, 4)
+    off_p: F64  # (R, 3) output = raw + offset during a blend
+    off_q: F64  # (R, 4)
+    n: NDArray[np.int64]  # (R, COUNTS) the columns below
+    times: F64  # (R, 2, KEPT) s; the last samples, newest first, of two motions: see IN_USE
+    positions: F64  # (R, 2, KEPT, 3)
+    rotations: F64  # (R, 2, KEPT, 4)
+
+
+# Columns of Devices.n. BRIDGED: samples since the last good one. REPEATS: repetitions of the last pose. FROZEN: it was
+# repeated for `frozen_s`. IN_USE: which of the two motions is at the accepted place; the other is not confirmed.
+KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
+HELD, ZERO_NS, COUNTS = 12, 14, 16  # number of samples and stamp of time 0 of both motions
+REASONS = ("flag", "zero", "frozen", "reach", "jump")
+FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons of a refusal; 0: accepted
+
+
+def make_devices() -> Devices:
+    p, q = np.zeros((4, R, 3)), np.zeros((3, R, 4))
+    q[:, :, 0] = 1.0
+    kept = np.zeros((R, 2, KEPT)), np.zeros((R, 2, KEPT, 3)), np.zeros((R, 2, KEPT, 4))
+    n = np.zeros((R, COUNTS), np.int64)
+    n[:, STATE] = LOST
+    return Devices(p[0], q[0], p[1], p[2], p[3], q[1], np.zeros((R, 3)), q[2], n, *kept)
+
+
 class TrackerGate:
     def __init__(self, settings: GateSettings = GateSettings()) -> None:
         self.settings = settings
-        self.refused = dict.fromkeys(("flag", "zero", "frozen", "reach", "jump"), 0)
+        self._refusals = np.zeros(1 + len(REASONS), np.int64)
         self._timeline = Timeline()
-        self._devices = [_Device(r, self.refused) for r in range(R)]
+        self._devices = make_devices()
         self._added_epochs = 0  # number of epochs that the gate has added to the source's
         self._raw_epoch: int | None = None
         self._last_ns = self._head_seen_ns = 0
+
+    @property
+    def settings(self) -> GateSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: GateSettings) -> None:
+        self._settings = settings
+        self._numbers = Numbers(*settings.numbers())
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Number of refused samples by reason."""
+        return dict(zip(REASONS, self._refusals[1:].tolist(), strict=True))
 
     def reset(self) -> None:
         """Clear all state; the next sample starts a new epoch."""
@@ -80,7 +146,7 @@ class TrackerGate:
 
     def _clear(self) -> None:
         self._raw_epoch = None
-        self._devices = [_Device(r, self.refused) for r in range(R)]
+        self._devices = make_devices()
 
     def step(self, raw: TrackerFrame) -> TrackerFrame | None:
         """Filter one frame; None for a duplicate or late frame."""
@@ -91,15 +157,13 @@ class TrackerGate:
         dt = max(0.0, (raw.stamp_ns - self._last_ns) * 1e-9)
         self._last_ns = raw.stamp_ns
         out = TrackerFrame(raw.stamp_ns, raw.epoch + self._added_epochs, new_from_old=raw.new_from_old.copy())
-        head: Vec | None = None
-        states = raw.state.tolist()
-        for r, device in enumerate(self._devices):
-            if states[r] == LOST and not device.known:
-                continue  # as in a new frame
-            device.step(self.settings, raw, dt, head)
-            if r == HEAD_ROLE and device.accepted:
-                self._head_seen_ns, head = raw.stamp_ns, device.raw_p
-            device.write(out)
+        if _step(
+            self._devices, self._numbers, self._refusals, np.array(raw.positions, np.float64),
+            np.array(raw.rotations, np.float64), np.array(raw.state, np.uint8), np.array(raw.sampled_ns, np.int64),
+            raw.stamp_ns, dt, out.positions, out.rotations, out.velocities, out.angular_velocities, out.state,
+            out.sampled_ns,
+        ):  # fmt: skip
+            self._head_seen_ns = raw.stamp_ns
         return out
 
     def _begin(self, raw: TrackerFrame, verdict: str) -> None:
@@ -109,9 +173,7 @@ class TrackerGate:
                 self._added_epochs += 1
             self._clear()
         elif not is_identity(raw.new_from_old):
-            moved = tuple(raw.new_from_old.tolist())
-            for device in self._devices:
-                device.carry(moved[:3], moved[3:])
+            _carry(self._devices, np.array(raw.new_from_old, np.float64))
         if verdict == HOLD or self._head_returns(raw):
             gap = (raw.stamp_ns - self._head_seen_ns) * 1e-9
             if gap > self.settings.new_epoch_s:
@@ -122,197 +184,249 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Whether a lost head has a pose again; one that repeats the last pose has not."""
-        head = self._devices[HEAD_ROLE]
-        return bool(raw.state[HEAD_ROLE] != LOST) and head.state == LOST and not head.repeats_pose(raw)
+        """Whether a lost head has a pose again; one that repeats a pose that is refused as frozen has not."""
+        d = self._devices
+        if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
+            return False
+        same = (raw.positions[HEAD_ROLE] == d.raw_p[HEAD_ROLE]).all()
+        return not (d.n[HEAD_ROLE, FROZEN] and same and (raw.rotations[HEAD_ROLE] == d.raw_q[HEAD_ROLE]).all())
 
 
-class _Device:
-    """Filter state of one tracker."""
+@njit
+def _step(
+    d: Any, s: Any, refusals: Any, raw_positions: Any, raw_rotations: Any, raw_states: Any, raw_sampled: Any,
+    now: int, dt: float, positions: Any, rotations: Any, velocities: Any, angular_velocities: Any, states: Any,
+    sampled_ns: Any,
+) -> bool:  # fmt: skip
+    """Filter the raw rows of one frame at the stamp `now` [ns] into those of the output. Returns whether the head's
+    sample was accepted."""
+    seen, head = False, (0.0, 0.0, 0.0)
+    for r in range(len(raw_states)):
+        state = int(raw_states[r])
+        if state == LOST and not d.n[r, KNOWN]:
+            continue  # as in a new frame
+        p, q = quat.get3(raw_positions, r), quat.get4(raw_rotations, r)
+        sampled = raw_sampled[r] if raw_sampled[r] != 0 else now
+        reason = _device(d, s, r, state, p, q, sampled, now, dt, seen, head)
+        refusals[reason] += 1
+        d.n[r, ACCEPTED] = reason == 0
+        if r == HEAD_ROLE and reason == 0:
+            seen, head = True, quat.get3(d.raw_p, r)
+        positions[r], rotations[r], velocities[r], angular_velocities[r] = d.p[r], d.q[r], d.v[r], d.w[r]
+        states[r], sampled_ns[r] = d.n[r, STATE], d.n[r, SAMPLED_NS]
+    return seen
 
-    def __init__(self, role: int, refused: dict[str, int]) -> None:
-        self.role, self.refused = role, refused
-        self.known = False
-        self.bridged = 0  # samples since the last good one
-        self.accepted = False
-        self.state = LOST
-        self.p, self.q, self.v, self.w = ZERO, IDENTITY, ZERO, ZERO  # the output
-        self.raw_p, self.raw_q = ZERO, IDENTITY  # the last raw pose, accepted or not
-        self.repeats = 0  # number of repetitions of the last pose
-        self.frozen = False  # the last pose was repeated for `frozen_s`
-        self.raw_ns = self.changed_ns = self.good_ns = self.sampled_ns = 0
-        self.off_p, self.off_q = ZERO, IDENTITY  # output = raw + offset during a blend
-        self.motion, self.other = Motion(), Motion()  # at the accepted place, and at an unconfirmed one
-        self.other_since_ns = 0
 
-    def step(self, s: GateSettings, raw: TrackerFrame, dt: float, head: Vec | None) -> None:
-        r, now = self.role, raw.stamp_ns
-        state = int(raw.state[r])
-        if state == LOST and not self.known:
-            return
-        p: Vec = tuple(raw.positions[r].tolist())
-        q: Quat = tuple(raw.rotations[r].tolist())
-        sampled = int(raw.sampled_ns[r]) or now
-        before, repeats = self.accepted, self.repeats
-        reason = self._refusal(s, state, p, q, sampled, now, head)
-        if not reason and self.known:
-            reason = self._jump(s, p, q, sampled)
-        self.accepted = not reason
-        if reason:
-            self.refused[reason] += 1
-            if reason == "jump" and before:
-                # The last accepted samples may already belong to a runaway pose, so the speed is limited.
-                self.v = quat.shortened(self.v, 1.2 * s.blend_speed)
-            self._bridge(s, now, dt)
-            self.bridged += 1
-            return
-        thawed = repeats >= 2 and self.repeats == 0
-        if self.known and (not before or thawed):
-            self._start_blend(s, dt, p, q, not before)
-        else:
-            self._blend(s, dt, p)
-        self.known, self.good_ns, self.bridged = True, now, 0
-        if sampled > self.sampled_ns:
-            self.motion.push(sampled, p, q)
-            self.sampled_ns = sampled
-        self.p, self.q = quat.add(p, self.off_p), quat.mul(self.off_q, q)
-        if self.off_q == IDENTITY:
-            self.q = q
-        self.v, self.w = self.motion.velocities(s.velocity_window_s)
-        repeated = s.frozen_s and self.repeats and (now - self.changed_ns) * 1e-9 > REPEATED_S
-        self.state = EXTRAPOLATED if repeated or quat.norm(self.off_p) > SEEN_M else state
+@njit
+def _device(
+    d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, dt: float, seen: bool, head: Vec
+) -> int:
+    """Filter one sample of device r. Returns the reason why it was refused, or 0."""
+    n = d.n[r]
+    before, repeats = n[ACCEPTED] != 0, n[REPEATS]
+    reason = _refusal(d, s, r, state, p, q, sampled, now, seen, head)
+    if reason == 0 and n[KNOWN]:
+        reason = _jump(d, s, r, p, q, sampled)
+    if reason != 0:
+        if reason == JUMP and before:
+            # The last accepted samples may already belong to a runaway pose, so the speed is limited.
+            quat.put3(d.v, r, quat.shortened(quat.get3(d.v, r), 1.2 * s.blend_speed))
+        _bridge(d, s, r, now, dt)
+        n[BRIDGED] += 1
+        return reason
+    thawed = repeats >= 2 and n[REPEATS] == 0
+    if n[KNOWN] and (not before or thawed):
+        _start_blend(d, s, r, dt, p, q, not before)
+    else:
+        _blend(d, s, r, dt)
+    n[KNOWN], n[GOOD_NS], n[BRIDGED] = 1, now, 0
+    if sampled > n[SAMPLED_NS]:
+        _push(d, r, n[IN_USE], sampled, p, q)
+        n[SAMPLED_NS] = sampled
+    off_q = quat.get4(d.off_q, r)
+    quat.put3(d.p, r, quat.add(p, quat.get3(d.off_p, r)))
+    quat.put4(d.q, r, q if off_q == (1.0, 0.0, 0.0, 0.0) else quat.mul(off_q, q))
+    v, w = _motion(d, s, r, n[IN_USE])
+    quat.put3(d.v, r, v)
+    quat.put3(d.w, r, w)
+    repeated = s.frozen_s > 0.0 and n[REPEATS] > 0 and (now - n[CHANGED_NS]) * 1e-9 > REPEATED_S
+    n[STATE] = EXTRAPOLATED if repeated or quat.norm(quat.get3(d.off_p, r)) > SEEN_M else state
+    return 0
 
-    def _refusal(self, s: GateSettings, state: int, p: Vec, q: Quat, sampled: int, now: int, head: Vec | None) -> str:
-        """Reason why the sample by itself is refused; empty if it is not."""
-        # A headset without cameras always extrapolates its position; an extrapolated controller drifts within a second.
-        if state == LOST or (state == EXTRAPOLATED and self.role != HEAD_ROLE):
-            return "flag"
-        if p == ZERO or not all(map(math.isfinite, (*p, *q))) or abs(math.hypot(*q) - 1.0) > 0.01:
-            return "zero"
-        if (p != self.raw_p or q != self.raw_q) and sampled >= self.raw_ns:
-            self.raw_p, self.raw_q, self.raw_ns, self.changed_ns, self.repeats = p, q, sampled, now, 0
-            self.frozen = False
-        else:
-            self.repeats += 1
-            if s.frozen_s and (now - self.changed_ns) * 1e-9 >= s.frozen_s:
-                self.frozen = True
-                return "frozen"
-        if head is not None and quat.norm(quat.sub(p, head)) > s.reach_m * (1 if self.role < 3 else 1.5):
-            return "reach"
-        return ""
 
-    def _jump(self, s: GateSettings, p: Vec, q: Quat, sampled: int) -> str:
-        """Reason "jump" if the device cannot have moved here and the place is not confirmed yet; else empty."""
-        m = self.motion
-        if self._plausible(s, m, p, q, sampled, s.acceleration):
-            self.other.clear()
-            return ""
-        if self.other.held == 0 or not self._plausible(s, self.other, p, q, sampled, 5 * s.acceleration):
-            self.other.clear()
-            self.other_since_ns = sampled
-        self.other.push(sampled, p, q)
-        if (sampled - self.other_since_ns) * 1e-9 < s.confirm_s:
-            return "jump"
-        self.motion, self.other = self.other, m
-        self.other.clear()
-        return ""
+@njit
+def _refusal(
+    d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, seen: bool, head: Vec
+) -> int:
+    """Reason why the sample by itself is refused, or 0."""
+    n = d.n[r]
+    # A headset without cameras always extrapolates its position; an extrapolated controller drifts within a second.
+    if state == LOST or (state == EXTRAPOLATED and r != HEAD_ROLE):
+        return FLAG
+    length = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    if p == (0.0, 0.0, 0.0) or not math.isfinite(p[0] + p[1] + p[2]) or not abs(length - 1.0) <= 0.01:
+        return ZEROED
+    if (p != quat.get3(d.raw_p, r) or q != quat.get4(d.raw_q, r)) and sampled >= n[RAW_NS]:
+        quat.put3(d.raw_p, r, p)
+        quat.put4(d.raw_q, r, q)
+        n[RAW_NS], n[CHANGED_NS], n[REPEATS], n[FROZEN] = sampled, now, 0, 0
+    else:
+        n[REPEATS] += 1
+        if s.frozen_s > 0.0 and (now - n[CHANGED_NS]) * 1e-9 >= s.frozen_s:
+            n[FROZEN] = 1
+            return FROZEN_POSE
+    if seen and quat.norm(quat.sub(p, head)) > s.reach_m * (1.0 if r < WAIST_ROLE else 1.5):
+        return REACH
+    return 0
 
-    def _plausible(self, s: GateSettings, m: Motion, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
-        if m.held == 0:
-            return True
-        v, w = m.velocities(s.velocity_window_s)
-        dt = max(sampled * 1e-9 - (m.zero_ns * 1e-9 + float(m.times[0])), STAMP_JITTER_S)
-        speed, turn = quat.norm(v), quat.norm(w)
-        last_p, last_q = quat.get3(m.positions, 0), quat.get4(m.rotations, 0)
-        step = quat.sub(p, last_p)
-        # The smaller deviation from continued motion and from a sudden stop: a fist that hits a table is no jump.
-        off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
-        top = s.head_speed if self.role == HEAD_ROLE else s.hand_speed
-        # The velocity is unknown after the first two samples, so only the maximum speed limits the step.
-        gained = 0.5 * acceleration * dt * dt if m.held > 2 else math.inf
-        room = s.jump_m + min(speed * dt + gained, top * dt)
-        angle = quat.angle_of(quat.mul_inv(q, last_q))
-        return off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt)
 
-    def _bridge(self, s: GateSettings, now: int, dt: float) -> None:
-        """Extrapolate from the last output with decaying velocity; LOST after `extrapolate_s`."""
-        if not self.known:
-            return
-        if (now - self.good_ns) * 1e-9 > s.extrapolate_s:
-            self.state, self.v, self.w = LOST, ZERO, ZERO
-            return
-        self.state = EXTRAPOLATED
-        self._drift(s, dt)
+@njit
+def _jump(d: Any, s: Any, r: int, p: Vec, q: Quat, sampled: int) -> int:
+    """JUMP if the device cannot have moved here and the place is not confirmed yet; else 0."""
+    n = d.n[r]
+    m, other = n[IN_USE], 1 - n[IN_USE]
+    if _plausible(d, s, r, m, p, q, sampled, s.acceleration):
+        n[HELD + other] = 0
+        return 0
+    if n[HELD + other] == 0 or not _plausible(d, s, r, other, p, q, sampled, 5.0 * s.acceleration):
+        n[HELD + other] = 0
+        n[OTHER_NS] = sampled
+    _push(d, r, other, sampled, p, q)
+    if (sampled - n[OTHER_NS]) * 1e-9 < s.confirm_s:
+        return JUMP
+    n[IN_USE], n[HELD + m] = other, 0
+    return 0
 
-    def _drift(self, s: GateSettings, dt: float) -> None:
-        share = damping_share(s.rest_halflife_s, dt)
-        seconds = s.rest_halflife_s / math.log(2.0) * share
-        self.p = quat.add(self.p, quat.scale(self.v, seconds))
-        self.q = quat.normalize(quat.mul(quat.exp(quat.scale(self.w, seconds)), self.q))
-        self.v, self.w = quat.scale(self.v, 1.0 - share), quat.scale(self.w, 1.0 - share)
 
-    def _start_blend(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
-        """Start a blend after a loss: the offset is the extrapolated output minus the new raw pose."""
-        if lost and self.state == EXTRAPOLATED:
-            self._drift(s, dt)
-        elif lost:
-            self.motion.clear()
-        self.off_p = quat.sub(self.p, p)
-        self.off_q = quat.mul_inv(self.q, q)
-        if self.off_q[0] < 0.0:
-            self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
-        if self.bridged == 1 and quat.norm(self.off_p) <= 2.0 * dt * self._speed(s):
-            self.off_p, self.off_q = ZERO, IDENTITY  # after one bad sample, the offset is within the motion itself
-        if not lost and quat.norm(self.off_p) < s.jump_m:  # repeated poses of a still device or a delayed source
-            self.off_p, self.off_q = ZERO, IDENTITY
-        self._blend(s, dt, p)
+@njit
+def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, acceleration: float) -> bool:
+    held = d.n[r, HELD + m]
+    if held == 0:
+        return True
+    v, w = _motion(d, s, r, m)
+    dt = max(sampled * 1e-9 - (d.n[r, ZERO_NS + m] * 1e-9 + d.times[r, m, 0]), STAMP_JITTER_S)
+    speed, turn = quat.norm(v), quat.norm(w)
+    step = quat.sub(p, quat.get3(d.positions[r, m], 0))
+    # The smaller deviation from continued motion and from a sudden stop: a fist that hits a table is no jump.
+    off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
+    top = s.head_speed if r == HEAD_ROLE else s.hand_speed
+    # The velocity is unknown after the first two samples, so only the maximum speed limits the step.
+    gained = 0.5 * acceleration * dt * dt if held > 2 else math.inf
+    room = s.jump_m + min(speed * dt + gained, top * dt)
+    angle = quat.angle_of(quat.mul_inv(q, quat.get4(d.rotations[r, m], 0)))
+    return bool(off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt))
 
-    def _blend(self, s: GateSettings, dt: float, p: Vec) -> None:
-        """Shrink the offset; more slowly while the device moves, so that the output stays within `blend_speed`."""
-        if self.off_p == ZERO and self.off_q == IDENTITY:
-            return
-        # The device's speed is unknown right after a loss, so the slowest blend is used.
-        own = self._speed(s) if self.motion.held > 3 else math.inf
-        left = 1.0 - damping_share(s.blend_halflife_s, dt)
-        away = quat.norm(self.off_p)
-        if away > 0.0:
-            most = max(s.blend_speed - own, 0.2 * s.blend_speed) * dt
-            keep = max(left, 1.0 - most / away)
-            self.off_p = quat.scale(self.off_p, keep) if away * keep > BLENDED_M else ZERO
-        angle = quat.angle_of(self.off_q)
-        if angle > 0.0:
-            keep = max(left, 1.0 - s.blend_turn_speed * dt / angle)
-            self.off_q = quat.share(self.off_q, keep) if angle * keep > BLENDED_RAD else IDENTITY
 
-    def _speed(self, s: GateSettings) -> float:
-        return float(quat.norm(self.motion.velocities(s.velocity_window_s)[0]))
+@njit
+def _bridge(d: Any, s: Any, r: int, now: int, dt: float) -> None:
+    """Extrapolate from the last output with decaying velocity; LOST after `extrapolate_s`."""
+    if not d.n[r, KNOWN]:
+        return
+    if (now - d.n[r, GOOD_NS]) * 1e-9 > s.extrapolate_s:
+        d.n[r, STATE] = LOST
+        d.v[r], d.w[r] = 0.0, 0.0
+        return
+    d.n[r, STATE] = EXTRAPOLATED
+    _drift(d, s, r, dt)
 
-    def repeats_pose(self, raw: TrackerFrame) -> bool:
-        """Whether the source repeats a pose that is already refused as frozen."""
-        r = self.role
-        same = tuple(raw.positions[r].tolist()) == self.raw_p and tuple(raw.rotations[r].tolist()) == self.raw_q
-        return self.frozen and same
 
-    def carry(self, moved_p: Vec, moved_q: Quat) -> None:
-        if not self.known:
-            return
+@njit
+def _drift(d: Any, s: Any, r: int, dt: float) -> None:
+    v, w = quat.get3(d.v, r), quat.get3(d.w, r)
+    share = damping_share(s.rest_halflife_s, dt)
+    seconds = s.rest_halflife_s / math.log(2.0) * share
+    quat.put3(d.p, r, quat.add(quat.get3(d.p, r), quat.scale(v, seconds)))
+    quat.put4(d.q, r, quat.normalize(quat.mul(quat.exp(quat.scale(w, seconds)), quat.get4(d.q, r))))
+    quat.put3(d.v, r, quat.scale(v, 1.0 - share))
+    quat.put3(d.w, r, quat.scale(w, 1.0 - share))
 
-        def place(p: Vec) -> Vec:
-            return quat.add(quat.rotate(moved_q, p), moved_p)
 
-        self.p, self.raw_p = place(self.p), place(self.raw_p)
-        self.q, self.raw_q = quat.mul(moved_q, self.q), quat.mul(moved_q, self.raw_q)
-        self.v, self.w = quat.rotate(moved_q, self.v), quat.rotate(moved_q, self.w)
-        self.off_p = quat.rotate(moved_q, self.off_p)
-        self.off_q = quat.mul_inv(quat.mul(moved_q, self.off_q), moved_q)
-        self.motion.carry(moved_p, moved_q)
-        self.other.carry(moved_p, moved_q)
+@njit
+def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool) -> None:
+    """Start a blend after a loss: the offset is the extrapolated output minus the new raw pose."""
+    n = d.n[r]
+    if lost and n[STATE] == EXTRAPOLATED:
+        _drift(d, s, r, dt)
+    elif lost:
+        n[HELD + n[IN_USE]] = 0
+    off_p, off_q = quat.sub(quat.get3(d.p, r), p), quat.mul_inv(quat.get4(d.q, r), q)
+    if off_q[0] < 0.0:
+        off_q = (-off_q[0], -off_q[1], -off_q[2], -off_q[3])
+    away = quat.norm(off_p)
+    # After one bad sample, the offset is within the motion itself.
+    within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
+    if within or (not lost and away < s.jump_m):  # the latter: repeated poses of a still device or a delayed source
+        off_p, off_q = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+    quat.put3(d.off_p, r, off_p)
+    quat.put4(d.off_q, r, off_q)
+    _blend(d, s, r, dt)
 
-    def write(self, out: TrackerFrame) -> None:
-        r = self.role
-        out.positions[r], out.rotations[r] = self.p, self.q
-        out.velocities[r], out.angular_velocities[r] = self.v, self.w
-        out.state[r], out.sampled_ns[r] = self.state, self.sampled_ns
+
+@njit
+def _blend(d: Any, s: Any, r: int, dt: float) -> None:
+    """Shrink the offset; more slowly while the device moves, so that the output stays within `blend_speed`."""
+    off_p, off_q = quat.get3(d.off_p, r), quat.get4(d.off_q, r)
+    if off_p == (0.0, 0.0, 0.0) and off_q == (1.0, 0.0, 0.0, 0.0):
+        return
+    # The device's speed is unknown right after a loss, so the slowest blend is used.
+    m = d.n[r, IN_USE]
+    own = quat.norm(_motion(d, s, r, m)[0]) if d.n[r, HELD + m] > 3 else math.inf
+    left = 1.0 - damping_share(s.blend_halflife_s, dt)
+    away = quat.norm(off_p)
+    if away > 0.0:
+        most = max(s.blend_speed - own, 0.2 * s.blend_speed) * dt
+        keep = max(left, 1.0 - most / away)
+        quat.put3(d.off_p, r, quat.scale(off_p, keep) if away * keep > BLENDED_M else (0.0, 0.0, 0.0))
+    angle = quat.angle_of(off_q)
+    if angle > 0.0:
+        keep = max(left, 1.0 - s.blend_turn_speed * dt / angle)
+        quat.put4(d.off_q, r, quat.share(off_q, keep) if angle * keep > BLENDED_RAD else (1.0, 0.0, 0.0, 0.0))
+
+
+@njit
+def _push(d: Any, r: int, m: int, sampled: int, p: Vec, q: Quat) -> None:
+    """Add a sample to motion m of device r."""
+    n, times, positions, rotations = d.n[r], d.times[r, m], d.positions[r, m], d.rotations[r, m]
+    if n[HELD + m] == 0:
+        n[ZERO_NS + m] = sampled
+    held = min(n[HELD + m] + 1, KEPT)
+    n[HELD + m] = held
+    for i in range(held - 1, 0, -1):
+        times[i] = times[i - 1]
+        quat.put3(positions, i, positions[i - 1])
+        quat.put4(rotations, i, rotations[i - 1])
+    times[0] = (sampled - n[ZERO_NS + m]) * 1e-9
+    quat.put3(positions, 0, p)
+    quat.put4(rotations, 0, q)
+
+
+@njit
+def _motion(d: Any, s: Any, r: int, m: int) -> tuple[Vec, Vec]:
+    """Linear and angular velocity of device r in room axes at the newest sample of motion m."""
+    held = d.n[r, HELD + m]
+    if held < 2:
+        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    return end_velocities(d.times[r, m], d.positions[r, m], d.rotations[r, m], held, s.velocity_window_s)
+
+
+@njit
+def _carry(d: Any, moved: Any) -> None:
+    """Move all known devices along with the play space."""
+    t, turn = (moved[0], moved[1], moved[2]), (moved[3], moved[4], moved[5], moved[6])
+    for r in range(len(d.n)):
+        if not d.n[r, KNOWN]:
+            continue
+        for places, turns in ((d.p, d.q), (d.raw_p, d.raw_q)):
+            quat.put3(places, r, quat.add(quat.rotate(turn, quat.get3(places, r)), t))
+            quat.put4(turns, r, quat.mul(turn, quat.get4(turns, r)))
+        for rates in (d.v, d.w, d.off_p):
+            quat.put3(rates, r, quat.rotate(turn, quat.get3(rates, r)))
+        quat.put4(d.off_q, r, quat.mul_inv(quat.mul(turn, quat.get4(d.off_q, r)), turn))
+        for m in range(2):
+            for i in range(d.n[r, HELD + m]):
+                at = quat.get3(d.positions[r, m], i)
+                quat.put3(d.positions[r, m], i, quat.add(quat.rotate(turn, at), t))
+                quat.put4(d.rotations[r, m], i, quat.mul(turn, quat.get4(d.rotations[r, m], i)))
 
 
 def warm_up() -> None:

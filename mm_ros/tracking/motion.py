@@ -11,10 +11,9 @@ import numpy as np
 from mm_ros.body.types import F64
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
-from mm_ros.maths.quat import Quat, Vec
+from mm_ros.maths.quat import Vec
 
 KEPT = 16  # samples; more than 60 ms at 240 Hz
-STILL: tuple[Vec, Vec] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
 @njit
@@ -55,7 +54,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
 
 
 @njit
-def _velocities(times: F64, positions: F64, rotations: F64, held: int, window: float) -> tuple[Vec, Vec]:
+def end_velocities(times: F64, positions: F64, rotations: F64, held: int, window: float) -> tuple[Vec, Vec]:
     """Linear and angular velocity at row 0, the newest; rotations are relative to the newest, in room axes."""
     t = np.zeros(held)
     p = np.zeros((held, 3))
@@ -72,36 +71,3 @@ def _velocities(times: F64, positions: F64, rotations: F64, held: int, window: f
         quat.put3(r, i, quat.log(quat.mul_inv(quat.get4(rotations, i), newest)))
         count += 1
     return end_slopes(t, p, count), end_slopes(t, r, count)
-
-
-class Motion:
-    """Last samples of one device, newest first."""
-
-    def __init__(self) -> None:
-        self.times, self.positions, self.rotations = np.zeros(KEPT), np.zeros((KEPT, 3)), np.zeros((KEPT, 4))
-        self.clear()
-
-    def clear(self) -> None:
-        self.held, self.zero_ns = 0, 0
-
-    def push(self, sampled_ns: int, p: Vec, q: Quat) -> None:
-        if self.held == 0:
-            self.zero_ns = sampled_ns
-        for a in (self.times, self.positions, self.rotations):
-            a[1:] = a[:-1]
-        self.times[0] = (sampled_ns - self.zero_ns) * 1e-9
-        self.positions[0], self.rotations[0] = p, q
-        self.held = min(self.held + 1, KEPT)
-
-    def velocities(self, window_s: float) -> tuple[Vec, Vec]:
-        """Linear and angular velocity in room axes at the newest sample."""
-        if self.held < 2:
-            return STILL
-        v, w = _velocities(self.times, self.positions, self.rotations, self.held, window_s)
-        return v, w
-
-    def carry(self, p: Vec, q: Quat) -> None:
-        """Move all samples along with the play space by this pose."""
-        for i in range(self.held):
-            self.positions[i] = quat.add(quat.rotate(q, quat.get3(self.positions, i)), p)
-            self.rotations[i] = quat.mul(q, quat.get4(self.rotations, i))

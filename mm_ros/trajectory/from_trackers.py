@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +25,16 @@ from mm_ros.body.types import (
     identity_pose,
 )
 from mm_ros.maths import quat
-from mm_ros.maths import rotations as rot
-from mm_ros.maths.signals import wrap
+from mm_ros.maths.jit import njit
 from mm_ros.maths.springs import damp, spring, spring_angle
 from mm_ros.steps.estimator import StepEstimate
 from mm_ros.steps.outputs import AHEAD_S
-from mm_ros.tracking.bend import Bend
+from mm_ros.tracking.bend import Bend, behind_of, bend_step
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
-from mm_ros.trajectory.lean import Lean
+from mm_ros.trajectory.lean import NOW as LEAN_NOW
+from mm_ros.trajectory.lean import RATE as LEAN_RATE
+from mm_ros.trajectory.lean import Lean, lean_settle, lean_step
 
 WAIST_HALFLIFE_S = 0.1
 CERTAIN_M_PER_S, CERTAIN_RAD = 0.6, 0.5  # expected error of the network at which its share is half
@@ -95,6 +98,14 @@ class TrajectorySettings(Settings):
     )
 
 
+Numbers = namedtuple("Numbers", tuple(TrajectorySettings.specs()))  # type: ignore[misc]  # the settings for the kernels
+
+# Places in the memory of the stage. HEAD: centre of the head; STOOD: standing place of the hips; SLOW, ACROSS: averages
+# of the velocity and of its component to the left; BLENDED: weight of the waist tracker, 0 … 1. x and y where even.
+HEAD, STOOD, VELOCITY, ACCELERATION, SLOW, WAIST = range(0, 12, 2)
+ACROSS, YAW, YAW_RATE, TURN, HEIGHT_RATIO, BLENDED, MEMORY = range(12, 19)
+
+
 class TrajectoryStage:
     """Predicts the desired trajectory. `times`: prediction times [s]; positions and velocities are in the room."""
 
@@ -106,27 +117,33 @@ class TrajectoryStage:
         self.set_calibration(calibration)
         self.reset()
 
+    @property
+    def settings(self) -> TrajectorySettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: TrajectorySettings) -> None:
+        self._settings = settings
+        self._numbers = Numbers(*settings.numbers())
+
     def set_times(self, times: tuple[float, ...]) -> None:
         """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def set_calibration(self, calibration: Calibration) -> None:
         self.calibration = calibration
-        self.standing = head_joint_height(calibration)
-        self.lean.standing = self.standing
+        self.standing = self.lean.standing = head_joint_height(calibration)
+        waist = calibration.mountings.get(ROLES[WAIST_ROLE])
+        none = np.zeros(7)  # the tracker is at the hips while the mounting is not measured
+        self._devices = np.array([calibration.headset_in_head, none if waist is None else waist], np.float64)
 
     def reset(self) -> None:
         self.timeline.reset()
-        self.epoch = 0
-        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; standing place of the hips
-        self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
-        self.slow, self.across = np.zeros(2), 0.0  # averages: of the velocity; of its component to the left
-        self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
-        self.height_ratio = 1.0
+        self.epoch, self.sigma = 0, 0.0
+        self._memory = np.zeros(MEMORY)
+        self._memory[HEIGHT_RATIO] = 1.0
         self.lean.reset(1.0)
         self.bend.reset()
-        self.worn = 0.0  # weight of the waist tracker, 0 … 1
-        self.waist = np.zeros(2)
 
     def step(
         self, trackers: TrackerFrame, facing: BodyOrientation, estimate: StepEstimate | None = None
@@ -142,169 +159,206 @@ class TrajectoryStage:
         if verdict == DROP:
             return None
         self.epoch, self.sigma = trackers.epoch, float(facing.sigma)
-        if verdict == CARRY:
-            self._carry(trackers.new_from_old)
-        head, own = self._head_centre(trackers)
-        velocity = own
-        if verdict not in (CARRY, RESET, HOLD) and dt > 0:
-            velocity = velocity + self._locomotion_velocity(trackers.new_from_old, dt)
-        self.head, self.height_ratio = head[:2], float(head[2] / self.standing)
-        self.bend.step(dt, trackers, float(head[2]), self.standing, facing.yaw)
-        if verdict in (RESET, HOLD):
-            self._start(velocity, facing.yaw)
-        velocity = self._blend_waist(dt, trackers, velocity)
-        self._update(dt, velocity, own, facing)
-        return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False, estimate)
+        t, moved = trackers, np.array(trackers.new_from_old, np.float64)
+        _follow(
+            self._memory, self.lean.memory, self.bend.memory, self._numbers, self.standing, self._devices,
+            np.array(t.positions), np.array(t.rotations), np.array(t.velocities), np.array(t.angular_velocities),
+            np.array(t.state), moved, verdict == CARRY, verdict in (RESET, HOLD), dt, float(facing.yaw), self.sigma,
+        )  # fmt: skip
+        return self._make_trajectory(trackers.stamp_ns, moved, False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
         """A desired trajectory that stands at the last position, for use while no trackers are received."""
-        self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
-        self.slow, self.across = np.zeros(2), 0.0
-        self.yaw_rate = self.turn = 0.0
-        self.stood, self.lean.rate = self._position(), 0.0
+        m = self._memory
+        m[VELOCITY : WAIST] = m[ACROSS] = m[YAW_RATE] = m[TURN] = 0.0
+        m[STOOD], m[STOOD + 1] = _position(m, self.lean.memory)
+        self.lean.memory[LEAN_RATE] = 0.0
         return self._make_trajectory(stamp_ns, identity_pose(), True)
-
-    def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
-        """Position of the head joint (3,), which does not move when the head turns, and its velocity (x, y)."""
-        q = quat.get4(trackers.rotations, HEAD_ROLE)
-        arm = quat.rotate(q, quat.get3(self.calibration.headset_in_head.reshape(1, -1), 0))
-        swing = quat.cross(quat.get3(trackers.angular_velocities, HEAD_ROLE), arm)
-        velocity = trackers.velocities[HEAD_ROLE]
-        return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
-
-    def _blend_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
-        """Blend to the waist tracker's velocity while it is tracked, and update its weight."""
-        tracked = trackers.state[WAIST_ROLE] != LOST
-        self.worn = damp(self.worn, float(tracked), WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
-        if tracked:
-            arm = self._waist_arm(trackers)
-            swing = np.cross(trackers.angular_velocities[WAIST_ROLE], arm)
-            self.waist = trackers.positions[WAIST_ROLE, :2] - arm[:2]
-            return velocity + self.worn * (trackers.velocities[WAIST_ROLE, :2] - swing[:2] - velocity)
-        return velocity
-
-    def _waist_arm(self, trackers: TrackerFrame) -> F64:
-        """Vector (3,) from the hips to the waist tracker in the room; zero while the mounting is not measured."""
-        mounting = self.calibration.mountings.get(ROLES[WAIST_ROLE])
-        if mounting is None:
-            return np.zeros(3)
-        hips = rot.multiply(trackers.rotations[WAIST_ROLE], rot.inverse(mounting[3:]))
-        return np.asarray(rot.rotate(hips, mounting[:3]))
-
-    def _locomotion_velocity(self, new_from_old: F64, dt: float) -> F64:
-        """Velocity of stick locomotion, which moves the play space rather than the trackers in it."""
-        c, s = _cos_sin_yaw(new_from_old)
-        x, y = self.head
-        return np.array([new_from_old[0] + c * x - s * y - x, new_from_old[1] + s * x + c * y - y]) / dt
-
-    def _carry(self, new_from_old: F64) -> None:
-        c, s = _cos_sin_yaw(new_from_old)
-        turned = np.array([[c, -s], [s, c]])
-        self.velocity, self.acceleration = turned @ self.velocity, turned @ self.acceleration
-        self.slow = turned @ self.slow
-        self.head, self.stood = turned @ self.head + new_from_old[:2], turned @ self.stood + new_from_old[:2]
-        self.yaw = wrap(self.yaw + math.atan2(s, c))
-
-    def _start(self, velocity: F64, yaw: float) -> None:
-        self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
-        self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
-        self.slow, self.across = velocity.copy(), float(self._left() @ velocity)
-        self.lean.settle(self.height_ratio, self.bend.behind)
-        self.stood = self._position()
-
-    def _update(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
-        """Update all smoothed values. `own`: velocity of the head joint without stick locomotion and waist tracker."""
-        s = self.settings
-        self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
-        # An uncertainty of 0.5 rad doubles the half-life.
-        halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
-        self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
-        self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
-        self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
-        self.across = damp(self.across, float(self._left() @ velocity), s.lateral_halflife, dt)
-        ahead, left = float(self._forward() @ own), float(self._left() @ own)
-        self.lean.step(dt, self.height_ratio, ahead, left, self.yaw_rate, self.bend.behind)
-        self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
-
-    def _position(self) -> F64:
-        """Position of the hips (x, y): behind the head, blended to the waist tracker by its weight."""
-        estimate = self.head - self.lean.now * self._forward()
-        return estimate + self.worn * (self.waist - estimate) if self.worn > 1e-3 else estimate
-
-    def _velocity_now(self) -> F64:
-        """The smoothed velocity with its delay compensated."""
-        s = self.settings
-        return np.asarray(self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration)
-
-    def _yaw_now(self) -> float:
-        """The smoothed facing with the delay of a certain facing compensated. Compensation of the longer delay of an
-        uncertain facing would amplify errors."""
-        s = self.settings
-        return self.yaw + s.facing_lead * s.facing_halflife / math.log(2) * self.yaw_rate
-
-    def _moving_confidence(self, velocity: F64) -> float:
-        """Confidence that the body moves: 0 while the head only sways or the body bends, 1 when the body walks."""
-        s = self.settings
-        speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._forward())))
-        away = math.hypot(*(self._position() - self.stood))
-        left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
-        return max(_ramp(speed, s.still_speed, s.moving_speed), left)
 
     def _make_trajectory(
         self, stamp_ns: int, new_from_old: F64, stale: bool, estimate: StepEstimate | None = None
     ) -> Trajectory:
-        position, velocity = self._position(), self._velocity_now()
-        moving = self._moving_confidence(velocity)
-        offsets = self.times.astype(np.float64)[:, None] * moving * self._predicted_velocity(velocity)
-        yaw = self._yaw_now()
-        turns = self._predicted_turns()
-        if estimate is not None:
-            offsets, turns = self._learned(estimate, offsets, turns, yaw, moving)
-        yaws = yaw + turns
+        e, n = estimate, len(self.times)
+        ahead = _NOTHING if e is None else (e.shifts, e.shift_sigma, e.yaws, e.yaw_sigma)
+        now, positions, directions = np.empty(4), np.empty((n, 2), np.float32), np.empty((n, 2), np.float32)
+        yaw = _predict(
+            self._memory, self.lean.memory, self._numbers, self.times, *ahead, e is not None, now, positions, directions
+        )
         return Trajectory(
-            stamp_ns, self.epoch, "vr", position, moving * velocity, wrap(yaw), self.sigma,
-            self.height_ratio, self.times.copy(), (position + offsets).astype(np.float32),
-            np.stack([np.cos(yaws), np.sin(yaws)], -1).astype(np.float32), stale, new_from_old,
-            None if estimate is None else estimate.feet,
+            stamp_ns, self.epoch, "vr", now[:2], now[2:], yaw, self.sigma, float(self._memory[HEIGHT_RATIO]),
+            self.times.copy(), positions, directions, stale, new_from_old, None if e is None else e.feet,
         )  # fmt: skip
 
-    def _learned(
-        self, estimate: StepEstimate, offsets: F64, turns: F64, yaw: float, moving: float
-    ) -> tuple[F64, F64]:
-        """Blend the network's positions and turns at the prediction times into `offsets` (T, 2) and `turns` (T,)."""
-        s, times = self.settings, self.times.astype(np.float64)
-        known = np.concatenate([[0.0], AHEAD_S])
 
-        def at(values: F64) -> F64:
-            return np.asarray(np.interp(times, known, np.concatenate([[0.0], values])))
+_NOTHING = (np.zeros((3, 2)), np.zeros(3), np.zeros(3), np.zeros(3))
 
-        share = s.learned_ahead / (1.0 + (estimate.shift_sigma / (CERTAIN_M_PER_S * np.array(AHEAD_S))) ** 2)
-        own = moving * np.stack([at(estimate.shifts[:, 0]), at(estimate.shifts[:, 1])], axis=-1)
-        offsets = offsets + at(share)[:, None] * (own - offsets)
-        share = s.learned_turn / (1.0 + (estimate.yaw_sigma / CERTAIN_RAD) ** 2)
-        later = np.array([math.remainder(y - yaw, 2 * math.pi) for y in estimate.yaws])
-        return offsets, turns + at(share) * (at(later) - turns)
 
-    def _predicted_velocity(self, velocity: F64) -> F64:
-        """The velocity that the prediction assumes to last.
+@njit
+def _follow(
+    m: Any, lean: Any, bend: Any, s: Any, standing: float, devices: Any, positions: Any, rotations: Any,
+    velocities: Any, angular: Any, state: Any, moved: Any, carry: bool, start: bool, dt: float, facing: float,
+    sigma: float,
+) -> None:  # fmt: skip
+    """Update the memory by one sample. `moved`: new_from_old; `start`: the sample begins a motion; `sigma`: of the
+    facing [rad]."""
+    if carry:
+        _carry(m, moved)
+    # The centre of the head does not move when the head turns.
+    q = quat.get4(rotations, HEAD_ROLE)
+    arm = quat.rotate(q, (devices[0, 0], devices[0, 1], devices[0, 2]))
+    swing = quat.cross(quat.get3(angular, HEAD_ROLE), arm)
+    head = quat.sub(quat.get3(positions, HEAD_ROLE), arm)
+    own_x, own_y = velocities[HEAD_ROLE, 0] - swing[0], velocities[HEAD_ROLE, 1] - swing[1]
+    x, y = own_x, own_y
+    if not carry and not start and dt > 0.0:
+        # Stick locomotion moves the play space rather than the trackers in it.
+        hx, hy = _moved(moved, m[HEAD], m[HEAD + 1])
+        x, y = x + (hx - m[HEAD]) / dt, y + (hy - m[HEAD + 1]) / dt
+    m[HEAD], m[HEAD + 1], m[HEIGHT_RATIO] = head[0], head[1], head[2] / standing
+    bend_step(bend, dt, positions, rotations, state, head[2], standing, facing)
+    behind = behind_of(bend)
+    if start:
+        m[VELOCITY], m[VELOCITY + 1], m[ACCELERATION], m[ACCELERATION + 1] = x, y, 0.0, 0.0
+        m[YAW], m[YAW_RATE], m[TURN] = facing, 0.0, 0.0
+        m[SLOW], m[SLOW + 1], m[ACROSS] = x, y, _left(m, x, y)
+        lean_settle(lean, standing, m[HEIGHT_RATIO], behind)
+        m[STOOD], m[STOOD + 1] = _position(m, lean)
+    tracked = state[WAIST_ROLE] != LOST
+    goal = 1.0 if tracked else 0.0
+    m[BLENDED] = damp(m[BLENDED], goal, WAIST_HALFLIFE_S, dt) if dt > 0.0 else goal
+    if tracked:
+        mounting = (devices[1, 3], devices[1, 4], devices[1, 5], devices[1, 6])
+        hips = quat.mul_inv(quat.get4(rotations, WAIST_ROLE), mounting)
+        arm = quat.rotate(hips, (devices[1, 0], devices[1, 1], devices[1, 2]))
+        swing = quat.cross(quat.get3(angular, WAIST_ROLE), arm)
+        m[WAIST], m[WAIST + 1] = positions[WAIST_ROLE, 0] - arm[0], positions[WAIST_ROLE, 1] - arm[1]
+        x += m[BLENDED] * (velocities[WAIST_ROLE, 0] - swing[0] - x)
+        y += m[BLENDED] * (velocities[WAIST_ROLE, 1] - swing[1] - y)
+    m[VELOCITY], m[ACCELERATION] = spring(m[VELOCITY], m[ACCELERATION], x, s.velocity_halflife, dt)
+    m[VELOCITY + 1], m[ACCELERATION + 1] = spring(m[VELOCITY + 1], m[ACCELERATION + 1], y, s.velocity_halflife, dt)
+    # An uncertainty of 0.5 rad doubles the half-life.
+    halflife = s.facing_halflife * (1.0 + 2.0 * max(0.0, sigma))
+    m[YAW], m[YAW_RATE] = spring_angle(m[YAW], m[YAW_RATE], facing, halflife, dt)
+    m[TURN] = damp(m[TURN], max(-LARGEST_TURN, min(LARGEST_TURN, m[YAW_RATE])), s.turn_halflife, dt)
+    m[SLOW], m[SLOW + 1] = damp(m[SLOW], x, s.trend_halflife, dt), damp(m[SLOW + 1], y, s.trend_halflife, dt)
+    m[ACROSS] = damp(m[ACROSS], _left(m, x, y), s.lateral_halflife, dt)
+    ahead = math.cos(m[YAW]) * own_x + math.sin(m[YAW]) * own_y
+    lean_step(lean, standing, dt, m[HEIGHT_RATIO], ahead, _left(m, own_x, own_y), m[YAW_RATE], behind)
+    px, py = _position(m, lean)
+    m[STOOD], m[STOOD + 1] = damp(m[STOOD], px, s.still_halflife, dt), damp(m[STOOD + 1], py, s.still_halflife, dt)
 
-        It is a mix of the current velocity and its average. Across the facing, the head sways with each step and drifts
-        in a turn, so most of the lateral average is replaced by a slower one (measurements: docs/matching.md).
-        """
-        s, left = self.settings, self._left()
-        steady = s.trend * velocity + (1 - s.trend) * self.slow
-        return np.asarray(steady + s.lateral * (self.across - float(left @ self.slow)) * left)
 
-    def _forward(self) -> F64:
-        return np.array([math.cos(self.yaw), math.sin(self.yaw)])
+@njit
+def _moved(moved: Any, x: float, y: float) -> tuple[float, float]:
+    """A point of the floor after the transform `moved` of the play space."""
+    yaw = quat.yaw_of((moved[3], moved[4], moved[5], moved[6]))
+    c, s = math.cos(yaw), math.sin(yaw)
+    return moved[0] + c * x - s * y, moved[1] + s * x + c * y
 
-    def _left(self) -> F64:
-        return np.array([-math.sin(self.yaw), math.cos(self.yaw)])
 
-    def _predicted_turns(self) -> F64:
-        """Predicted turns (T,) relative to the current yaw [rad]; the turn rate decays exponentially."""
-        last = self.settings.turn_persistence
-        return np.asarray(self.turn * last * -np.expm1(-self.times.astype(np.float64) / last))
+@njit
+def _carry(m: Any, moved: Any) -> None:
+    for at in (VELOCITY, ACCELERATION, SLOW):
+        x, y = _moved(moved, m[at], m[at + 1])
+        m[at], m[at + 1] = x - moved[0], y - moved[1]
+    for at in (HEAD, STOOD):
+        m[at], m[at + 1] = _moved(moved, m[at], m[at + 1])
+    m[YAW] = quat.wrap(m[YAW] + quat.yaw_of((moved[3], moved[4], moved[5], moved[6])))
+
+
+@njit
+def _left(m: Any, x: float, y: float) -> float:
+    """Component of a vector to the left of the facing."""
+    return float(math.cos(m[YAW]) * y - math.sin(m[YAW]) * x)
+
+
+@njit
+def _position(m: Any, lean: Any) -> tuple[float, float]:
+    """Position of the hips: behind the head, blended to the waist tracker by its weight."""
+    x, y = m[HEAD] - lean[LEAN_NOW] * math.cos(m[YAW]), m[HEAD + 1] - lean[LEAN_NOW] * math.sin(m[YAW])
+    if m[BLENDED] > 1e-3:
+        return x + m[BLENDED] * (m[WAIST] - x), y + m[BLENDED] * (m[WAIST + 1] - y)
+    return x, y
+
+
+@njit
+def _moving(m: Any, lean: Any, s: Any, x: float, y: float, vx: float, vy: float) -> float:
+    """Confidence that the body moves: 0 while the head only sways or the body bends, 1 when the body walks."""
+    rate = lean[LEAN_RATE]
+    speed = min(math.hypot(vx, vy), math.hypot(vx - rate * math.cos(m[YAW]), vy - rate * math.sin(m[YAW])))
+    away = math.hypot(x - m[STOOD], y - m[STOOD + 1])
+    left = _ramp(away, s.still_distance, s.moving_distance) * _ramp(speed, 0.0, s.still_speed)
+    return max(_ramp(speed, s.still_speed, s.moving_speed), left)
+
+
+@njit
+def _predict(
+    m: Any, lean: Any, s: Any, times: Any, shifts: Any, shift_sigma: Any, yaws: Any, yaw_sigma: Any, known: bool,
+    now: Any, positions: Any, directions: Any,
+) -> float:  # fmt: skip
+    """Fill position and velocity `now` (4,) and their prediction at `times`; return the facing.
+
+    `shifts` (3, 2) and `yaws` (3,) are those of the step network after AHEAD_S, if `known`.
+    """
+    x, y = _position(m, lean)
+    # The smoothed velocity with its delay compensated
+    lead = s.lead * s.velocity_halflife / math.log(2.0)
+    vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
+    # Compensation of the longer delay of an uncertain facing would amplify errors, so it is that of a certain one.
+    yaw = m[YAW] + s.facing_lead * s.facing_halflife / math.log(2.0) * m[YAW_RATE]
+    moving = _moving(m, lean, s, x, y, vx, vy)
+    # The velocity that is assumed to last is a mix of the current one and its average. Across the facing, the head
+    # sways with each step and drifts in a turn, so most of the lateral average is replaced by a slower one
+    # (measurements: docs/matching.md).
+    across = s.lateral * (m[ACROSS] - _left(m, m[SLOW], m[SLOW + 1]))
+    lasting_x = s.trend * vx + (1.0 - s.trend) * m[SLOW] - across * math.sin(m[YAW])
+    lasting_y = s.trend * vy + (1.0 - s.trend) * m[SLOW + 1] + across * math.cos(m[YAW])
+    for i in range(len(times)):
+        t = np.float64(times[i])
+        dx, dy = t * moving * lasting_x, t * moving * lasting_y
+        turn = m[TURN] * s.turn_persistence * -math.expm1(-t / s.turn_persistence)
+        if known:
+            k, part = _between(t)
+            dx, dy, turn = _learned(s, k, part, moving, yaw, shifts, shift_sigma, yaws, yaw_sigma, dx, dy, turn)
+        positions[i, 0], positions[i, 1] = x + dx, y + dy
+        directions[i, 0], directions[i, 1] = math.cos(yaw + turn), math.sin(yaw + turn)
+    now[0], now[1], now[2], now[3] = x, y, moving * vx, moving * vy
+    return float(quat.wrap(yaw))
+
+
+@njit
+def _between(t: float) -> tuple[int, float]:
+    """The interval k of (0, AHEAD_S) that contains t, and the part of the way through it; the last end beyond it."""
+    begin = 0.0
+    for k in range(len(AHEAD_S)):
+        if t < AHEAD_S[k]:
+            return k, (t - begin) / (AHEAD_S[k] - begin)
+        begin = AHEAD_S[k]
+    return len(AHEAD_S) - 1, 1.0
+
+
+@njit
+def _learned(
+    s: Any, k: int, part: float, moving: float, yaw: float, shifts: Any, shift_sigma: Any, yaws: Any, yaw_sigma: Any,
+    dx: float, dy: float, turn: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Blend the network's shift and turn into those of the prediction, by a share where the network is certain."""
+    share = turn_share = own_x = own_y = own_turn = 0.0
+    for i, weight in ((k - 1, 1.0 - part), (k, part)):
+        if i >= 0:  # at time 0 all are 0
+            share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (CERTAIN_M_PER_S * AHEAD_S[i])) ** 2)
+            turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / CERTAIN_RAD) ** 2)
+            own_x += weight * moving * shifts[i, 0]
+            own_y += weight * moving * shifts[i, 1]
+            own_turn += weight * quat.wrap(yaws[i] - yaw)
+    return dx + share * (own_x - dx), dy + share * (own_y - dy), turn + turn_share * (own_turn - turn)
+
+
+@njit
+def _ramp(x: float, low: float, high: float) -> float:
+    """0 below `low`, 1 above `high`, smooth between."""
+    u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
+    return u * u * (3.0 - 2.0 * u)
 
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
@@ -312,15 +366,3 @@ def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
     check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
     if not math.isfinite(facing.yaw + facing.sigma):
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")
-
-
-def _cos_sin_yaw(pose: F64) -> tuple[float, float]:
-    """Cosine and sine of a pose's yaw."""
-    yaw = quat.yaw_of((pose[3], pose[4], pose[5], pose[6]))
-    return math.cos(yaw), math.sin(yaw)
-
-
-def _ramp(x: float, low: float, high: float) -> float:
-    """0 below `low`, 1 above `high`, smooth between."""
-    u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
-    return u * u * (3 - 2 * u)

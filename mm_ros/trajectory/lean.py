@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
+
+from mm_ros.maths.jit import njit
 from mm_ros.maths.springs import damp
 
 # The prior: distance along the facing, as shares of the standing height of the head centre. Bending lowers the head,
@@ -25,62 +29,98 @@ EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S, FOLLOW_HALFLIFE_S = 60.0, 10.0, 1.0
 LARGEST_CHANGE = 0.8  # of the bent part of the prior, relative
 
 
+# Places in the memory of Lean; ONCE and TWICE are the averages of the velocities ahead and left and of the turn rate.
+NOW, RATE, CHANGE, NUMERATOR, DENOMINATOR, ONCE, TWICE, MEMORY = 0, 1, 2, 3, 4, 5, 8, 11
+UNKNOWN = math.nan
+
+
 class Lean:
     """`now`: smoothed distance of the hips behind the head centre [m]; `rate`: its derivative [m/s]."""
 
     def __init__(self, standing: float):
         self.standing = standing
+        self.memory = np.zeros(MEMORY)
         self.reset(1.0)
 
+    @property
+    def now(self) -> float:
+        return float(self.memory[NOW])
+
+    @property
+    def change(self) -> float:
+        return float(self.memory[CHANGE])
+
     def reset(self, height_ratio: float) -> None:
-        self.change, self._numerator, self._denominator = 0.0, 0.0, 0.0
+        self.memory[:] = 0.0
         self.settle(height_ratio)
 
-    def settle(self, height_ratio: float, behind: float | None = None) -> None:
+    def settle(self, height_ratio: float, behind: float = UNKNOWN) -> None:
         """Set the distance for this head height without smoothing. Learned values are kept. `behind`: see `step`."""
-        self.now, self.rate = self._of(self._bent(height_ratio, behind)), 0.0
-        self._once, self._twice = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+        lean_settle(self.memory, self.standing, height_ratio, behind)
 
     def step(
-        self, dt: float, height_ratio: float, ahead: float, left: float, turn: float, behind: float | None = None
+        self, dt: float, height_ratio: float, ahead: float, left: float, turn: float, behind: float = UNKNOWN
     ) -> None:
         """`ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
 
-        `behind`: part of the distance that bending causes, over the standing height; None: from the head height alone.
+        `behind`: part of the distance that bending causes, over the standing height; UNKNOWN: from the head height.
         """
-        if dt <= 0:
-            return
-        bent = self._bent(height_ratio, behind)
-        self._learn(dt, bent, ahead, left, max(-LARGEST_TURN, min(LARGEST_TURN, turn)))
-        before, self.now = self.now, damp(self.now, self._of(bent), HALFLIFE_S, dt)
-        self.rate = (self.now - before) / dt
+        lean_step(self.memory, self.standing, dt, height_ratio, ahead, left, turn, behind)
 
-    def _bent(self, height_ratio: float, behind: float | None) -> float:
-        if behind is not None:
-            return behind * self.standing
-        drop = max(0.0, 1.0 - height_ratio - BENT_FROM)
-        return BENT * (1 - math.exp(-drop / BENT_SCALE)) * self.standing
 
-    def _of(self, bent: float) -> float:
-        return UPRIGHT * self.standing + (1 + self.change) * bent
+@njit
+def lean_settle(m: Any, standing: float, height_ratio: float, behind: float) -> None:
+    m[NOW], m[RATE] = _of(m, standing, _bent(standing, height_ratio, behind)), 0.0
+    m[ONCE : ONCE + 6] = 0.0
 
-    def _learn(self, dt: float, bent: float, *motion: float) -> None:
-        """Recursive least squares of the lateral velocity over the turn rate, regularized by the prior."""
-        self._once = tuple(damp(a, b, LEARNING_HALFLIFE_S, dt) for a, b in zip(self._once, motion, strict=True))
-        self._twice = tuple(damp(a, b, LEARNING_HALFLIFE_S, dt) for a, b in zip(self._twice, self._once, strict=True))
-        ahead, left, turn = self._twice
-        if bent < UPRIGHT_AGAIN_BELOW * self.standing:
-            self._fade(dt, UPRIGHT_HALFLIFE_S)
-        residual = left - turn * (UPRIGHT * self.standing + bent)
-        walks = ahead > LEARNS_SPEED and abs(residual) < ahead
-        if walks and abs(turn) > LEARNS_TURN and bent > LEARNS_BENT * self.standing:
-            self._fade(dt, EVIDENCE_HALFLIFE_S)
-            self._numerator += dt * turn * bent * residual
-            self._denominator += dt * (turn * bent) ** 2
-        goal = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, self._numerator / (self._denominator + DOUBT)))
-        self.change = damp(self.change, goal, FOLLOW_HALFLIFE_S, dt)
 
-    def _fade(self, dt: float, halflife: float) -> None:
-        share = 0.5 ** (dt / halflife)
-        self._numerator *= share
-        self._denominator *= share
+@njit
+def lean_step(
+    m: Any, standing: float, dt: float, height_ratio: float, ahead: float, left: float, turn: float, behind: float
+) -> None:
+    if dt <= 0:
+        return
+    bent = _bent(standing, height_ratio, behind)
+    _learn(m, standing, dt, bent, (ahead, left, max(-LARGEST_TURN, min(LARGEST_TURN, turn))))
+    before = m[NOW]
+    m[NOW] = damp(before, _of(m, standing, bent), HALFLIFE_S, dt)
+    m[RATE] = (m[NOW] - before) / dt
+
+
+@njit
+def _bent(standing: float, height_ratio: float, behind: float) -> float:
+    if not math.isnan(behind):
+        return behind * standing
+    drop = max(0.0, 1.0 - height_ratio - BENT_FROM)
+    return BENT * (1.0 - math.exp(-drop / BENT_SCALE)) * standing
+
+
+@njit
+def _of(m: Any, standing: float, bent: float) -> float:
+    return float(UPRIGHT * standing + (1.0 + m[CHANGE]) * bent)
+
+
+@njit
+def _learn(m: Any, standing: float, dt: float, bent: float, motion: tuple[float, float, float]) -> None:
+    """Recursive least squares of the lateral velocity over the turn rate, regularized by the prior."""
+    for k in range(3):
+        m[ONCE + k] = damp(m[ONCE + k], motion[k], LEARNING_HALFLIFE_S, dt)
+        m[TWICE + k] = damp(m[TWICE + k], m[ONCE + k], LEARNING_HALFLIFE_S, dt)
+    ahead, left, turn = m[TWICE], m[TWICE + 1], m[TWICE + 2]
+    if bent < UPRIGHT_AGAIN_BELOW * standing:
+        _fade(m, dt, UPRIGHT_HALFLIFE_S)
+    residual = left - turn * (UPRIGHT * standing + bent)
+    walks = ahead > LEARNS_SPEED and abs(residual) < ahead
+    if walks and abs(turn) > LEARNS_TURN and bent > LEARNS_BENT * standing:
+        _fade(m, dt, EVIDENCE_HALFLIFE_S)
+        m[NUMERATOR] += dt * turn * bent * residual
+        m[DENOMINATOR] += dt * (turn * bent) ** 2
+    goal = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, m[NUMERATOR] / (m[DENOMINATOR] + DOUBT)))
+    m[CHANGE] = damp(m[CHANGE], goal, FOLLOW_HALFLIFE_S, dt)
+
+
+@njit
+def _fade(m: Any, dt: float, halflife: float) -> None:
+    share = 0.5 ** (dt / halflife)
+    m[NUMERATOR] *= share
+    m[DENOMINATOR] *= share

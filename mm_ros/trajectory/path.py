@@ -41,11 +41,14 @@ class PathSettings(Settings):
 
 @dataclass(frozen=True)
 class Timetable:
-    """Where the character is on a path at which time: `when` [s], points (N, 2) and facing [rad], unwrapped."""
+    """Where the character is on a path at which time: `when` [s], points (N, 2) and facing [rad], unwrapped; key points
+    (K, 2) and the times at which they are reached."""
 
     when: F64
     points: F64
     facing: F64
+    keys: F64
+    keys_when: F64
 
     @property
     def seconds(self) -> float:
@@ -114,10 +117,13 @@ class PathStage:
         self.timeline.reset()
         self.start_ns = None
 
-    def go_to(self, point: Any, yaw: float) -> None:
-        """Walk straight to a point and turn to the heading `yaw` there."""
+    def go_to(self, point: Any, yaw: float | None = None) -> None:
+        """Walk straight to a point and turn to the heading `yaw` there, if it is given."""
         goal = _key_points([point])[0]
         here, _, before = self.at(self._now)
+        if yaw is None:
+            self._keep(np.vstack([here, goal]), None)
+            return
         way = goal - here
         long = float(np.linalg.norm(way))
         course = before if long < JOINS_M else math.atan2(way[1], way[0])
@@ -128,9 +134,8 @@ class PathStage:
         """Walk to a point after the key points that are still ahead."""
         new = _key_points([point])
         here = self.at(self._now)[0]
-        behind = 0 if self._around is not None else round(self.progress * len(self.keys))
-        ahead = self.keys[behind:] if self.progress < 1 else self.keys[:0]
-        self._keep(np.vstack([here, ahead, new]), None)
+        table, own = self._table_at(self._now)
+        self._keep(np.vstack([here, table.keys[table.keys_when > own], new]), None)
 
     def _keep(self, keys: F64, yaws: Any) -> None:
         """Set key points that begin here, without the parameters of the path before."""
@@ -157,6 +162,7 @@ class PathStage:
         speed = _allowed_speed(points, along, wanted, self.settings.acceleration, self.settings.cornering, began, end)
         when = np.concatenate([[0.0], np.cumsum(np.diff(along) / np.maximum((speed[1:] + speed[:-1]) / 2, 1e-3))])
         facing = self._facing(points, place, keys, yaws, before)
+        keys_when = when[at_key] + np.cumsum(pauses) - pauses
         for k in np.flatnonzero(pauses > 0)[::-1]:
             i = int(at_key[k])
             if i == 0 and periodic:
@@ -164,7 +170,7 @@ class PathStage:
             when = np.concatenate([when[: i + 1], when[i:] + pauses[k]])
             points = np.concatenate([points[: i + 1], points[i:]])
             facing = np.concatenate([facing[: i + 1], facing[i:]])
-        return Timetable(when, points, facing)
+        return Timetable(when, points, facing, keys, keys_when)
 
     @staticmethod
     def _facing(points: F64, place: F64, keys: F64, yaws: Any, before: float | None) -> F64:
@@ -186,6 +192,11 @@ class PathStage:
         t = self._now if self._around is None or self._now < self.seconds else self._lap(self._now)
         whole = self.seconds if self._around is None or self._now < self.seconds else self._around.seconds
         return min(1.0, t / whole) if whole > 0 else 1.0
+
+    def course(self) -> tuple[F64, int]:
+        """Return the curve that is walked now, or the lap of it, as points (N, 2), and the index of the next point."""
+        table, own = self._table_at(self._now)
+        return table.points, min(int(np.searchsorted(table.when, own)), len(table.points) - 1)
 
     def step(self, stamp_ns: int) -> Trajectory | None:
         verdict, _ = self.timeline.judge(stamp_ns)

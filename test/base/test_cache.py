@@ -56,8 +56,24 @@ def test_old_kernels_are_forgotten_and_the_current_ones_kept(monkeypatch: pytest
         folder.mkdir(parents=True)
     for folder in folders[:2]:
         os.utime(folder, (long_ago, long_ago))
-    cache.forget_old_kernels()
+    cache.forget_old_code()
     assert [folder.exists() for folder in folders] == [False, True, True]
+
+
+@pytest.mark.parametrize("module", [("mm_ros", "info", "--help"), ("mm_ros.ros.nodes", "no_such_node")])
+def test_a_start_leaves_bytecode_in_the_cache_where_none_may_lie_beside_the_sources(tmp_path: Path, module) -> None:
+    environment = {**os.environ, "MM_ROS_CACHE": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    (tmp_path / "kernels").mkdir()
+    subprocess.run([sys.executable, "-m", *module], env=environment, capture_output=True, timeout=120)
+    assert {path.name.split(".")[0] for path in (tmp_path / "bytecode").rglob("*.pyc")} > {"errors"}
+
+
+def test_a_program_that_imports_mm_ros_keeps_its_own_setting_for_bytecode(tmp_path: Path) -> None:
+    done = python(
+        "import sys, mm_ros.body.skeleton; print(sys.dont_write_bytecode, sys.pycache_prefix)",
+        MM_ROS_CACHE=str(tmp_path), PYTHONDONTWRITEBYTECODE="1",
+    )  # fmt: skip
+    assert done.stdout.split() == ["True", "None"]
 
 
 def test_numba_finds_its_folder_before_it_loads(tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """A robot follows the avatar: directions, feet, limits; and the fast kinematics agree with the plain ones."""
 
+import json
 import math
+import subprocess
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,9 +14,10 @@ pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
 from robots import HUMANOID, TEXT, without
 
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.skeleton import LEFT_LOWER_ARM, RIGHT_LOWER_ARM, default_skeleton
 from mm_ros.body.types import rest_pose
-from mm_ros.evaluation.benchmarks.robots import measure, outside_of, walk_of_clip
+from mm_ros.cli.main import main
+from mm_ros.evaluation.benchmarks.robots import _limb, measure, outside_of, walk_of_clip
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.body import Manner, make_motion
 from mm_ros.motion.procedural.desired_motion import make_desired_motion
@@ -200,3 +205,71 @@ def test_the_method_is_chosen_by_the_settings(walk):
     made = make_follower(FIGURE, walk.skeleton, FollowSettings(method="decompose"))
     assert type(made).__name__ == "Decomposer"
     assert room_joints(walk.poses[0])[0].shape == (23, 3)
+
+
+def test_an_arm_that_is_straight_and_twisted_bends_to_the_right_side(walk):
+    """The twist of a straight arm has no effect on directions, so the elbow would stay at its limit."""
+    follower = Follower(FIGURE, walk.skeleton)
+    state = follower.step(rest_pose(walk.skeleton))
+    for side in ("left", "right"):
+        follower._angles[follower.bodies.dofs.index(f"{side}_shoulder_yaw")] -= 2.5
+        follower._angles[follower.bodies.dofs.index(f"{side}_elbow")] = 9.0  # to its limit
+    follower._angles = np.clip(follower._angles, *follower._limits.T)
+    for i in range(60):
+        pose = rest_pose(walk.skeleton, (i + 1) * 16_000_000)
+        pose.rotations[[LEFT_LOWER_ARM, RIGHT_LOWER_ARM]] = [rot.from_yaw(-0.6), rot.from_yaw(0.6)]
+        state = follower.step(pose)
+    links = [FIGURE.robot.links(state.by_name(), state.base)]
+    for name in ("left arm", "right arm"):
+        assert _limb(FIGURE, name, links, [room_joints(pose)])[0] < 1.5
+
+
+def test_bench_robot_measures_both_methods_and_names_a_file_that_it_cannot_read(tmp_path, capsys):
+    bvh, out, missing = tmp_path / "user", tmp_path / "out.json", tmp_path / "none.urdf"
+    assert main(["synth", "motion", "-o", str(bvh), "--user", "3", "--quiet"]) == 0
+    files = [str(HUMANOID), str(missing), *map(str, bvh.glob("*.bvh"))]
+    assert main(["bench", "robot", *files, "--seconds", "1", "--json", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "arm_direction_deg" in told.out and f"{missing}: there is no such file" in told.err
+    written = json.loads(out.read_text())
+    assert [r["method"] for r in written["results"]] == ["follow", "decompose"]
+    assert list(written["refused"]) == [str(missing)]
+    heights = [written["medians"][m]["sole_height_mm"] for m in ("follow", "decompose")]
+    assert heights == pytest.approx([0.0, -50.0], abs=3.0)  # only `follow` knows the sole below the ankle
+    if find_spec("general_motion_retargeting") is None:
+        assert main(["bench", "robot", *files, "--seconds", "1", "--methods", "gmr"]) == 2
+        assert "needs the Python package general_motion_retargeting" in capsys.readouterr().err
+    assert main(["bench", "robot", str(HUMANOID)]) == 2
+    assert "expected at least one robot file" in capsys.readouterr().err
+
+
+AFTER_WARM = """
+import sys
+from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.types import rest_pose
+from mm_ros.cli.warm import load_kernels
+from mm_ros.robot import follow, kinematics, revolute
+from mm_ros.robot.figure import read_figure
+from mm_ros.ros.tf import RobotTf
+
+def compiled():
+    all = [(m.__name__, n, f) for m in (follow, kinematics, revolute) for n, f in vars(m).items()]
+    return {(m, n): len(f.signatures) for m, n, f in all if hasattr(f, "signatures")}
+
+load_kernels()
+before = compiled()
+figure, skeleton = read_figure(sys.argv[1]), default_skeleton()
+for method in ("follow", "decompose"):
+    follower = follow.make_follower(figure, skeleton, follow.FollowSettings(method=method))
+    for stamp_ns in range(0, 50_000_000, 10_000_000):
+        state = follower.step(rest_pose(skeleton, stamp_ns))
+RobotTf(figure.robot, "a/", "map", True).serialized(0, state.base, figure.robot.with_mimics(state.by_name()))
+print([name for name, number in compiled().items() if number != before[name]])
+"""
+
+
+def test_mm_ros_warm_compiles_all_kernels_of_a_robot():
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_WARM, str(HUMANOID)], capture_output=True, text=True, timeout=400
+    )
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stdout + done.stderr

@@ -91,7 +91,7 @@ def test_exactly_one_node_publishes_the_trajectory(control):
 
 
 def test_an_unknown_control_is_refused_with_the_choices():
-    with pytest.raises(MmRosError, match="vr, joystick, path"):
+    with pytest.raises(MmRosError, match="vr, joystick, keyboard, path"):
         graph.nodes_for("telepathy")
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
-from graph_harness import CHAIN, NodeProcess, World, all_finite
+from graph_harness import CHAIN, NodeProcess, World, all_finite, undeclared_leaps
 from processes import PATIENCE_S
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
@@ -91,6 +91,20 @@ def test_a_node_that_is_killed_joins_again(world, name):
     world.client.play(world.frames(0.0, 0.3), patience=0.0)
     restart(world.nodes[name])
     assert world.walks_on()
+    assert world.client.received["pose"] and not undeclared_leaps(world.client.received["pose"])
+
+
+def test_the_avatar_of_a_user_who_walked_away_during_a_kill_is_declared_new(world):
+    world.walk(0.3)
+    last = world.client.received["pose"][-1]
+    world.nodes["pose_postprocessor"].kill()
+    world.client.play(world.frames(2.5, 1.0), patience=0.0)
+    restart(world.nodes["pose_postprocessor"])
+    world.forget()
+    world.walk(0.3, first=3.5)
+    first = world.fresh_poses()[0]
+    assert math.dist(first.root[:2], last.root[:2]) > 1.0
+    assert first.run != last.run
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ import signal
 import subprocess
 import sys
 import time
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
@@ -20,11 +22,12 @@ from nav_msgs.msg import Path
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import header, stamp_from_ros
 from mm_ros.ros.qos import message_class, subscription_qos
-from mm_ros.ros.rviz import MARKERS
+from mm_ros.ros.rviz import MARKERS, rviz_config
 
 AVATAR, WORLD = "seen", "odom"
 # Topics published by `mm_ros up` here whose header names the world frame.
 FRAMED = [t.name for t in graph.TOPICS.values() if t.in_world]
+EXPECTED = ("/tf", "joint_states", "markers", "robot/robot_description", *FRAMED)
 OPTIONAL = ("markers/match", "markers/motion", "markers/truth")
 
 
@@ -52,10 +55,10 @@ def client(tmp_path_factory):
     with log.open("wb") as handle:
         process = subprocess.Popen([sys.executable, "-m", "mm_ros", *command], stdout=handle, stderr=handle)
     rclpy.init()
-    client = Client(AVATAR, ("/tf", "joint_states", "markers", *FRAMED))
+    client = Client(AVATAR, EXPECTED)
     try:
         until = time.monotonic() + START_S
-        while not all(client.received[t] for t in ("/tf", "joint_states", "markers", *FRAMED)):
+        while not all(client.received[t] for t in EXPECTED):
             silent = [t for t, messages in client.received.items() if not messages]
             assert process.poll() is None and time.monotonic() < until, f"{silent}: {log.read_text()}"
             client.spin(0.1)
@@ -99,6 +102,16 @@ def test_the_links_of_a_robot_are_on_tf_as_its_joints_say(client):
     q = shin.transform.rotation
     assert [shin.transform.translation.z, q.x, q.z] == pytest.approx([-0.4, 0.0, 0.0])
     assert [q.w, q.y] == pytest.approx([np.cos(angle / 2), np.sin(angle / 2)], abs=1e-6)
+
+
+def test_rviz_finds_all_links_of_a_robot(client):
+    """RViz looks for the frame `TF Prefix` + "/" + link, in rviz_default_plugins/robot/tf_link_updater.cpp."""
+    displays = yaml.safe_load(rviz_config([AVATAR], WORLD, robot=True))["Visualization Manager"]["Displays"]
+    (robot,) = (d for d in displays if d["Name"] == "Robot")
+    assert robot["Description Topic"]["Value"] == f"/{AVATAR}/robot/robot_description"
+    description = client.received["robot/robot_description"][-1].data
+    links = {f"{robot['TF Prefix']}/{link.get('name')}" for link in ElementTree.fromstring(description).iter("link")}
+    assert len(links) == 7 and links <= set(transforms(client))
 
 
 def namespaces(arrays: list) -> set[str]:

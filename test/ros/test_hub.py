@@ -16,10 +16,12 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.rounding import rounded_pose
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import BodyOrientation, Calibration, rest_pose
+from mm_ros.body.warm_up import sample_trackers
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_to_ros, orientation_to_ros, stamp_from_ros
 from mm_ros.ros.loop import Loop
 from mm_ros.ros.node import AvatarNode
+from mm_ros.ros.nodes.trajectory_predictor import TrajectoryPredictor
 from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
 
 
@@ -245,3 +247,19 @@ def test_a_call_from_another_thread_runs_in_the_loops_thread(process):
     process.loop.post(lambda: where.append(threading.current_thread()))
     wait_until(lambda: where, PATIENCE_S)
     assert where == [process.thread]
+
+
+def test_trackers_whose_orientation_was_lost_wait_only_for_the_next_one(process):
+    """Trackers are best effort: the predictor of the orientation can lose a sample, whose orientation never comes."""
+    node, part = TrajectoryPredictor(loop=process.loop, namespace="hub"), process.part(("trajectory",))
+    process.nodes.append(node)
+    process.run()
+    part.publisher("calibration").publish(calibration_to_ros(Calibration(), 1))
+    trackers, orientation = part.publisher("trackers"), part.publisher("body_orientation")
+    for frame in sample_trackers(3):
+        trackers.publish(frame)
+    stamps = [frame.stamp_ns for frame in sample_trackers(3)]
+    orientation.publish(facing(stamps[1]))
+    assert [value.stamp_ns for *_, value in process.came] == stamps[:2]
+    assert (process.came[0][2].yaw_sigma > 0.3, process.came[1][2].yaw_sigma) == (True, 0.1)
+    assert node.health.unpaired == 1

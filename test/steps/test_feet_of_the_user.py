@@ -21,7 +21,7 @@ FEET = [LEFT_FOOT, RIGHT_FOOT]
 
 def user(ankles: np.ndarray = ANKLES, moves: tuple[float, float] = (0.0, 0.0), sigma: float = 0.02) -> FeetEstimate:
     m = np.array(moves)
-    return FeetEstimate(np.array(ankles), 1 - m, np.zeros(2, bool), m, np.zeros((2, 3)), np.full(2, sigma))
+    return FeetEstimate(np.column_stack([1 - m, np.zeros(2), m, ankles, np.zeros((2, 3)), np.full(2, sigma)]))
 
 
 def query_of(feet: FeetEstimate | None, **settings):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from mm_ros.body.arm import SHOULDER_ASIDE, SHOULDER_BELOW
-from mm_ros.body.skeleton import default_skeleton
+from mm_ros.body.skeleton import WHOLE, default_skeleton
 from mm_ros.body.types import TRACKED, Calibration, TrackerFrame
 from mm_ros.maths import rotations as rot
-from mm_ros.tracking.calibration import avatar_arms, avatar_scale, from_standing_height
+from mm_ros.tracking.calibration import avatar_scale, avatar_segments, from_standing_height
 from mm_ros.tracking.reach import PALM, ArmReach
 
 HEIGHT = 1.6
@@ -41,10 +41,10 @@ def test_spread_arms_are_measured_and_others_stay_near_the_prior():
 def test_the_avatars_arms_get_the_users_length():
     calibration = from_standing_height(1.68, arm_span=2 * (PALM + 0.17 * 1.0 + 0.60))
     skeleton = default_skeleton()
-    scaled = skeleton.scaled(avatar_scale(calibration, skeleton), avatar_arms(calibration, skeleton))
+    scaled = skeleton.scaled(avatar_scale(calibration, skeleton), avatar_segments(calibration, skeleton))
     assert scaled.arm_length == pytest.approx(0.60, abs=0.002)
-    assert avatar_arms(Calibration(), skeleton) == 1.0  # not measured
-    assert avatar_arms(from_standing_height(1.68, arm_span=0.5), skeleton) == pytest.approx(0.8)
+    assert avatar_segments(Calibration(), skeleton) == WHOLE  # not measured
+    assert avatar_segments(from_standing_height(1.68, arm_span=0.5), skeleton).arms == pytest.approx(0.8)
 
 
 def test_a_turned_headset_turns_the_shoulders():

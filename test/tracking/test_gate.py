@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import reference_gate
 
 from mm_ros.body.types import EXTRAPOLATED, LEFT_HAND_ROLE, LOST, TRACKED, TrackerFrame, identity_pose
 from mm_ros.maths import rotations as rot
@@ -312,3 +313,46 @@ def test_slow_device_in_fast_frames_keeps_its_velocity():
         np.testing.assert_array_equal(out.positions[HAND], raw.positions[HAND])
     at = (i - i % 2) / 90
     assert out.velocities[HAND, 0] == pytest.approx(0.5 * np.cos(5 * at), abs=0.02)
+
+
+def damaged(seed: int, frames: int = 500):
+    """Samples with losses, jumps, frozen and impossible poses, moves of the room, gaps and repeated stamps."""
+    rng = np.random.default_rng(seed)
+    stamp_ns, epoch, before = 0, 0, None
+    for i in range(frames):
+        stamp_ns += int(rng.choice([DT_NS, DT_NS, DT_NS, 2_000_000, 30_000_000, 0, 700_000_000, 3 * 10**9, -(10**9)],
+                                   p=[0.9, 0, 0, 0.04, 0.03, 0.01, 0.01, 0.005, 0.005]))  # fmt: skip
+        epoch += rng.random() < 0.005
+        out = replace(user(i), stamp_ns=10**10 + stamp_ns, epoch=epoch)
+        out.sampled_ns[:] = out.stamp_ns - rng.integers(0, 3_000_000) * (rng.random() < 0.3)
+        if rng.random() < 0.01:
+            out.new_from_old = np.array([*rng.normal(0, 0.3, 3), *rot.from_yaw(rng.normal())])
+        for r in range(3):
+            part = i // 40 + r + seed
+            if part % 7 == 1 and rng.random() < 0.7:
+                out.state[r] = rng.choice([LOST, EXTRAPOLATED])
+            if part % 7 == 2 and rng.random() < 0.2:
+                out.positions[r] += rng.normal(0, rng.choice([0.05, 0.5, 3.0]), 3)
+            if part % 7 == 3 and before is not None:
+                out.positions[r], out.rotations[r] = before.positions[r], before.rotations[r]
+            if part % 7 == 4 and rng.random() < 0.2:
+                out.positions[r] = rng.choice([0.0, np.nan, np.inf])
+            if part % 7 == 5 and rng.random() < 0.3:
+                out.rotations[r] = rot.exp(rng.normal(0, 2, 3)) * rng.choice([1.0, 0.5])
+        before = out
+        yield out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_kernel_equals_the_readable_form_on_damaged_samples(seed):
+    settings = GateSettings(frozen_s=0.3 if seed % 2 else 0.0)
+    gate, reference = TrackerGate(settings), reference_gate.TrackerGate(settings)
+    for raw in damaged(seed):
+        out, expected = gate.step(raw), reference.step(raw)
+        assert (out is None) == (expected is None)
+        if out is not None:
+            assert (out.stamp_ns, out.epoch) == (expected.stamp_ns, expected.epoch)
+            for name in ("positions", "rotations", "velocities", "angular_velocities", "state", "sampled_ns"):
+                np.testing.assert_array_equal(getattr(out, name), getattr(expected, name))
+    assert gate.refused == reference.refused
+    assert min(gate.refused[k] for k in ("flag", "zero", "jump")) > 10

@@ -1,12 +1,15 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import reference_trajectory
 from toys import CALIBRATION, trackers
 
-from mm_ros.body.types import HEAD_ROLE, LOST, TRACKED, WAIST_ROLE, BodyOrientation
+from mm_ros.body.types import HEAD_ROLE, LOST, TRACKED, WAIST_ROLE, BodyOrientation, FeetEstimate, TrackerFrame
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.features import HORIZON_S
+from mm_ros.steps.estimator import StepEstimate
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
 
 RATE = 90
@@ -54,9 +57,10 @@ def test_bending_over_is_not_walking():
         bent = min(t, 1.0)
         head = (0.3 * math.sin(bent * math.pi / 2), 0.0, 1.68 - 0.15 * bent)
         frame = trackers(t, head, 0.0)
-        places.append(predictor.step(frame, facing(frame)).position[0])
+        desired = predictor.step(frame, facing(frame))
+        places.append(desired.position[0])
     assert abs(places[-1] - places[0]) < 0.12
-    assert predictor.height_ratio == pytest.approx(1 - 0.15 / 1.6, abs=1e-3)
+    assert desired.height_ratio == pytest.approx(1 - 0.15 / 1.6, abs=1e-3)
 
 
 def test_turning_the_head_moves_nothing():
@@ -202,3 +206,55 @@ def test_a_waist_tracker_wins_over_the_guess():
         if i == 59:
             assert desired.position == pytest.approx([0.05, 0.02], abs=1e-6)
     assert desired.position[0] > 0.12
+
+
+def wandering(seed: int, frames: int = 400):
+    """Trackers, facing and estimate of a user who walks, turns, bends, sits, loses devices and moves the play space."""
+    rng = np.random.default_rng(seed)
+    stamp_ns, epoch, yaw = 0, 0, 0.0
+    place, height = np.zeros(2), 1.6
+    for i in range(frames):
+        stamp_ns += int(rng.choice([11_111_111, 0, 700_000_000, -(10**9)], p=[0.97, 0.01, 0.01, 0.01]))
+        epoch += rng.random() < 0.01
+        yaw += 0.02 * np.sin(i / 30 + seed)
+        speed = 1.2 if (i // 80 + seed) % 2 else 0.02
+        velocity = speed * np.array([np.cos(yaw), np.sin(yaw)])
+        place = place + velocity * 0.011
+        height += 0.05 * ((1.6 if (i // 60 + seed) % 3 else 0.9) - height)
+        frame = TrackerFrame(10**10 + stamp_ns, epoch)
+        frame.positions[:4, :2] = place + rng.normal(0, 0.05, (4, 2))
+        frame.positions[:4, 2] = (height, 0.7 * height, 0.6 * height, 0.6 * height)
+        frame.rotations[:4] = rot.exp(rng.normal(0, 0.3, (4, 3)))
+        frame.velocities[:4, :2] = velocity + rng.normal(0, 0.05, (4, 2))
+        frame.angular_velocities[:4] = rng.normal(0, 0.5, (4, 3))
+        frame.state[:3] = TRACKED
+        frame.state[1:4] = np.where(rng.random(3) < 0.2, LOST, TRACKED)
+        frame.state[WAIST_ROLE] = TRACKED if (i // 100 + seed) % 2 else LOST
+        if rng.random() < 0.02:
+            frame.new_from_old = np.array([*rng.normal(0, 0.2, 3), *rot.from_yaw(rng.normal())])
+        facing = BodyOrientation(frame.stamp_ns, epoch, yaw + 0.1 * rng.normal(), 0.0, abs(rng.normal(0, 0.3)), "test")
+        known = StepEstimate(
+            FeetEstimate(np.zeros((2, 10))), rng.normal(0, 0.5, (3, 2)), rng.uniform(0, 1, 3),
+            yaw + rng.normal(0, 1, 3), rng.uniform(0, 1, 3),
+        )  # fmt: skip
+        yield frame, facing, known if (i // 50) % 2 else None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_kernel_equals_the_readable_form(seed):
+    mounting = np.array([0.05, 0.02, 0.03, *rot.from_yaw(0.4)])
+    measured = replace(CALIBRATION, mountings={"waist": mounting} if seed else {})
+    settings = TrajectorySettings(learned_turn=0.5 * (seed == 1))
+    made = TrajectoryStage(settings, measured, HORIZON_S)
+    reference = reference_trajectory.TrajectoryStage(settings, measured, HORIZON_S)
+    for i, (frame, facing, known) in enumerate(wandering(seed)):
+        pairs = [(made.step(frame, facing, known), reference.step(frame, facing, known))]
+        if i % 90 == 89:
+            pairs.append((made.stale(frame.stamp_ns), reference.stale(frame.stamp_ns)))
+        for out, expected in pairs:
+            assert (out is None) == (expected is None)
+            if out is not None:
+                for name in ("position", "velocity", "yaw", "yaw_sigma", "height_ratio"):
+                    np.testing.assert_allclose(getattr(out, name), getattr(expected, name), rtol=0, atol=1e-9)
+                for name in ("positions", "directions"):  # float32
+                    np.testing.assert_allclose(getattr(out, name), getattr(expected, name), rtol=0, atol=3e-6)

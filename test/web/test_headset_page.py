@@ -22,6 +22,7 @@ from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, 
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.room import inverse
 from mm_ros.tracking.sources import axes
+from mm_ros.web.access import INSPECTOR_VARIABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 READY = """() => { __xr.updateVisibilityState('visible'); window.__lost = false;
@@ -65,7 +66,7 @@ def one_headset(browser, world):
 
 
 @pytest.fixture
-def worn(browser, world, one_headset):
+def headset(browser, world, one_headset):
     """The headset in VR with all devices tracked; one page for all tests."""
     with browser.within(420.0):
         one_headset.errors.clear()
@@ -85,13 +86,13 @@ def random_pose(rng, around, spread):
     return np.array(around) + rng.uniform(-spread, spread, 3), q / np.linalg.norm(q)
 
 
-def test_exact_poses_arrive_in_trackers_and_the_avatar_comes_back(world, worn):
+def test_exact_poses_arrive_in_trackers_and_the_avatar_comes_back(world, headset):
     rng = np.random.default_rng(3)
     for _ in range(6):
         placed = [
             random_pose(rng, around, 0.1) for around in ((0, 1.6, 0), (-0.3, 1.2, -0.3), (0.3, 1.2, -0.3))
         ]
-        worn.place(*placed)
+        headset.place(*placed)
 
         def arrived(placed=placed):
             frame = world.frames[-1]
@@ -102,13 +103,13 @@ def test_exact_poses_arrive_in_trackers_and_the_avatar_comes_back(world, worn):
             )
 
         world.until(arrived, f"the poses {placed} arrive")
-    worn.until("mmRosPage.pose && mmRosPage.pose.sequence > 0 && mmRosPage.avatar.ready", what="the avatar is there")
-    joints = np.array(worn.evaluate("Array.from(mmRosPage.pose.joints)")).reshape(-1, 7)
+    headset.until("mmRosPage.pose && mmRosPage.pose.sequence > 0 && mmRosPage.avatar.ready", what="the avatar is there")
+    joints = np.array(headset.evaluate("Array.from(mmRosPage.pose.joints)")).reshape(-1, 7)
     np.testing.assert_allclose(joints[:, :3], world.skeleton.rest_positions(), atol=1e-6)
-    assert worn.errors == []
+    assert headset.errors == []
 
 
-def test_stamps_are_in_order_and_never_in_the_future(world, worn):
+def test_stamps_are_in_order_and_never_in_the_future(world, headset):
     before = len(world.frames)
     world.until(lambda: len(world.frames) > before + 100, "100 frames")
     frames = list(world.frames[before:])
@@ -119,32 +120,32 @@ def test_stamps_are_in_order_and_never_in_the_future(world, worn):
     assert len({f.epoch for f in frames}) == 1
 
 
-def test_states_of_the_devices(world, worn):
+def test_states_of_the_devices(world, headset):
     def state_is(role, state):
         world.until(lambda: world.frames[-1].state[role] == state, f"role {role} is {state}")
 
     state_is(LEFT_HAND_ROLE, TRACKED)
-    worn.evaluate("__tracked('left', false)")  # an emulated controller drifts: the gate refuses it
+    headset.evaluate("__tracked('left', false)")  # an emulated controller drifts: the gate refuses it
     state_is(LEFT_HAND_ROLE, LOST)
-    worn.evaluate("__xr.controllers.right.connected = false")
+    headset.evaluate("__xr.controllers.right.connected = false")
     state_is(RIGHT_HAND_ROLE, LOST)
-    worn.evaluate("__tracked('left', true); __xr.controllers.right.connected = true; __tracked('right', true)")
+    headset.evaluate("__tracked('left', true); __xr.controllers.right.connected = true; __tracked('right', true)")
     state_is(LEFT_HAND_ROLE, TRACKED)
     state_is(RIGHT_HAND_ROLE, TRACKED)
-    worn.evaluate("window.__lost = true")
+    headset.evaluate("window.__lost = true")
     state_is(HEAD_ROLE, LOST)
-    worn.evaluate("window.__lost = false")
+    headset.evaluate("window.__lost = false")
     state_is(HEAD_ROLE, TRACKED)
 
 
-def test_bare_hands_replace_controllers(world, worn):
-    worn.place(((0, 1.6, 0), LEVEL), ((-0.3, 1.2, -0.3), LEVEL), ((0.3, 1.2, -0.3), LEVEL))
-    worn.evaluate("__put(__xr.hands.left, [-0.25, 1.1, -0.3], [0, 0, 0, 1])")
-    worn.evaluate("__xr.primaryInputMode = 'hand'; for (const s of ['left', 'right']) __xr.hands[s].connected = true")
-    worn.evaluate("for (const s of ['left', 'right']) __tracked(s, true)")
+def test_bare_hands_replace_controllers(world, headset):
+    headset.place(((0, 1.6, 0), LEVEL), ((-0.3, 1.2, -0.3), LEVEL), ((0.3, 1.2, -0.3), LEVEL))
+    headset.evaluate("__put(__xr.hands.left, [-0.25, 1.1, -0.3], [0, 0, 0, 1])")
+    headset.evaluate("""__xr.primaryInputMode = 'hand';
+      for (const s of ['left', 'right']) { __xr.hands[s].connected = true; __tracked(s, true); }""")
     world.until(lambda: world.bridge._source.hands == (True, True), "the page reports bare hands")
     world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == TRACKED, "the left hand is tracked")
-    worn.evaluate("__xr.primaryInputMode = 'controller'")
+    headset.evaluate("__xr.primaryInputMode = 'controller'")
     world.until(lambda: world.bridge._source.hands == (False, False), "the controllers are back")
 
 
@@ -156,11 +157,11 @@ BODY = """() => { const joints = new Map([['head', mmRosPage.tracking.session.in
   mmRosPage.tracking.wantsBody = true; }"""
 
 
-def test_the_headsets_own_body_is_published_only_on_request(world, worn):
+def test_the_headsets_own_body_is_published_only_on_request(world, headset):
     """IWER has no body tracking: the joints are those of the controllers, and one that is not tracked."""
     assert world.bodies == []
     placed = [(side, 1.2, -0.3) for side in (-0.3, 0.3)]
-    worn.place(((0, 1.6, 0), LEVEL), *((p, LEVEL) for p in placed))
+    headset.place(((0, 1.6, 0), LEVEL), *((p, LEVEL) for p in placed))
     hands = [in_ros(p, LEVEL)[0] for p in placed]
 
     def arrived():
@@ -168,11 +169,11 @@ def test_the_headsets_own_body_is_published_only_on_request(world, worn):
         near = [min(np.abs(np.array([v.x, v.y, v.z]) - hand).max() for hand in hands) < 1e-5 for v in found.values()]
         return found.keys() == {"head", "left-hand-wrist"} and all(near)
 
-    worn.evaluate(BODY)
+    headset.evaluate(BODY)
     try:
         world.until(arrived, "the joints arrive")
     finally:
-        worn.evaluate("mmRosPage.tracking.wantsBody = false")
+        headset.evaluate("mmRosPage.tracking.wantsBody = false")
 
 
 RECENTRED = """([p, q]) => { const e = new XRReferenceSpaceEvent('reset', {
@@ -181,67 +182,92 @@ RECENTRED = """([p, q]) => { const e = new XRReferenceSpaceEvent('reset', {
   mmRosPage.tracking.space.dispatchEvent(e); }"""
 
 
-def test_recentring_with_a_transform_moves_the_state_and_without_one_resets_it(world, worn):
+def test_recentring_with_a_transform_moves_the_state_and_without_one_resets_it(world, headset):
     first = world.newest().epoch
     half = np.array([0.0, np.sin(0.2), 0.0, np.cos(0.2)])
-    worn.evaluate(RECENTRED, [[0.5, 0.0, 0.25], half.tolist()])
+    headset.evaluate(RECENTRED, [[0.5, 0.0, 0.25], half.tolist()])
     moved = world.until(
         lambda: next((f for f in list(world.frames) if f.epoch > first), None), "the epoch of the re-centring"
     )
     origin, turn = in_ros((0.5, 0.0, 0.25), half)  # the new origin, in the old space
     np.testing.assert_allclose(rot.rotate(moved.new_from_old[3:], origin) + moved.new_from_old[:3], 0.0, atol=1e-6)
     np.testing.assert_allclose(np.abs(rot.multiply(moved.new_from_old[3:], turn)), [1, 0, 0, 0], atol=1e-6)
-    worn.evaluate(RECENTRED, [None, None])
+    headset.evaluate(RECENTRED, [None, None])
     reset = world.until(
         lambda: next((f for f in list(world.frames) if f.epoch > moved.epoch), None), "the epoch of the reset"
     )
     assert is_identity(reset.new_from_old)
 
 
-def test_a_menu_and_a_hidden_page_are_reported(world, worn):
-    worn.evaluate("__xr.updateVisibilityState('visible-blurred')")
+def test_a_menu_and_a_hidden_page_are_reported(world, headset):
+    headset.evaluate("__xr.updateVisibilityState('visible-blurred')")
     world.until(lambda: world.server.tracker.visibility == "visible-blurred", "the menu is reported")
     world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == LOST, "the hands are lost")
     assert world.newest().state[HEAD_ROLE] == TRACKED
     # A device stops the frames of a hidden page; IWER goes on.
-    worn.evaluate("__xr.updateVisibilityState('hidden'); mmRosPage._frame = () => {}")
+    headset.evaluate("__xr.updateVisibilityState('hidden'); mmRosPage._frame = () => {}")
     world.until(lambda: "another page or a menu" in world.bridge._source.status(), "the status says why")
 
 
-def test_leaving_and_entering_again_is_a_new_epoch(world, worn):
+def test_leaving_and_entering_again_is_a_new_epoch(world, headset):
     first = world.newest().epoch
-    worn.leave()
+    headset.leave()
     world.until(lambda: world.server.tracker is None, "no headset is tracked")
     assert "Enter VR" in world.bridge._source.status()
-    worn.enter()
+    headset.enter()
     world.until(lambda: world.frames[-1].epoch > first, "the epoch of the second session")
 
 
-def test_the_session_survives_a_restart_of_the_server(browser, world, worn):
+def alpha(picture):
+    return np.asarray(Image.open(BytesIO(picture)).convert("RGBA"))[..., 3]
+
+
+def test_passthrough_tracks_the_user_and_leaves_the_own_room_visible(world, headset):
+    headset.until("mmRosPage.pose && mmRosPage.avatar.ready && mmRosPage.placed")
+    assert alpha(headset.picture()).min() == 255  # in VR, nothing of the own room is seen
+    first = world.newest().epoch
+    headset.leave()
+    headset.enter("ar")
+    try:
+        assert headset.evaluate("mmRosPage.tracking.session.environmentBlendMode") == "alpha-blend"
+        world.until(lambda: world.frames[-1].epoch > first, "the epoch of the session")
+        assert world.server.tracker.mode == "immersive-ar"
+        placed = (((0.1, 1.55, -0.2), LEVEL), ((-0.2, 1.1, -0.4), LEVEL), ((0.3, 1.3, -0.5), LEVEL))
+        headset.place(*placed)
+        truth = [in_ros(*pose)[0] for pose in placed]
+        world.until(lambda: np.abs(world.frames[-1].positions[:3] - truth).max() <= 1e-6, "the poses arrive")
+        seen = alpha(headset.picture())
+        assert (seen == 0).mean() > 0.3 and (seen == 255).mean() > 0.02  # the room, and the mirror with the panel
+    finally:
+        headset.leave()
+        headset.enter()
+
+
+def test_the_session_survives_a_restart_of_the_server(browser, world, headset):
     first = len(world.frames)
     world.server.close()
-    worn.until("mmRosPage.link.state === 'connecting'", what="the page notices")
+    headset.until("mmRosPage.link.state === 'connecting'", what="the page notices")
     world.server.start()
-    worn.until("mmRosPage.link.state === 'connected'", what="the page is connected again")
+    headset.until("mmRosPage.link.state === 'connected'", what="the page is connected again")
     world.until(lambda: len(world.frames) > first + 50, "frames of the same session")
     assert world.frames[-1].epoch == world.frames[first - 1].epoch
 
 
-def test_a_second_headset_takes_over_and_the_first_is_told(browser, world, worn):
+def test_a_second_headset_takes_over_and_the_first_is_told(browser, world, headset):
     first = world.newest().epoch
     other = EmulatedHeadset(browser, world.url)
     other.enter(head=(1.0, 1.5, 0.0))
     world.until(lambda: world.frames[-1].epoch > first, "the second headset is tracked")
     world.until(lambda: abs(world.frames[-1].positions[HEAD_ROLE, 1] + 1.0) < 1e-6, "its pose arrives")
-    worn.until("mmRosPage.link.state === 'taken over'", what="the first page is told")
+    headset.until("mmRosPage.link.state === 'taken over'", what="the first page is told")
     second = world.frames[-1].epoch
-    worn.evaluate("document.getElementById('again').click()")
+    headset.evaluate("document.getElementById('again').click()")
     world.until(lambda: world.frames[-1].epoch > second, "the first takes back")
     other.until("mmRosPage.link.state === 'taken over'", what="the second page is told")
     other.close()
 
 
-def test_a_slow_page_neither_freezes_nor_delays_others(browser, world, worn):
+def test_a_slow_page_neither_freezes_nor_delays_others(browser, world, headset):
     slow = browser.new_page(viewport={"width": 200, "height": 120})
     slow.goto(world.url)
     # Drawing in software would take the processor from the other page, which a headset has for itself.
@@ -261,18 +287,18 @@ def test_a_slow_page_neither_freezes_nor_delays_others(browser, world, worn):
     world.until(lambda: len(world.frames) > before + 100, "100 frames of the other page", meanwhile=watch)
     assert queued < 20_000  # a pose has 700 bytes, a status about 1000
     assert watcher.credit <= 2
-    worn.until("mmRosPage.pose.sequence > 0", what="the other page gets poses")
+    headset.until("mmRosPage.pose.sequence > 0", what="the other page gets poses")
     throttle.send("Emulation.setCPUThrottlingRate", {"rate": 1})
     browser.close_page(slow)
 
 
-def test_the_policy_of_the_page_refuses_foreign_code(world, worn):
+def test_the_policy_of_the_page_refuses_foreign_code(world, headset):
     made = "const s = document.createElement('script'); s.textContent = 'window.bad = 1'; document.body.append(s);"
-    worn.evaluate(f"() => {{ {made} }}")
-    assert worn.evaluate("window.bad === undefined")
+    headset.evaluate(f"() => {{ {made} }}")
+    assert headset.evaluate("window.bad === undefined")
     fetched = "fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')"
-    assert worn.evaluate(fetched) == "refused"
-    assert any("Content Security Policy" in e for e in worn.errors)
+    assert headset.evaluate(fetched) == "refused"
+    assert any("Content Security Policy" in e for e in headset.errors)
 
 
 IN_PAGE = """() => { const a = mmRosPage.avatar, p = mmRosPage.pose;
@@ -280,22 +306,34 @@ IN_PAGE = """() => { const a = mmRosPage.avatar, p = mmRosPage.pose;
   return [p.sequence, at(0), at(4)]; }"""
 
 
-def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, worn):
+def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, headset):
     """Poses are in `map`, the page draws in the headset's space: calibration turns and lifts one against the other."""
     room = world.bridge._room
     room.calibrate(Calibration(forward_yaw=0.7, floor_height=0.1))
     try:
         matrix = inverse(room.map_from_source)
         world.newest()
-        worn.until("mmRosPage.avatar.ready && mmRosPage.avatar.room.matrix.elements[13] > 0.09", what="the transform")
-        _, root, chest = worn.evaluate(IN_PAGE)
+        placed = "mmRosPage.avatar.ready && mmRosPage.avatar.room.matrix.elements[13] > 0.09"
+        headset.until(placed, what="the transform")
+        _, root, chest = headset.evaluate(IN_PAGE)
         rest = world.skeleton.rest_positions()
         for joint, seen in ((0, root), (4, chest)):
             expected = rot.rotate(matrix[3:], rest[joint]) + matrix[:3]
             np.testing.assert_allclose(axes.position(*seen), expected, atol=1e-5)
     finally:
         room.calibrate(Calibration())
-        worn.until("mmRosPage.pose.sourceFromMap[2] < 0.01", what="the transform is undone")
+        headset.until("mmRosPage.pose.sourceFromMap[2] < 0.01", what="the transform is undone")
+
+
+def test_the_page_for_watching_links_to_the_inspector(browser, world, monkeypatch):
+    monkeypatch.setenv(INSPECTOR_VARIABLE, "http://127.0.0.1:8080/token")
+    watching = browser.new_page(viewport={"width": 200, "height": 120})
+    watching.goto(world.url)
+    try:
+        watching.locator("#inspector:not([hidden])").wait_for(state="attached")
+        assert watching.get_attribute("#inspector", "href") == "http://127.0.0.1:8080/token"
+    finally:
+        browser.close_page(watching)
 
 
 def blue(picture):
@@ -305,19 +343,19 @@ def blue(picture):
     return int(seen.sum()), float(np.nonzero(seen)[1].mean()) if seen.any() else 0.0
 
 
-def test_both_eyes_see_the_avatar_in_the_mirror(world, worn):
-    worn.until("mmRosPage.pose && mmRosPage.avatar.ready && mmRosPage.placed")
-    worn.evaluate("mmRosPage.avatar.room.visible = mmRosPage.panel.group.visible = false")  # only the mirrored copy
-    picture = np.asarray(Image.open(BytesIO(worn.picture())).convert("RGB"), float)
+def test_both_eyes_see_the_avatar_in_the_mirror(world, headset):
+    headset.until("mmRosPage.pose && mmRosPage.avatar.ready && mmRosPage.placed")
+    headset.evaluate("mmRosPage.avatar.room.visible = mmRosPage.panel.group.visible = false")  # only the mirrored copy
+    picture = np.asarray(Image.open(BytesIO(headset.picture())).convert("RGB"), float)
     half, middle = picture.shape[1] // 2, slice(picture.shape[0] // 2, picture.shape[0])  # without the sky
     (left, at_left), (right, at_right) = blue(picture[middle, :half]), blue(picture[middle, half:])
     assert left > 100 and right > 100
     assert 0.5 < left / right < 2.0
     assert at_left > at_right  # parallax: the left eye sees it farther right
-    worn.evaluate("mmRosPage.avatar.show = () => {}; mmRosPage.avatar.mirrored.visible = false")
-    without = np.asarray(Image.open(BytesIO(worn.picture())).convert("RGB"), float)
+    headset.evaluate("mmRosPage.avatar.show = () => {}; mmRosPage.avatar.mirrored.visible = false")
+    without = np.asarray(Image.open(BytesIO(headset.picture())).convert("RGB"), float)
     assert blue(without[middle, :half])[0] < 0.2 * left
-    worn.evaluate("delete mmRosPage.avatar.show; mmRosPage.avatar.room.visible = true")
+    headset.evaluate("delete mmRosPage.avatar.show; mmRosPage.avatar.room.visible = true")
 
 
 # ---- attacks
@@ -343,7 +381,7 @@ def upgrade(token, host, origin=None):
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def test_attacks_are_refused_and_the_users_connection_is_unharmed(world, worn):
+def test_attacks_are_refused_and_the_users_connection_is_unharmed(world, headset):
     port, token = world.port, world.server.token
     own = f"localhost:{port}"
     assert b" 101 " in request(port, upgrade(token, own, f"http://{own}"))
@@ -401,8 +439,8 @@ BAD = """async () => { const s = new WebSocket(mmRosPage.link.url); s.binaryType
   return [survived, bad.length, flood, long]; }"""
 
 
-def test_malformed_messages_are_counted_then_close_the_page(world, worn):
-    survived, number, flooded, long = worn.evaluate(BAD)
+def test_malformed_messages_are_counted_then_close_the_page(world, headset):
+    survived, number, flooded, long = headset.evaluate(BAD)
     assert survived and world.server.counts["malformed"] >= number
     assert (flooded, long) == (1008, 1009)
     assert (world.newest().state[:3] == TRACKED).all()

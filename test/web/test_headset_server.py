@@ -137,11 +137,14 @@ def test_a_lost_device_may_have_any_pose():
 
 
 def test_steering_is_read_and_bounded():
-    raw = struct.pack("<BBHxxxxd6f", 5, 3, 0, 1.0, 1.0, -1.0, 0.5, 0.0, 3.0, 0.0)
-    read = wire.read_steering(raw)
-    assert (read.forward, read.left, read.fast, read.active) == (1.0, -1.0, True, True)
+    read = wire.read_steering(struct.pack("<BBxxI3f", 5, wire.JOG | wire.ACTIVE, 7, 1.0, -1.0, 3.0))
+    assert (read.sequence, read.forward, read.left, read.camera_yaw) == (7, 1.0, -1.0, 3.0)
+    assert (read.jog, read.sprint, read.strafe, read.active, read.takes) == (True, False, False, True, False)
+    for bad in ((9.0, 0.0, 0.0), (math.nan, 0.0, 0.0), (0.0, 0.0, math.inf)):
+        with pytest.raises(wire.Malformed, match="steer"):
+            wire.read_steering(struct.pack("<BBxxI3f", 5, 0, 7, *bad))
     with pytest.raises(wire.Malformed, match="steer"):
-        wire.read_steering(raw[:16] + struct.pack("<6f", 9.0, 0, 0, 0, 0, 0))
+        wire.read_steering(bytes(19))
 
 
 def test_the_codes_tries_are_limited():

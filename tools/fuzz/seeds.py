@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
+import struct
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.share import share_folder
 from mm_ros.body.clip import Clip
 from mm_ros.cli.main import main
 from mm_ros.facing.model_file import MODELS, OnnxModel
@@ -23,8 +29,11 @@ from mm_ros.motion.importing.export import to_bvh
 from mm_ros.motion.procedural import make_clips
 from mm_ros.robot.figure import read_figure
 from mm_ros.sessions.session import write_session
-from mm_ros.tracking.files import read_calibration, write_calibration
+from mm_ros.steps.estimator import StepSettings
+from mm_ros.steps.model_file import load_step_model
+from mm_ros.tracking.files import hands_file, read_calibration, read_hands, write_calibration, write_hands
 from mm_ros.tracking.session_making import session_of_clips
+from mm_ros.web.headset import certificates, wire
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,47 @@ def robot(path: Path) -> None:
     read_figure(path)
 
 
+def robot_beside(urdf: Path) -> Callable[[Path], object]:
+    return lambda path: read_figure(urdf, path)
+
+
 def network(path: Path) -> None:
     info(path)
     OnnxModel(path)
+
+
+def steps(path: Path) -> None:
+    load_step_model(StepSettings(steps_model=str(path)))
+
+
+def hands(path: Path) -> None:
+    """Read the file of a user's hands, whose name is fixed by user and convention."""
+    os.environ["MM_ROS_USERS"] = str(path.parent)
+    target = hands_file("default", "openxr")
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(path.read_bytes())
+    read_hands("default", "openxr")
+
+
+def certificate(path: Path) -> None:
+    for read in (certificates.names_of, certificates.ends, certificates.fingerprint, certificates._lasts):
+        read(path)
+
+
+def page_message(path: Path) -> None:
+    """Read a binary message of the headset page as its server does, and check that its numbers are plausible."""
+    raw = path.read_bytes()
+    readers = {
+        wire.FRAME: wire.read_frame, wire.PONG: wire.read_pong, wire.STEER: wire.read_steering,
+        wire.BODY: wire.read_body,
+    }  # fmt: skip
+    read = readers.get(raw[0] if raw else 0)
+    made = read(raw) if read is not None else None
+    if isinstance(made, wire.Steering):
+        assert np.isfinite(made[:6]).all(), "steering with a number that is not finite"
+    if isinstance(made, wire.PageFrame):
+        seen = [made.poses[7 * k : 7 * k + 7] for k, state in enumerate(made.states) if state]
+        assert np.isfinite(seen).all() and np.isfinite(made[4:7]).all(), "frame with a number that is not finite"
 
 
 def session_folder(path: Path) -> None:
@@ -92,6 +139,36 @@ URDF = """<?xml version="1.0"?>
     <child link="foot"/><axis xyz="0 1 0"/></joint>
   <joint name="lamp" type="fixed"><parent link="base"/><child link="lamp"/><axis xyz="0 0 0"/></joint>
 </robot>
+"""
+HUMANOID = share_folder() / "config" / "robots" / "mm_humanoid.urdf"
+MJCF = """<mujoco model="small">
+  <compiler angle="degree" autolimits="true"/>
+  <default><joint damping="1"/><default class="leg"><joint axis="0 1 0" range="-90 90"/></default></default>
+  <worldbody>
+    <body name="base" pos="0 0 0.8"><freejoint/><inertial pos="0 0 0" mass="5" diaginertia="1 1 1"/>
+      <body name="left_thigh" pos="0 0.1 0"><joint name="left_hip_pitch" class="leg"/>
+        <geom type="capsule" size="0.05" fromto="0 0 0 0 0 -0.4"/>
+        <body name="left_shin" pos="0 0 -0.4"><joint name="left_knee" class="leg"/>
+          <body name="left_foot" pos="0 0 -0.4"><joint name="left_ankle_pitch" class="leg"/>
+            <geom type="box" size="0.1 0.04 0.02" pos="0.03 0 -0.02"/></body></body></body>
+      <body name="right_thigh" pos="0 -0.1 0" euler="0 0 5"><joint name="right_hip_pitch" class="leg"/>
+        <body name="right_shin" pos="0 0 -0.4"><joint name="right_knee" class="leg"/>
+          <body name="right_foot" pos="0 0 -0.4"><joint name="right_ankle_pitch" class="leg"/></body></body></body>
+    </body>
+  </worldbody>
+  <actuator><position joint="left_knee" kp="10"/></actuator>
+</mujoco>
+"""
+ROBOT_YAML = """facing: 0
+joints: {left_upper_leg: [left_hip_pitch_joint]}
+ignore: [head_yaw_joint]
+links: {pelvis: pelvis}
+sole: {height: 0.04, toe: 0.14, heel: 0.06, half_width: 0.04}
+limits: {left_knee_joint: [-5, 120]}
+"""
+USERS = """anna: {source: synthetic, seed: 3, place: [0, 1.5]}
+berta: {source: openxr, place: [5, 0]}
+clara:
 """
 OPTIONS = """up: Y+
 unit_to_m: 0.01
@@ -112,6 +189,8 @@ CSV = "t,role,x,y,z,qx,qy,qz,qw\n" + "".join(
 def formats(folder: Path) -> list[Format]:
     """All formats. `folder` is for files that must exist on the disk."""
     whole = next(c for c in make_clips(0) if c.name == "walk 1.3")
+    urdf = folder / "whole.urdf"
+    urdf.write_text(HUMANOID.read_text())
     clip = whole.cut(0, 40)
     bvh = format_bvh(to_bvh(clip)).encode()
     motion = folder / "walk_01.bvh"
@@ -128,6 +207,13 @@ def formats(folder: Path) -> list[Format]:
         Format("map", "map.yaml", (joints.encode(),), import_with("--map", motion), True),
         Format("calibration", "user.yaml", (_calibration(folder),), lambda p: read_calibration("", p), True),
         Format("urdf", "robot.urdf", (URDF.encode(),), robot, True),
+        Format("mjcf", "robot.xml", (MJCF.encode(),), robot, True),
+        Format("robot_yaml", "robot.yaml", (ROBOT_YAML.encode(),), robot_beside(urdf), True),
+        Format("hands", "hands.yaml", (_hands(folder),), hands, True),
+        Format("steps", "steps.onnx", ((MODELS / "steps.onnx").read_bytes(),), steps),
+        Format("certificate", "leaf.crt", (_certificate(folder),), certificate, True),
+        Format("page", "message.bin", _page_messages(), page_message),
+        *_ros_formats(clip),
         Format("mmdb", "small.mmdb", (database.read_bytes(),), info),
         Format("onnx", "facing.onnx", ((MODELS / "facing_paper_r1.onnx").read_bytes(),), network),
         Format("mcap", "s.mcap", tuple(bags[f"mcap {c}"] for c in ("none", "storage", "message")), info),
@@ -150,6 +236,43 @@ def _calibration(folder: Path) -> bytes:
     from mm_ros.body.types import Calibration
 
     return write_calibration(Calibration(), folder / "user.yaml").read_bytes()
+
+
+def _hands(folder: Path) -> bytes:
+    os.environ["MM_ROS_USERS"] = str(folder / "users")
+    return write_hands("default", "openxr", [[0.8, 0.0, -0.6], None]).read_bytes()
+
+
+def _certificate(folder: Path) -> bytes:
+    os.environ["MM_ROS_HEADSET"] = str(folder / "headset")
+    return certificates.certificates().leaf.read_bytes()
+
+
+def _page_messages() -> tuple[bytes, ...]:
+    """One message of each kind that the headset page sends."""
+    still = (0.0, 1.6, 0.0, 0.0, 0.0, 0.0, 1.0)
+    frame = wire._FRAME.pack(wire.FRAME, 0b101010, 0, 0, 7, 1234.5, 11.0, 2.0, *still * 3, 99)
+    moved = wire._FRAME.pack(wire.FRAME, 0b101010, wire.MOVED, 1, 8, 1245.6, 11.0, 2.0, *still * 3, 99)
+    return (
+        frame,
+        moved + wire._TRANSFORM.pack(0.1, 0.0, 0.2, 0.0, 0.0, 0.0, 1.0),
+        wire._PONG.pack(wire.PONG, 3, 1234.5),
+        wire._STEER.pack(wire.STEER, 3, 0, 1234.5, 0.5, -0.5, 0.1, 0.0, 1.5, 0.0),
+        struct.pack("<BBHd", wire.BODY, 0, 0, 0.0)[:4] + struct.pack("<d", 1234.5) + struct.pack("<14f", *still * 2),
+    )
+
+
+def _ros_formats(clip: Clip) -> list[Format]:
+    """Serialized messages of all inputs and the users of `--users`, whose readers need ROS, where it is installed."""
+    if find_spec("rclpy") is None or find_spec("mm_ros.msg") is None:
+        return []
+    from fuzz.messages import messages, take
+    from mm_ros.ros.several import read_users
+
+    return [
+        Format("message", "message.cdr", messages(clip), take),
+        Format("users", "users.yaml", (USERS.encode(),), lambda p: read_users(str(p)), True),
+    ]
 
 
 def _bags(folder: Path, clip: object) -> dict[str, bytes]:

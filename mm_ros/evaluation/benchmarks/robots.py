@@ -34,6 +34,7 @@ from mm_ros.body.skeleton import (
     Skeleton,
 )
 from mm_ros.body.types import F64, AvatarPose
+from mm_ros.evaluation.benchmarks.gmr import GmrFollower
 from mm_ros.evaluation.run import track_of_frames
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import contacts_of
@@ -45,7 +46,7 @@ from mm_ros.sessions.session import Session
 from mm_ros.tracking.simulation import resample, sample_times
 
 RATE = 60.0
-METHODS = ("follow", "decompose")
+METHODS = ("follow", "decompose", "gmr")
 AT_LIMIT = 0.005  # of the range of a joint
 JUMP_RAD = 0.3
 JOINTS = {
@@ -121,8 +122,12 @@ def measure(
     figure: Figure, walk: Walk, method: str = "follow", settings: FollowSettings | None = None
 ) -> dict[str, Any]:
     """Rows of ROWS for one robot, one walk and one method; None where the robot lacks the limbs."""
-    settings = (settings or FollowSettings()).with_values(method=method)
-    follower = make_follower(figure, walk.skeleton, settings)
+    follower: Any
+    if method == "gmr":
+        follower = GmrFollower(figure, walk.skeleton)
+    else:
+        settings = (settings or FollowSettings()).with_values(method=method)
+        follower = make_follower(figure, walk.skeleton, settings)
     follower.step(walk.poses[0])
     follower.reset()
     states, took, distances = [], [], []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.landmarks import Landmarks
-from mm_ros.body.skeleton import ARM_BONES, PARENTS
+from mm_ros.body.skeleton import PARENTS, WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.engines.learned import LearnedNetworks
@@ -103,7 +103,7 @@ class StateMachineStage:
         self.settings = settings or MatcherSettings()
         self.explain, self.clock = False, lambda: 0.0  # part of the interface of MatcherStage, unused here
         self._report = PlayheadReport(database)
-        self.scale, self.arms = scale, 1.0
+        self.scale, self.segments = scale, WHOLE
         self.reset()
         self.set_scale(scale)
 
@@ -115,9 +115,9 @@ class StateMachineStage:
     def settings(self, settings: MatcherSettings) -> None:
         self._settings = self.control.settings = settings
 
-    def set_scale(self, scale: float, arms: float = 1.0) -> None:
-        self.scale, self.arms = scale, arms
-        self.skeleton_hash = self.database.skeleton.scaled(scale, arms).hash
+    def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
+        self.scale, self.segments = scale, segments
+        self.skeleton_hash = self.database.skeleton.scaled(scale, segments).hash
         for player in (self._now, self._before):
             if player is not None:
                 player.scale = scale
@@ -200,7 +200,7 @@ class StateMachineStage:
         moved = self.control.velocity
         velocities, angular = (np.asarray(v * self.tempo, np.float32) for v in (velocities, angular))
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions[list(ARM_BONES)] *= np.float32(self.arms)
+        positions *= self.segments.factors()
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,

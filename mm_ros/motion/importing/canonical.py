@@ -33,8 +33,9 @@ class ActorModel:
     unit_to_m: float
     nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
     rest: Array  # (J, 4) rotation of the node in the canonical T-pose, room axes
-    skeleton: Skeleton
+    skeleton: Skeleton  # of the file
     reference: str
+    fitted: Skeleton  # with the proportions of a person, for the clips
 
 
 def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
@@ -105,7 +106,8 @@ def make_model(
         if s >= 0:
             rest[c] = rot.multiply(turn[c], g[s])
     offsets = _offsets(index, p, turn)
-    return ActorModel(joints, room_from_file, unit_to_m, index, rest, Skeleton(offsets.astype(np.float32)), reference)
+    skeleton = Skeleton(offsets.astype(np.float32))
+    return ActorModel(joints, room_from_file, unit_to_m, index, rest, skeleton, reference, skeleton)
 
 
 def _limb_turns(bvh: Bvh, nodes: dict[str, int], p: Array, drop: float) -> Array:

@@ -21,6 +21,7 @@ from mm_ros.motion.importing.canonical import ActorModel, local_rotations, to_ca
 from mm_ros.motion.importing.defects import Glitch, bridge, flickers, glitches, t_pose_frames
 from mm_ros.motion.importing.doctor import Assumption
 from mm_ros.motion.importing.file_tags import tags_of_name
+from mm_ros.motion.retarget_legs import onto_skeleton
 
 Array = Any
 FEET = (LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES)
@@ -98,7 +99,7 @@ def _clip(task: Task, name: str, hips: Array, locals_: Array, floor: float, begi
         name, float(task.new_rate), model.skeleton, positions.astype(np.float32), locals_.astype(np.float32),
         tags=_tags(task, len(hips), begins_s), subject=task.subject, source=task.path,
     )  # fmt: skip
-    return with_virtual_root(clip, RootSettings(smooth=task.smooth_root))
+    return with_virtual_root(onto_skeleton(clip, model.fitted), RootSettings(smooth=task.smooth_root))
 
 
 def _tags(task: Task, frames: int, begins_s: float) -> tuple[tuple[str, int, int], ...]:

@@ -7,18 +7,17 @@ or the posture.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import NAMES
+from mm_ros.body.proportions import ADULT_LEG_M, corrected, implausible
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.kernels import IN_ROOM
 from mm_ros.motion.bvh.reader import Bvh, usual_rates
@@ -32,7 +31,6 @@ Array = Any
 T_LIKE_DEG = 38.0
 
 LEG_M = (0.34, 1.15)  # leg length (thigh + shin) of people of 0.9 to 2.2 m
-ADULT_LEG_M = (0.70, 1.0)
 USUAL_LEG_M = 0.85
 CLEARLY = 2.0  # units whose cost exceeds the lowest cost by less than this make the unit doubtful
 
@@ -108,7 +106,7 @@ def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrid
         rotations = _level_head(rotations, joints, evidence, notes)
     model = make_model(bvh, joints, room_from_axis(axis), scale, local_offsets, rotations, reference, drop)
     factor = _rate(bvh, joints, evidence, given, notes, model.skeleton.leg_length)
-    _proportions(model, notes)
+    model = _proportions(model, given, notes)
     return Actor("", joints, model, notes, factor)
 
 
@@ -278,37 +276,13 @@ def animal_words(names: Sequence[str]) -> list[str]:
     return [n for n, low in zip(names, apart, strict=True) if re.search(rf"(?<![a-z])(?:{_ANIMAL})s?(?![a-z])", low)]
 
 
-# Plausible (minimum, maximum) of a canonical rest pose, children to tall people; lengths are divided by the leg length.
-PROPORTIONS = (
-    ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
-    ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),
-    ("left over right arm", 0.85, 1.18), ("foot", 0.05, 0.5),
-)  # fmt: skip
-
-
-def _proportions(model: ActorModel, notes: list[Assumption]) -> None:
-    p = model.skeleton.rest_positions().astype(np.float64)
-
-    def bone(a: str, b: str) -> float:
-        return float(np.linalg.norm(p[NAMES.index(a)] - p[NAMES.index(b)]))
-
-    def limb(side: str, *joints: str) -> float:
-        return sum(bone(f"{side}_{a}", f"{side}_{b}") for a, b in itertools.pairwise(joints))
-
-    legs, arms = ([limb(s, *j) for s in ("left", "right")]
-                  for j in (("upper_leg", "lower_leg", "foot"), ("upper_arm", "lower_arm", "hand")))  # fmt: skip
-    leg = float(np.mean(legs))
-    thigh, shin = bone("left_upper_leg", "left_lower_leg"), bone("left_lower_leg", "left_foot")
-    came = (
-        p[NAMES.index("head"), 2] / leg, float(np.mean(arms)) / leg, bone("left_upper_arm", "right_upper_arm") / leg,
-        bone("left_upper_leg", "right_upper_leg") / leg, shin / max(thigh, 1e-9), legs[0] / max(legs[1], 1e-9),
-        arms[0] / max(arms[1], 1e-9), bone("left_foot", "left_toes") / leg,
-    )  # fmt: skip
-    for (what, low, high), value in zip(PROPORTIONS, came, strict=True):
-        if not low <= value <= high:
-            scale = "" if "over" in what else f" ({value * leg:.2f} m)"
-            why = f"{what}{scale}; expected {low:g} to {high:g} for legs of {leg:.2f} m"
-            notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
+def _proportions(model: ActorModel, given: Overrides, notes: list[Assumption]) -> ActorModel:
+    """Report proportions that no person has, and correct joints that sit wrong."""
+    for value, why in implausible(model.skeleton):
+        notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
+    skeleton, changes = (model.skeleton, []) if given.keep_proportions else corrected(model.skeleton)
+    notes += [Assumption("proportions", "corrected", why) for why in changes]
+    return replace(model, fitted=skeleton)
 
 
 def _reference(

@@ -39,6 +39,7 @@ _FITS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("skip_end", "a count of frames", _count),
     ("swap_left_right", "true or false", lambda v: isinstance(v, bool)),
     ("leave_out", "true or false", lambda v: isinstance(v, bool)),
+    ("keep_proportions", "true or false", lambda v: isinstance(v, bool)),
     ("floor_m", "a number", _number),
     ("subject", "a name", lambda v: isinstance(v, str)),
     ("joints", "canonical joint: joint of the file", lambda v: isinstance(v, Mapping)),
@@ -60,6 +61,7 @@ class Overrides:
     floor_m: float | None = None  # height of the floor above the origin of the file, m
     subject: str | None = None
     leave_out: bool = False
+    keep_proportions: bool = False  # keep a head joint or legs that sit where no person has them
     joints: Mapping[str, str] | None = None  # canonical joint → name in the file
     tags: tuple[Any, ...] = ()  # names, or (name, start_s, stop_s)
 

@@ -25,7 +25,7 @@ def short_report(found: Import) -> str:
     for actor in found.actors:
         mine = [f for f in found.files if f.actor == actor.key and not f.refused]
         seconds = sum(f.seconds for f in mine)
-        skeleton = actor.model.skeleton
+        skeleton = actor.model.fitted
         lines.append(
             f"{actor.subject}: {len(mine)} file(s), {seconds / 60:.1f} min; leg {skeleton.leg_length:.2f} m, "
             f"head joint at {skeleton.head_height:.2f} m"
@@ -72,7 +72,7 @@ def markdown(found: Import, picture_name: str = "") -> str:
 
 
 def _actor(actor: Actor, files: Sequence[FileNotes]) -> list[str]:
-    skeleton = actor.model.skeleton
+    skeleton = actor.model.fitted
     lines = [f"## Actor {actor.subject}", ""]
     lines.append(f"Leg {skeleton.leg_length:.3f} m, head joint at {skeleton.head_height:.3f} m.")
     lines += ["", "| | property | assumed value | reason |", "|---|---|---|---|"]

@@ -2,10 +2,14 @@
 
 import sys
 
-from mm_ros.base.errors import MmRosError
-from mm_ros.base.process import end_with_parent
-from mm_ros.ros import graph
-from mm_ros.ros.node import run
+from mm_ros.base.cache import configure_bytecode
+
+configure_bytecode()
+
+from mm_ros.base.errors import MmRosError  # noqa: E402
+from mm_ros.base.process import end_with_parent  # noqa: E402
+from mm_ros.ros import graph  # noqa: E402
+from mm_ros.ros.node import run  # noqa: E402
 
 
 def main(words: list[str]) -> int:

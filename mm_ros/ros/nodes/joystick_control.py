@@ -1,9 +1,11 @@
-"""Node `joystick_control`: joy or cmd_vel → trajectory, at 60 Hz."""
+"""Node `joystick_control`: joy, cmd_vel or the page → trajectory, at 60 Hz."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from geometry_msgs.msg import Twist
@@ -11,19 +13,24 @@ from sensor_msgs.msg import Joy
 from std_msgs.msg import Float64
 
 from mm_ros.base.settings import Settings, setting
+from mm_ros.body.types import Trajectory
 from mm_ros.motion.features import default_layout
 from mm_ros.ros.foreign import heading_from_ros, joy_from_ros, twist_from_ros
+from mm_ros.ros.headset_page import serve_page
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
+from mm_ros.web.headset.wire import Steering
 
 PERIOD_S = 1 / 60
+KEPT_STEPS = 64
 
 
 @dataclass(frozen=True)
 class InputSettings(Settings):
     timeout: float = setting(
         0.5,
-        "A `joy` or `cmd_vel` message that is older counts as a released stick. Larger values bridge longer gaps.",
+        "Input of `joy`, `cmd_vel` or the page that is older counts as a released stick. Larger values bridge longer "
+        "gaps.",
         "s",
         0.05,
         10.0,
@@ -38,39 +45,69 @@ class JoystickControl(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._stage = JoystickStage(self.settings(JoystickSettings), default_layout().trajectory_times)
         self.follow_layout(self._stage.set_times)
-        self._joy: tuple[int, dict[str, Any]] | None = None
-        self._twist: tuple[int, tuple[float, float, float]] | None = None
+        # Topic or page, time and sequence number of the newest input, and the step of the stage that it asks for.
+        self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
         self._camera = 0.0  # direction of the camera in the world [rad]
+        self._sequences: dict[int, int] = {}  # stamp → number of the page's input
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
         self.listen("camera_heading", self._on_camera)
+        self._page = serve_page(
+            self, facts=lambda: {"control": "keyboard"}, sequence=lambda stamp_ns: self._sequences.get(stamp_ns, 0)
+        )
+        if self._page is not None:
+            take = self.guarded("page", self._on_page)
+            self._page.server.on_steering = lambda steering: self.loop.post(partial(take, steering))
         self.every(PERIOD_S, self._step)
         self.start()
 
+    def _take(self, kind: str, step: Callable[[int], Trajectory | None], sequence: int = 0) -> None:
+        self._input = kind, self.now_ns(), sequence, step
+
     def _on_joy(self, msg: Joy) -> None:
-        self._joy, self._twist = (self.now_ns(), joy_from_ros(msg)), None
+        self._take("joy", partial(self._by_stick, joy_from_ros(msg)))
 
     def _on_twist(self, msg: Twist) -> None:
-        self._twist, self._joy = (self.now_ns(), twist_from_ros(msg)), None
+        forward, left, turn = twist_from_ros(msg)
+        self._take("cmd_vel", lambda now_ns: self._stage.step_twist(now_ns, (forward, left), turn))
 
     def _on_camera(self, msg: Float64) -> None:
         self._camera = heading_from_ros(msg)
 
+    def _on_page(self, steering: Steering | None) -> None:
+        if steering is not None and steering.active:
+            gait = "sprint" if steering.sprint else "jog" if steering.jog else "walk"
+            look = (1.0, 0.0) if steering.strafe else (0.0, 0.0)
+            asked = {"move": (steering.forward, steering.left), "look": look, "gait": gait, "strafe": steering.strafe}
+            step = partial(self._by_stick, asked, camera=steering.camera_yaw)
+            self._take("page", step, steering.sequence)
+        elif self._input and self._input[0] == "page":
+            self._input = None
+
+    def _by_stick(self, asked: dict[str, Any], now_ns: int, camera: float | None = None) -> Trajectory | None:
+        yaw = self._camera if camera is None else camera
+        return self._stage.step(now_ns, **{**asked, **{name: _turned(asked[name], yaw) for name in ("move", "look")}})
+
     def _step(self) -> None:
         now_ns = self.now_ns()
         silent_ns = self.settings(InputSettings).timeout * 1e9
-        if self._joy and now_ns - self._joy[0] < silent_ns:
-            asked = self._joy[1]
-            turned = {name: _turned(asked[name], self._camera) for name in ("move", "look")}
-            desired = self._stage.step(now_ns, **{**asked, **turned})
-        elif self._twist and now_ns - self._twist[0] < silent_ns:
-            forward, left, turn = self._twist[1]
-            desired = self._stage.step_twist(now_ns, (forward, left), turn)
+        kind, sequence = "none", 0
+        if self._input and now_ns - self._input[1] < silent_ns:
+            kind, _, sequence, step = self._input
+            desired = step(now_ns)
         else:
             desired = self._stage.step(now_ns, (0.0, 0.0))
         if desired is not None:
+            self._sequences[desired.stamp_ns] = sequence
+            while len(self._sequences) > KEPT_STEPS:
+                del self._sequences[next(iter(self._sequences))]
             self._trajectory.publish(self.outputs.trajectory(desired))
             self.health.step(desired.stamp_ns)
+            self.health.values["input"] = kind
+
+    def close(self) -> None:
+        if self._page is not None:
+            self._page.close()
 
     def reset(self) -> None:
         self._stage.reset()

@@ -29,7 +29,7 @@ from mm_ros.ros.conversions import (
     skeleton_to_ros,
 )
 from mm_ros.ros.node import AvatarNode, of_kind
-from mm_ros.tracking.calibration import avatar_arms, avatar_scale
+from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 
 Files = tuple[str, str, str]  # database, engine, model of a learned engine
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
@@ -109,7 +109,7 @@ class MotionMatcher(AvatarNode):
         scale = avatar_scale(self._calibration, found.database.skeleton)
         # A random run number lets the postprocessor treat a restart of this node as a jump.
         self._stage = self._made(settings, found, scale, random.getrandbits(32))
-        self._stage.set_scale(scale, avatar_arms(self._calibration, found.database.skeleton))
+        self._stage.set_scale(scale, avatar_segments(self._calibration, found.database.skeleton))
         self._database, self._damage = found.database, found.damage
         self._publish_layout()
 
@@ -160,10 +160,10 @@ class MotionMatcher(AvatarNode):
     def _calibrate(self, calibration: Calibration) -> None:
         self._calibration = calibration
         skeleton = self._database.skeleton
-        scale, arms = avatar_scale(calibration, skeleton), avatar_arms(calibration, skeleton)
-        self._stage.set_scale(scale, arms)
+        scale, segments = avatar_scale(calibration, skeleton), avatar_segments(calibration, skeleton)
+        self._stage.set_scale(scale, segments)
         now_ns = self.now_ns()
-        self._skeleton.publish(skeleton_to_ros(skeleton.scaled(scale, arms), now_ns, self.avatar))
+        self._skeleton.publish(skeleton_to_ros(skeleton.scaled(scale, segments), now_ns, self.avatar))
 
     def reset(self) -> None:
         self._stage.reset()

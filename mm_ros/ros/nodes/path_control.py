@@ -1,18 +1,23 @@
-"""Node `path_control`: path → trajectory, at 60 Hz."""
+"""Node `path_control`: path, or clicks on the page → trajectory, at 60 Hz."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PointStamped, PoseStamped
 from nav_msgs.msg import Path
 
+from mm_ros.base.errors import MmRosError
+from mm_ros.body import plausible
 from mm_ros.motion.features import default_layout
 from mm_ros.ros.foreign import goal_from_ros, headings_from_ros, path_from_ros, point_from_ros
+from mm_ros.ros.headset_page import serve_page
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 PERIOD_S = 1 / 60
+DRAWN_POINTS = 200  # of a path on the page
 
 
 class PathControl(AvatarNode):
@@ -26,6 +31,7 @@ class PathControl(AvatarNode):
         self.listen("path", self._on_path)
         self.listen("/goal_pose", self._on_goal)
         self.listen("/clicked_point", self._on_point)
+        self._page = serve_page(self, facts=self._facts, actions={"goal": self._on_click})
         self.every(PERIOD_S, self._step)
         self.start()
 
@@ -40,12 +46,38 @@ class PathControl(AvatarNode):
     def _on_point(self, msg: PointStamped) -> None:
         self._stage.append(point_from_ros(msg, self.world_frame))
 
+    def _on_click(self, request: dict[str, Any]) -> tuple[bool, str]:
+        """Walk to a point of the page: now, or with `add` after the points that are still ahead."""
+        try:
+            point = np.array([float(request[k]) for k in "xy"])
+        except (KeyError, TypeError, ValueError):
+            raise MmRosError("goal: expected numbers x and y") from None
+        plausible.check("goal", point, "position")
+        if request.get("add"):
+            self._stage.append(point)
+        else:
+            self._stage.go_to(point)
+        return True, f"walks to {point[0]:.1f}, {point[1]:.1f}"
+
+    def _facts(self) -> dict[str, Any]:
+        points, following = self._stage.course()
+        every = -(-len(points) // DRAWN_POINTS)
+        drawn = np.concatenate([points[:-1:every], points[-1:]])
+        keys = self._stage.keys[:DRAWN_POINTS]
+        path = {"points": drawn.round(2).tolist(), "keys": keys.round(2).tolist(), "next": -(-following // every),
+                "progress": round(self._stage.progress, 3)}  # fmt: skip
+        return {"control": "path", "path": path}
+
     def _step(self) -> None:
         desired = self._stage.step(self.now_ns())
         if desired is not None:
             self._trajectory.publish(self.outputs.trajectory(desired))
             self.health.step(desired.stamp_ns)
             self.health.values["progress"] = f"{self._stage.progress:.2f}"
+
+    def close(self) -> None:
+        if self._page is not None:
+            self._page.close()
 
     def reset(self) -> None:
         self._stage.reset()

@@ -17,6 +17,7 @@ from mm_ros.msg import Skeleton
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.robot.description import capsules_urdf
 from mm_ros.ros.conversions import skeleton_from_ros
+from mm_ros.ros.last_pose import LastPose
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import PoseTf
 
@@ -54,6 +55,8 @@ class PosePostprocessor(AvatarNode):
         self._stage: PostStage | None = None
         self._stage_skeleton = 0  # hash
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
+        self._last_pose = LastPose(self.avatar)
+        self._former = self._last_pose.read()  # until the first pose is published
         warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
@@ -78,6 +81,8 @@ class PosePostprocessor(AvatarNode):
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
         self._publish_tf(pose)  # TF first, because viewers wait for it
         self._pose.publish(pose)
+        self._last_pose.write(pose)
+        self._former = None
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:
@@ -107,7 +112,7 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         if self._stage is None or not self._stage.use_skeleton(skeleton):
-            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration)
+            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration, former=self._former)
         self._stage_skeleton = skeleton_hash
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True
@@ -120,6 +125,9 @@ class PosePostprocessor(AvatarNode):
     def reset(self) -> None:
         if self._stage is not None:
             self._stage.reset()
+
+    def close(self) -> None:
+        self._last_pose.close()
 
     def apply_settings(self) -> None:
         if self._stage is not None:

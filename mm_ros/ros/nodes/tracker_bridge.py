@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -45,7 +44,6 @@ from mm_ros.tracking.room import Room, compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
 from mm_ros.tracking.sources.topics import AXES, TopicsSource
-from mm_ros.web.access import CODE_VARIABLE
 
 T = TypeVar("T")
 
@@ -208,21 +206,19 @@ class TrackerBridge(AvatarNode):
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
 
     def _serve_page(self) -> None:
-        """Show the avatar on the headset page of the source webxr, and take the user's wishes."""
+        """Show the avatar on the headset page of the source webxr, and take the user's requests."""
         server = getattr(self._source, "server", None)
         if server is None:
             return
-        from mm_ros.ros.headset_page import HeadsetPage
+        from mm_ros.ros.headset_page import serve_page
 
         source: Any = self._source
-        self._page = HeadsetPage(
-            self, server, calibrate=self._measure, map_from_source=lambda: self._room.map_from_source,
-            sequence=source.sequence, calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+        self._page = serve_page(
+            self, server, actions={"calibrate": lambda _: self._measure()},
+            map_from_source=lambda: self._room.map_from_source, sequence=source.sequence,
+            calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
             reported=self.publisher("reported_body"),
         )  # fmt: skip
-        if CODE_VARIABLE not in os.environ:  # otherwise `mm_ros headset` prints them
-            # Not logged: the log is also published as a topic, and the address contains the token.
-            print("\n".join(headset_addresses(server)), flush=True)
 
     def _tracking_facts(self) -> dict[str, Any]:
         states = {role: STATES[int(state)] for role, state in list(zip(ROLES, self._states, strict=False))[:3]}
@@ -390,17 +386,6 @@ class TrackerBridge(AvatarNode):
     def close(self) -> None:
         self._keep_measures()
         self._source.close()
-
-
-def headset_addresses(server: Any) -> list[str]:
-    """Return sentences with the addresses of the headset page."""
-    out = [f"the headset page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
-    urls = server.wifi_urls()
-    if urls:
-        out.append(f"over Wi-Fi: {' or '.join(urls)}, code {server.code.digits}")
-    elif server.wifi:
-        out.append("no address in a local network was found: is the Wi-Fi of this machine connected?")
-    return out
 
 
 def simulation(s: BridgeSettings) -> Simulation:

@@ -66,6 +66,9 @@ class TrajectoryPredictor(AvatarNode):
             self._step(pair[0], pair[1])
 
     def _on_orientation(self, facing: BodyOrientation) -> None:
+        # The predictor of the orientation has lost these trackers, which are best effort: nothing more will come.
+        for lost in self._pairs.overdue(facing.stamp_ns):
+            self._step(lost, self._headset_facing(lost))
         pair = self._pairs.put_second(facing.stamp_ns, facing)
         if pair:
             self._step(pair[0], pair[1])

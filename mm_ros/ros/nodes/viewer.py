@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import socket
-import struct
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,16 +16,16 @@ from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
+from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose
 from mm_ros.robot.figure import read_figure
 from mm_ros.robot.kinematics import LinkPoses
-from mm_ros.ros import graph
+from mm_ros.ros import cdr, graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
     landmarks_from_ros,
@@ -100,9 +99,11 @@ class Chore:
 
 
 def stamp_of(raw: bytes) -> int:
-    """Return the stamp in ns of a serialized message: the header follows the 4 bytes of encapsulation."""
-    seconds, nanoseconds = struct.unpack_from("<iI", raw, 4)
-    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+    """Return the stamp in ns of a serialized message."""
+    stamp_ns = cdr.stamp_of(raw)
+    if stamp_ns is None:
+        raise MmRosError(f"{len(raw)} bytes are not a message with a header")
+    return stamp_ns
 
 
 class Viewer(AvatarNode):
@@ -417,7 +418,7 @@ def address_lines(host: str, url: str) -> list[str]:
 
 
 def decoded(topic: str, raw: bytes) -> Any:
-    return deserialize_message(raw, message_class(graph.TOPICS[topic].type))
+    return cdr.deserialized(raw, message_class(graph.TOPICS[topic].type))
 
 
 def told(figures: dict[str, float], match: Any, searched: Any) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from nav_msgs.msg import Path as PathMsg
-from rclpy.serialization import deserialize_message
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
@@ -24,6 +23,7 @@ from mm_ros.motion.files import read_database
 from mm_ros.msg import Match
 from mm_ros.ros import conversions as convert
 from mm_ros.ros import graph, markers
+from mm_ros.ros.cdr import deserialized
 from mm_ros.ros.foreign import path_from_ros
 from mm_ros.ros.inbox import Inbox
 from mm_ros.ros.node import AvatarNode
@@ -116,7 +116,8 @@ class Visualizer(AvatarNode):
             letters = inbox.take()
             for letter in letters if source == "match" else letters[-1:]:
                 kind = message_class(graph.TOPICS[source].type)
-                self.guarded(source, self._take[source])(deserialize_message(letter.raw, kind))
+                take = self._take[source]
+                self.guarded(source, lambda raw, take=take, kind=kind: take(deserialized(raw, kind)))(letter.raw)
 
     def _keep(self, **new: Any) -> None:
         self._seen = replace(self._seen, **new)

@@ -77,9 +77,8 @@ class WebXrSource(Source):
                 return "the page is open, but no headset is tracked: press 'Enter VR' on the headset"
             return "no headset has opened the page: `mm_ros headset` shows how"
         if time.monotonic_ns() - self._came_ns > SILENT_NS:
-            return SILENT.get(
-                tracker.visibility, "the headset has sent no poses for a second: is it worn, and in range of the Wi-Fi?"
-            )
+            why = "the headset has sent no poses for a second: does a user wear it, is it in range of the Wi-Fi?"
+            return SILENT.get(tracker.visibility, why)
         return ""
 
     # ---- runs in the server's thread

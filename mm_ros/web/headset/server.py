@@ -85,7 +85,7 @@ class Page:
 
 class HeadsetServer:
     """`on_frame(page, frame, stamp_ns)` is called in the server's thread, with the stamp in CLOCK_MONOTONIC; so is
-    `on_change()` after pages came, went or acted. `actions` holds what the users of the pages ask for."""
+    `on_change()` after pages came, went or acted. `actions` holds the requests of the pages' users."""
 
     def __init__(self, port: int, wifi: bool = False, host: str = "127.0.0.1") -> None:
         self.port, self.wifi = port, wifi
@@ -93,7 +93,8 @@ class HeadsetServer:
         self.code = PairingCode()
         self.accesses = {False: Access(host, self.token, LIMITS), True: Access("0.0.0.0", self.token, LIMITS)}
         self.on_frame: Callable[[Page, wire.PageFrame, int], None] = lambda page, frame, stamp_ns: None
-        self.on_steering: Callable[[wire.Steering, int], None] | None = None
+        # The input of the page that steers; None: that page has gone.
+        self.on_steering: Callable[[wire.Steering | None], None] | None = None
         # Names of the joints, stamp in CLOCK_MONOTONIC, poses (N, 7) as the page sends them.
         self.on_body: Callable[[list[str], int, Any], None] | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -101,6 +102,7 @@ class HeadsetServer:
         self.skins: dict[int, bytes] = {}
         self.pages: set[Page] = set()
         self.tracker: Page | None = None  # the page whose headset is tracked
+        self.steering: Page | None = None  # the page whose user began last to steer
         self.counts: Counter[str] = Counter()
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
@@ -276,6 +278,9 @@ class HeadsetServer:
             self.pages.discard(page)
             if self.tracker is page:
                 self.tracker = None
+            if self.steering is page and self.on_steering is not None:
+                self.steering = None
+                self.on_steering(None)
             self.on_change()
 
     async def _pair_device(self, connection: Any) -> None:
@@ -333,9 +338,7 @@ class HeadsetServer:
         elif kind == wire.TICK and len(raw) == 4:
             self._grant(page, now_ns)
         elif kind == wire.STEER:
-            steering = wire.read_steering(raw)
-            if self.on_steering is not None and page.clock.known:
-                self.on_steering(steering, now_ns)
+            self._steer(page, wire.read_steering(raw))
         elif kind == wire.BODY:
             _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
@@ -356,33 +359,42 @@ class HeadsetServer:
         if page is self.tracker and page.clock.known:
             self.on_frame(page, frame, page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns))
 
+    def _steer(self, page: Page, steering: wire.Steering) -> None:
+        if self.on_steering is None:
+            return
+        if steering.takes and self.steering is not page:
+            self.steering = page
+            self._tell(self._status)  # the pages show at once which one steers
+        if self.steering is page:
+            self.on_steering(steering)
+
     def _take_text(self, page: Page, text: str) -> None:
         try:
-            wish = json.loads(text)
+            request = json.loads(text)
         except (ValueError, RecursionError):
             raise wire.Malformed("text: expected JSON") from None
-        if not isinstance(wish, dict) or not isinstance(wish.get("do"), str):
+        if not isinstance(request, dict) or not isinstance(request.get("do"), str):
             raise wire.Malformed("text: expected an action")
-        do = wish["do"]
+        do = request["do"]
         if do == "session":
-            self._session(page, wish)
+            self._session(page, request)
         elif do == "about":
-            page.about = _checked_about(wish)
-        elif do == "visibility" and wish.get("state") in ("visible", "visible-blurred", "hidden"):
-            page.visibility = wish["state"]
+            page.about = _checked_about(request)
+        elif do == "visibility" and request.get("state") in ("visible", "visible-blurred", "hidden"):
+            page.visibility = request["state"]
         elif do in ("calibrate", "database", "engine", "control", "goal"):
             with suppress(Full):
-                self.actions.put_nowait((page, wish))
+                self.actions.put_nowait((page, request))
         else:
             raise wire.Malformed(f"text: the action '{do[:20]}' does not exist")
         self.on_change()
 
-    def _session(self, page: Page, wish: dict[str, Any]) -> None:
-        """A page enters or leaves VR. The last one that entered is tracked; the one before is told and closed."""
-        number = wish.get("number", 0)
+    def _session(self, page: Page, request: dict[str, Any]) -> None:
+        """A page enters or leaves VR. The last one that entered is tracked; the one before is closed."""
+        number = request.get("number", 0)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
             raise wire.Malformed("session: expected a number")
-        page.session, page.mode = number, str(wish.get("mode", ""))[:20]
+        page.session, page.mode = number, str(request.get("mode", ""))[:20]
         page.visibility = "visible"
         if number and self.tracker is not page:
             before, self.tracker = self.tracker, page
@@ -409,7 +421,7 @@ class HeadsetServer:
     def _send_pose(self, page: Page, pose: wire.PoseMessage, now_ns: int) -> None:
         page.credit -= 1
         page.sent = pose
-        self._send(page, pose.raw(self._sequence if page is self.tracker else 0, now_ns))
+        self._send(page, pose.raw(self._sequence if page in (self.tracker, self.steering) else 0, now_ns))
 
     # ---- status
 
@@ -431,10 +443,13 @@ class HeadsetServer:
                 "lead_ms": round(tracker.clock.lead_ms, 1), "missed": tracker.missed,
                 "trip_ms": round(tracker.clock.trip_ms, 2),
             }  # fmt: skip
+        steering = None
+        if self.on_steering is not None:
+            steering = {"own": self.steering is page, "other": self.steering not in (None, page)}
         inspector = other_page(INSPECTOR_VARIABLE)
         return {
             "version": __version__, "link": link, "session": session, "seen": seen, "inspector": inspector,
-            **self._status,
+            "steering": steering, **self._status,
         }  # fmt: skip
 
     def _send_text(self, page: Page, message: dict[str, Any]) -> None:
@@ -468,12 +483,12 @@ class _within:
         return kind is asyncio.CancelledError
 
 
-def _checked_about(wish: dict[str, Any]) -> dict[str, Any]:
+def _checked_about(request: dict[str, Any]) -> dict[str, Any]:
     """What a page says about its device: short texts, and the names of its body joints."""
-    joints = wish.get("joints", [])
+    joints = request.get("joints", [])
     if not isinstance(joints, list) or len(joints) > wire.MOST_JOINTS or not all(isinstance(j, str) for j in joints):
         raise wire.Malformed("about: expected names of joints")
-    return {"device": str(wish.get("device", ""))[:200], "joints": [j[:60] for j in joints]}
+    return {"device": str(request.get("device", ""))[:200], "joints": [j[:60] for j in joints]}
 
 
 def _response(body: bytes, kind: str, host: str) -> Any:

@@ -8,7 +8,7 @@ WebXR (x right, y up, z back) and in the space `local-floor`, poses of joints in
 | frame, 112 bytes (140 with a transform of the origin) | one sample of headset and hands |
 | pong, 16 bytes | the page's clock, as the answer to a ping |
 | tick, 4 bytes | the page has drawn a frame and wants one pose: for pages that do not track |
-| steer, 40 bytes | input of keys, gamepad or touch stick |
+| steer, 20 bytes | input of keys, gamepad or touch stick |
 | body, 8 bytes and 28 for each joint | the headset's own estimate of the body, on request of the user |
 
 | from the server | content |
@@ -37,8 +37,9 @@ _TRANSFORM = struct.Struct("<7f")
 _PONG = struct.Struct("<BxxxId")
 _PING = struct.Struct("<BxxxI")
 _POSE = struct.Struct("<BBHIIf7f")
-# kind, flags, reserved, time [ms], move forward and left, turn left and up, yaw of the camera, reserved
-_STEER = struct.Struct("<BBHxxxxd6f")
+# kind, flags, sequence number, move forward and left, direction of the camera
+_STEER = struct.Struct("<BBxxI3f")
+JOG, SPRINT, STRAFE, ACTIVE, TAKES = 1, 2, 4, 8, 16
 LEFT_IS_HAND, RIGHT_IS_HAND, BLURRED, PASSTHROUGH, MOVED, RESET = 1, 2, 4, 8, 16, 32
 FARTHEST_M = 1000.0
 LONGEST_BYTES = 4096
@@ -71,14 +72,15 @@ class PageFrame(NamedTuple):
 class Steering(NamedTuple):
     """Input of keys, gamepad or touch stick."""
 
-    time_ms: float
+    sequence: int
     forward: float  # -1 … 1, in the direction of the camera
     left: float
-    turn_left: float
-    look_up: float
-    camera_yaw: float  # rad, world
-    fast: bool
-    active: bool  # false: input has stopped, because the page is hidden or its gamepad was removed
+    camera_yaw: float  # direction of the camera in the world [rad]
+    jog: bool
+    sprint: bool
+    strafe: bool  # face in the direction of the camera
+    active: bool  # false: input has stopped, for example because the page is hidden
+    takes: bool  # the user has begun: this page steers from now on
 
 
 def read_frame(raw: bytes) -> PageFrame:
@@ -129,11 +131,12 @@ def read_pong(raw: bytes) -> tuple[int, float]:
 def read_steering(raw: bytes) -> Steering:
     if len(raw) != _STEER.size:
         raise Malformed(f"steer: expected {_STEER.size} bytes, came {len(raw)}")
-    _, flags, _, time_ms, forward, left, turn, up, yaw, _ = _STEER.unpack(raw)
-    _clock(time_ms)
-    if not all(abs(v) <= 1.0 for v in (forward, left, turn, up)) or not abs(yaw) <= 10.0:
-        raise Malformed("steer: expected sticks within -1 and 1")
-    return Steering(time_ms, forward, left, turn, up, yaw, bool(flags & 1), bool(flags & 2))
+    _, flags, sequence, forward, left, yaw = _STEER.unpack(raw)
+    if not (abs(forward) <= 1.0 and abs(left) <= 1.0 and abs(yaw) <= 10.0):  # false for NaN
+        raise Malformed("steer: expected sticks within -1 and 1 and a direction in radians")
+    return Steering(
+        sequence, forward, left, yaw, *(bool(flags & bit) for bit in (JOG, SPRINT, STRAFE, ACTIVE, TAKES))
+    )
 
 
 def read_body(raw: bytes) -> tuple[float, F64]:

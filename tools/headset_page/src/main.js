@@ -4,6 +4,7 @@ import { Avatar } from "./avatar.js";
 import { Link } from "./link.js";
 import { Orbit } from "./orbit.js";
 import { VrPanel } from "./panel.js";
+import { PathView } from "./path.js";
 import { Room } from "./scene.js";
 import { Steering } from "./steering.js";
 import * as wire from "./wire.js";
@@ -11,7 +12,12 @@ import { rows } from "./words.js";
 import { supported, Tracking } from "./xr.js";
 
 const $ = (id) => document.getElementById(id);
-const SMOOTH = 0.02;
+const SMOOTH = 0.02, NARROW_PX = 600;
+const HOW = {
+  keyboard: "W A S D or the arrows move, Shift jogs, Space sprints, F faces ahead while moving, Q and E turn the view. "
+    + "A gamepad works too: left stick, right stick for the view, right shoulder to jog, A to sprint.",
+  path: "Click on the floor: the avatar walks there. With Shift: after the points that are still ahead. Drag to turn the view.",
+};
 
 class App {
   constructor() {
@@ -43,7 +49,9 @@ class App {
       onReset: () => (this.placed = false),
       onVisibility: () => this._showStatus(),
     });
-    this.steering = new Steering(this.link, this);
+    this.path = new PathView(this.room.scene);
+    this.orbit.onClick = (event) => this._click(event);
+    this.steering = new Steering(this.link, this.orbit, $("stick"));
     this._buttons();
     this.room.show("flat");
     this.avatar.firstPerson(false);
@@ -57,6 +65,8 @@ class App {
 
   _takePose(pose) {
     this.pose = pose;
+    this.steering?.answered(pose.sequence);
+    if (this.steers && !this.placedBehind) this._lookFromBehind(pose);
     const sent = this.tracking.sent.get(pose.sequence);
     if (sent !== undefined) {
       this.tracking.sent.delete(pose.sequence);
@@ -67,9 +77,29 @@ class App {
     }
   }
 
+  /** Facing of the avatar's root: joint 0, x, y, z, qx, qy, qz, qw in ROS axes. */
+  _lookFromBehind(pose) {
+    const [, , , x, y, z, w] = pose.joints;
+    this.orbit.behind(Math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)));
+    this.placedBehind = true;
+    if (innerWidth < NARROW_PX) $("panel").open = false;
+  }
+
+  /** What leads the avatar: undefined for a headset, else "keyboard" or "path". */
+  get steers() { return this.status?.control; }
+
   _takeStatus(status) {
     this.status = status;
+    this.path.show(status.path);
+    this.steering.enabled = Boolean(status.steering);
     this._showStatus();
+  }
+
+  /** Walk to a point of the floor. */
+  _click(event) {
+    if (this.steers !== "path") return;
+    const at = this.path.pointed(event, this.camera);
+    if (at) this.link.say({ do: "goal", x: at[0], y: at[1], add: event.shiftKey || $("add").checked });
   }
 
   _takeAnswer({ text, good }) {
@@ -86,10 +116,14 @@ class App {
   _buttons() {
     $("vr").onclick = () => this.enter("immersive-vr");
     $("ar").onclick = () => this.enter("immersive-ar");
+    $("panel").ontoggle = () => this._resize();
     $("calibrate").onclick = () => this._countDown();
     $("again").onclick = () => this.link.takeBack();
     for (const name of ["database", "engine"]) {
-      $(name).onchange = (event) => this.link.say({ do: name, value: event.target.value });
+      $(name).onchange = (event) => {
+        this.link.say({ do: name, value: event.target.value });
+        event.target.blur(); // the next keys steer
+      };
     }
     this.look();
     navigator.xr?.addEventListener?.("devicechange", () => this.look());
@@ -98,14 +132,13 @@ class App {
   /** Find out what this browser can do. */
   async look() {
     const [vr, ar] = await Promise.all([supported("immersive-vr"), supported("immersive-ar")]);
-    $("vr").hidden = !vr;
-    $("ar").hidden = !ar;
-    $("body-row").hidden = !vr;
+    this.hasVr = vr;
+    this.hasAr = ar;
     this.hasHeadset = vr || ar;
     const why = isSecureContext
       ? "This browser has no headset: you watch. Open the same address in the headset's browser to enter VR."
       : "The browser does not trust this connection, so it offers no VR: open the page by https or over USB.";
-    $("why").textContent = this.hasHeadset ? "" : why;
+    this.why = this.hasHeadset ? "" : why;
     this._showStatus();
   }
 
@@ -135,6 +168,15 @@ class App {
         return [dt, dd];
       }),
     );
+    const steers = this.steers;
+    $("vr").hidden = $("body-row").hidden = !this.hasVr || Boolean(steers);
+    $("ar").hidden = !this.hasAr || Boolean(steers);
+    $("add-row").hidden = steers !== "path";
+    $("calibrate").hidden = Boolean(steers);
+    $("why").textContent = HOW[steers] ?? this.why ?? "";
+    $("steers").textContent = this.status?.steering?.other ? "Another page steers; press a key to take over." : "";
+    $("stick").hidden = !this.status?.steering || !matchMedia("(pointer: coarse)").matches;
+    if (this.link.state !== "connected") this.steering?.stop();
     $("again").hidden = !["taken over"].includes(this.link.state) && !this.link.state.startsWith("closed");
     for (const name of ["database", "engine"]) this._choices(name, this.status?.choices?.[name]);
     const inspector = this.status?.inspector;
@@ -158,7 +200,9 @@ class App {
     this.room.renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
     this.room.renderer.setSize(innerWidth, innerHeight, false);
     this.camera.aspect = innerWidth / Math.max(1, innerHeight);
-    this.camera.updateProjectionMatrix();
+    // The avatar stands in the middle of what the panel leaves free.
+    const free = $("panel").open ? Math.min($("panel").getBoundingClientRect().right, innerWidth / 2) : 0;
+    this.camera.setViewOffset(innerWidth, innerHeight, -free / 2, 0, innerWidth, innerHeight);
   }
 
   // ---- VR
@@ -234,7 +278,7 @@ class App {
       this.panel.frame(began, this.status, this.link.state);
     } else {
       if (this.link.open) this.link.send(wire.tick());
-      this.steering.frame(began, dt);
+      this.steering.frame(dt);
     }
     if (this.pose) this.avatar.show(this.pose, inside, inside ? this.room.reflection : null);
     if (this.avatar.copy && this.avatar.copy.material !== this.avatar.mirroredMaterial) {

@@ -1,7 +1,8 @@
-// Camera of the flat page: follows the avatar, turns by dragging, zooms by wheel or two fingers.
+// Camera of the flat page: a spring follows the avatar; dragging turns it, the wheel or two fingers zoom.
 import { Vector3 } from "three";
 
-const FOLLOW_S = 0.15;
+const HALFLIFE_S = 0.1, FAR_M = 3; // beyond FAR_M it jumps
+const CLICK_PX = 6, CLICK_MS = 400;
 
 export class Orbit {
   constructor(camera, element) {
@@ -10,14 +11,23 @@ export class Orbit {
     this.pitch = 0.2;
     this.distance = 3.4;
     this.target = new Vector3(0, 0.95, 0);
+    this.velocity = new Vector3();
+    this.onClick = () => {}; // (event), for a press without a drag
     this.pointers = new Map();
     element.style.touchAction = "none";
     element.addEventListener("pointerdown", (e) => {
       element.setPointerCapture(e.pointerId);
       this.pointers.set(e.pointerId, [e.clientX, e.clientY]);
+      this.pressed = this.pointers.size === 1 && e.button === 0 ? e : null;
     });
     for (const name of ["pointerup", "pointercancel"]) {
-      element.addEventListener(name, (e) => this.pointers.delete(e.pointerId));
+      element.addEventListener(name, (e) => {
+        this.pointers.delete(e.pointerId);
+        const p = this.pressed;
+        this.pressed = null;
+        if (name === "pointercancel" || !p || e.timeStamp - p.timeStamp > CLICK_MS) return;
+        if (Math.hypot(e.clientX - p.clientX, e.clientY - p.clientY) < CLICK_PX) this.onClick(e);
+      });
     }
     element.addEventListener("pointermove", (e) => this._move(e));
     element.addEventListener("wheel", (e) => {
@@ -49,14 +59,23 @@ export class Orbit {
   }
 
   /** Direction of the camera in the world of ROS [rad]; 0 along x, which is -z here. */
-  get worldYaw() { return this.yaw; }
+  get worldYaw() { return Math.atan2(Math.sin(this.yaw), Math.cos(this.yaw)); }
+
+  /** Look from behind at an avatar with this facing [rad]. */
+  behind(yaw) {
+    Object.assign(this, { yaw, pitch: 0.32, distance: 4.2 });
+  }
 
   /** `at`: root of the avatar. */
   frame(at, dt) {
-    const share = 1 - Math.exp(-dt / FOLLOW_S);
-    const far = Math.hypot(this.target.x - at.x, this.target.z - at.z) > 3;
-    this.target.x += (at.x - this.target.x) * (far ? 1 : share);
-    this.target.z += (at.z - this.target.z) * (far ? 1 : share);
+    // Critically damped, and exact for each dt.
+    const rate = (2 * Math.LN2) / HALFLIFE_S, decay = Math.exp(-rate * dt);
+    const far = Math.hypot(this.target.x - at.x, this.target.z - at.z) > FAR_M;
+    for (const k of ["x", "z"]) {
+      const away = this.target[k] - at[k], drive = this.velocity[k] + away * rate;
+      this.target[k] = far ? at[k] : at[k] + decay * (away + drive * dt);
+      this.velocity[k] = far ? 0 : decay * (this.velocity[k] - drive * rate * dt);
+    }
     const flat = Math.cos(this.pitch) * this.distance;
     this.camera.position.set(
       this.target.x + Math.sin(this.yaw) * flat,

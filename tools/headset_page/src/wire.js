@@ -54,13 +54,15 @@ export class FrameWriter {
   }
 }
 
-/** Input of keys, gamepad or touch stick: numbers between -1 and 1, and the camera's yaw in the world [rad]. */
-export function steer({ time, forward, left, turnLeft, lookUp, cameraYaw, fast, active }) {
-  const view = new DataView(new ArrayBuffer(40));
+const JOG = 1, SPRINT = 2, STRAFE = 4, ACTIVE = 8, TAKES = 16;
+
+/** Input of keys, gamepad or touch stick: sticks between -1 and 1, and the direction of the camera in the world [rad]. */
+export function steer({ sequence, forward, left, cameraYaw, jog, sprint, strafe, active, takes }) {
+  const view = new DataView(new ArrayBuffer(20));
   view.setUint8(0, STEER);
-  view.setUint8(1, (fast ? 1 : 0) | (active ? 2 : 0));
-  view.setFloat64(8, time, true);
-  [forward, left, turnLeft, lookUp, cameraYaw].forEach((value, k) => view.setFloat32(16 + 4 * k, value, true));
+  view.setUint8(1, jog * JOG | sprint * SPRINT | strafe * STRAFE | active * ACTIVE | takes * TAKES);
+  view.setUint32(4, sequence, true);
+  [forward, left, cameraYaw].forEach((value, k) => view.setFloat32(8 + 4 * k, value, true));
   return view.buffer;
 }
 

@@ -7,9 +7,11 @@ const ROLES = [["head", "Head"], ["left_hand", "Left hand"], ["right_hand", "Rig
 export function rows(status, linkState) {
   if (linkState !== "connected") return [["Server", serverText(linkState), "bad"]];
   if (!status) return [["Server", "connected", "good"]];
-  const { session, link, pose, calibration, tracking } = status;
+  const { session, link, pose, calibration, tracking, control, steering, path } = status;
   const out = [["Server", `mm_ros ${status.version} · avatar '${status.avatar ?? ""}'`, "good"]];
-  out.push(["Headset", ...sessionText(session)]);
+  if (steering) out.push(["Steering", ...steeringText(steering)]);
+  if (path) out.push(["Path", `${path.keys.length} key points, ${Math.round(100 * path.progress)} % done`, "good"]);
+  if (!control) out.push(["Headset", ...sessionText(session)]);
   if (session?.active && tracking) {
     const texts = ROLES.filter(([role]) => tracking[role]).map(([role, name], k) => {
       const hand = k > 0 && status.hands?.[k - 1] && tracking[role] === "tracked" ? " (bare)" : "";
@@ -24,7 +26,7 @@ export function rows(status, linkState) {
     out.push(["Samples", `${Math.round(session.hz)} Hz${lost}, link ${session.trip_ms.toFixed(1)} ms`, good ? "good" : "fair"]);
   }
   if (pose) {
-    const text = pose.hz ? `${Math.round(pose.hz)} Hz, ${pose.latency_ms.toFixed(0)} ms after the sample` : "no pose yet";
+    const text = pose.hz ? `${Math.round(pose.hz)} Hz, ${pose.latency_ms.toFixed(0)} ms after the ${control ? "input" : "sample"}` : "no pose yet";
     out.push(["Avatar", text, pose.hz ? "good" : "fair"]);
   }
   if (calibration) {
@@ -36,6 +38,11 @@ export function rows(status, linkState) {
   if (link) out.push(["Pages", `${link.pages} open`, "good"]);
   if (status.trouble) out.push(["Note", status.trouble, "fair"]);
   return out;
+}
+
+function steeringText({ own, other }) {
+  if (own) return ["this page", "good"];
+  return other ? ["another page", "fair"] : ["no input yet", "fair"];
 }
 
 function serverText(state) {

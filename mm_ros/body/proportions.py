@@ -1,0 +1,224 @@
+"""Body proportions of skeletons: comparison with those of people, and correction of joints that sit wrong.
+
+A database is scaled to its user by the height of the head joint, so a head that sits too low over the legs gives the
+user's avatar legs that are too long. All lengths are relative to the leg: the bones from hip joint to ankle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mm_ros.body.skeleton import (
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
+    LEFT_SHOULDER,
+    LEFT_TOES,
+    LEFT_UPPER_ARM,
+    LEFT_UPPER_LEG,
+    NECK,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_LOWER_ARM,
+    RIGHT_LOWER_LEG,
+    RIGHT_SHOULDER,
+    RIGHT_UPPER_ARM,
+    RIGHT_UPPER_LEG,
+    TRUNK_BONES,
+    UPPER_CHEST,
+    Skeleton,
+)
+
+Array = Any
+ADULT_LEG_M = (0.70, 1.0)
+ROUNDING = 0.005  # of a mean of several skeletons
+NO_BONE_M = 1e-4  # shorter bones have length 0
+
+
+class Range(NamedTuple):
+    """Lengths over the leg. Outside `low` … `high` a joint sits wrong and moves so that the value is `usual`."""
+
+    low: float
+    usual: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        return self.low - ROUNDING <= value <= self.high + ROUNDING
+
+
+# Head: skeletons of eight studios. Arm and shoulders: the means of women and men (de Leva 1996) ± 6 and ± 25 %.
+HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor
+ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # from shoulder to wrist
+SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # between the shoulder joints
+LEG_OFF = 0.17  # a leg that differs by more from what both head and arms suggest is wrong itself
+AGREE = 0.10  # by which head and arms may differ for that
+LARGEST_CHANGE = 1.45  # larger changes would make a person of something that is none
+# Plausible (minimum, maximum) from children to tall people. Other values are reported as probably wrong.
+PLAUSIBLE = (
+    ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
+    ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),
+    ("left over right arm", 0.85, 1.18), ("foot", 0.05, 0.5),
+)  # fmt: skip
+
+_LEGS = ((LEFT_LOWER_LEG, LEFT_FOOT), (RIGHT_LOWER_LEG, RIGHT_FOOT))
+_ARMS = ((LEFT_LOWER_ARM, LEFT_HAND), (RIGHT_LOWER_ARM, RIGHT_HAND))
+_TRUNK = tuple(j for j in TRUNK_BONES if j not in (LEFT_UPPER_ARM, RIGHT_UPPER_ARM))
+
+
+@dataclass(frozen=True)
+class Proportions:
+    """Lengths over the leg, and the leg [m]."""
+
+    leg: float
+    head: float
+    arm: float
+    shoulders: float
+
+    @property
+    def adult(self) -> bool:
+        return ADULT_LEG_M[0] <= self.leg <= ADULT_LEG_M[1]
+
+
+def proportions_of(skeleton: Skeleton) -> Proportions:
+    p, leg = skeleton.rest_positions().astype(np.float64), skeleton.leg_length
+    arm = sum(_length(skeleton, arm) for arm in _ARMS) / 2
+    wide = float(np.linalg.norm(p[LEFT_UPPER_ARM] - p[RIGHT_UPPER_ARM]))
+    return Proportions(leg, float(p[HEAD, 2]) / leg, arm / leg, wide / leg)
+
+
+def _length(skeleton: Skeleton, bones: tuple[int, ...]) -> float:
+    return float(np.linalg.norm(skeleton.offsets[list(bones)].astype(np.float64), axis=1).sum())
+
+
+def implausible(skeleton: Skeleton) -> list[tuple[float, str]]:
+    """Return (value, description) of each proportion that no person has."""
+    p, now = skeleton.rest_positions().astype(np.float64), proportions_of(skeleton)
+    leg = now.leg
+    legs, arms = ([_length(skeleton, b) for b in side] for side in (_LEGS, _ARMS))
+    thigh, shin = (float(np.linalg.norm(skeleton.offsets[j])) for j in _LEGS[0])
+    came = (
+        now.head, now.arm, now.shoulders, float(np.linalg.norm(p[LEFT_UPPER_LEG] - p[RIGHT_UPPER_LEG])) / leg,
+        shin / max(thigh, 1e-9), legs[0] / max(legs[1], 1e-9), arms[0] / max(arms[1], 1e-9),
+        float(np.linalg.norm(skeleton.offsets[LEFT_TOES])) / leg,
+    )  # fmt: skip
+    out = []
+    for (what, low, high), value in zip(PLAUSIBLE, came, strict=True):
+        if not low <= value <= high:
+            scale = "" if "over" in what else f" ({value * leg:.2f} m)"
+            out.append((value, f"{what}{scale}; expected {low:g} to {high:g} for legs of {leg:.2f} m"))
+    return out
+
+
+def unusual(skeleton: Skeleton) -> list[str]:
+    """Describe the proportions of an adult's skeleton that are outside the usual ranges."""
+    now = proportions_of(skeleton)
+    if not now.adult:
+        return []
+    rows = (("head joint above the floor", now.head, HEAD_OVER_LEG), ("arm", now.arm, ARM_OVER_LEG),
+            ("width of the shoulders", now.shoulders, SHOULDERS_OVER_LEG))  # fmt: skip
+    return [
+        f"{what}: {value:.2f} leg lengths, people have {r.low:g} to {r.high:g}"
+        for what, value, r in rows
+        if not r.holds(value)
+    ]
+
+
+def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
+    """Move joints that sit wrong to where people have them; return the skeleton and a description of each change.
+
+    Directions of bones do not change, so that rotations keep their meaning. Children have other proportions and stay as
+    they are, and so do skeletons of no person.
+    """
+    notes: list[str] = []
+    if implausible(skeleton) or not proportions_of(skeleton).adult:
+        return skeleton, notes
+    out = skeleton
+    for change in (_with_thorax, _with_leg, _with_head, _with_arms, _with_shoulders):
+        out = change(out, notes)
+    return out, notes
+
+
+def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+    """Add the bone between chest and neck where it has length 0. CMU's BVH files lack it, so that neck and shoulders
+    are 11 cm too low; the bone below is as long (within 2 % in CMU's own skeletons)."""
+    upper = [NECK, LEFT_SHOULDER, RIGHT_SHOULDER]
+    zero = np.linalg.norm(skeleton.offsets[upper], axis=1).max() < NO_BONE_M
+    bone = skeleton.offsets[UPPER_CHEST]
+    if not zero or proportions_of(skeleton).head >= HEAD_OVER_LEG.low or np.linalg.norm(bone) < NO_BONE_M:
+        return skeleton
+    offsets = skeleton.offsets.copy()
+    offsets[upper] = bone
+    notes.append(f"a bone of {np.linalg.norm(bone):.2f} m is added from chest to neck and shoulders: it had length 0")
+    return Skeleton(offsets)
+
+
+def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+    now = proportions_of(skeleton)
+    by_head, by_arm = (now.head - 1) / (HEAD_OVER_LEG.usual - 1), now.arm / ARM_OVER_LEG.usual
+    if by_head <= 0:
+        return skeleton
+    off = [abs(math.log(by)) for by in (by_head, by_arm)]
+    factor = math.sqrt(by_head * by_arm)
+    agree = abs(math.log(by_head / by_arm)) < AGREE
+    if not agree or min(off) < LEG_OFF or not 1 / LARGEST_CHANGE < factor < LARGEST_CHANGE:
+        return skeleton
+    length = factor * now.leg
+    offsets = skeleton.offsets.copy()
+    for bone in (b for side in _LEGS for b in side):
+        offsets[bone] *= np.float32(factor)
+    offsets[HIPS, 2] += np.float32(length - now.leg)
+    notes.append(f"the legs are changed from {now.leg:.2f} to {length:.2f} m: head and arms belong to such legs")
+    return Skeleton(offsets)
+
+
+def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+    """Lengthen or shorten trunk and neck evenly."""
+    now, p = proportions_of(skeleton), skeleton.rest_positions().astype(np.float64)
+    if HEAD_OVER_LEG.low <= now.head <= HEAD_OVER_LEG.high:
+        return skeleton
+    own = float(p[HEAD, 2] - p[HIPS, 2])
+    factor = (own + (HEAD_OVER_LEG.usual - now.head) * now.leg) / own if own > NO_BONE_M else 0.0
+    if not 1 / LARGEST_CHANGE < factor < LARGEST_CHANGE:
+        return skeleton
+    offsets = skeleton.offsets.copy()
+    offsets[list(_TRUNK)] *= np.float32(factor)
+    notes.append(
+        f"trunk and neck are changed by {factor - 1:+.0%}: the head joint was at {now.head:.2f} leg lengths, people "
+        f"have {HEAD_OVER_LEG.low:g} to {HEAD_OVER_LEG.high:g}"
+    )
+    return Skeleton(offsets)
+
+
+def _with_arms(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+    bones = tuple(b for arm in _ARMS for b in arm)
+    return _with_length(skeleton, notes, "arms", bones, ARM_OVER_LEG, lambda now: now.arm)
+
+
+def _with_shoulders(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+    bones = (LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
+    return _with_length(skeleton, notes, "shoulders", bones, SHOULDERS_OVER_LEG, lambda now: now.shoulders, (1,))
+
+
+def _with_length(
+    skeleton: Skeleton, notes: list[str], what: str, bones: tuple[int, ...], people: Range,
+    measure: Callable[[Proportions], float], axes: tuple[int, ...] = (0, 1, 2),
+) -> Skeleton:  # fmt: skip
+    value = measure(proportions_of(skeleton))
+    if people.low <= value <= people.high or not 1 / LARGEST_CHANGE < people.usual / max(value, 1e-9) < LARGEST_CHANGE:
+        return skeleton
+    offsets = skeleton.offsets.copy()
+    for axis in axes:
+        offsets[list(bones), axis] *= np.float32(people.usual / value)
+    notes.append(
+        f"{what} are changed by {people.usual / value - 1:+.0%}: they had {value:.2f} leg lengths, people have "
+        f"{people.low:g} to {people.high:g}"
+    )
+    return Skeleton(offsets)

@@ -1,0 +1,88 @@
+"""Continuity of the published pose: after a restart it fades in from where the avatar was, or it is declared new.
+
+A node that was killed comes back some seconds later, and the user has moved meanwhile. Within reach, the difference to
+the last published pose becomes an offset on the whole body that decays: the body is moved rigidly, so that no limb is
+stretched, and the feet slide for about 0.4 s. Beyond reach the avatar appears at its new place with a new `run`.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+
+from mm_ros.body.skeleton import HIPS, J
+from mm_ros.body.types import AvatarPose
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.springs import decay
+
+LEAP_M = 0.3  # the root moves by less in one step, unless something was restarted
+REACH_M = 1.0
+HALFLIFE_S = 0.12
+LONGEST_STEP_S = 0.05  # of the decay, so that a stall does not end it at once
+
+
+class FadeIn:
+    """State: the last published pose, the offset from the stage's pose to it, and what is mixed into `run`."""
+
+    def __init__(self, former: AvatarPose | None = None) -> None:
+        """`former`: pose that another process published last, before it was killed."""
+        self._last, self._resumes = former, former is not None
+        self._mixed = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        # Value and rate of x, y, z and yaw of the root; of each joint's rotation and, last, of the hips' position.
+        self._root, self._joints = np.zeros((2, 4)), np.zeros((2, J + 1, 3))
+        self._active = False
+
+    def step(self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False) -> AvatarPose:
+        """The pose to publish. `travels`: a transform of the play space announces a leap, as a new epoch does.
+
+        `gap`: poses were missing for a while, or time jumped back, so that trackers and with them the hands may leap.
+        """
+        last, self._last = self._last, None
+        declared = last is None or travels or pose.epoch != last.epoch
+        if declared and not self._resumes:
+            self._clear()
+            last = None
+        gap, self._resumes = gap or self._resumes, False
+        self._advance(dt)
+        out = self._shifted(pose)
+        if last is not None:
+            away = float(np.linalg.norm(out.root[:3] - last.root[:3]))
+            if away > REACH_M:
+                self._clear()
+                out, self._mixed = pose, random.getrandbits(32) | 1
+            elif gap or away > LEAP_M or pose.run ^ self._mixed != last.run:
+                self._begin(last, pose)
+                out = self._shifted(pose)
+        self._last = out = replace(out, run=pose.run ^ self._mixed) if self._mixed else out
+        return out
+
+    def _begin(self, last: AvatarPose, pose: AvatarPose) -> None:
+        self._clear()
+        self._active = True
+        self._root[0, :3] = last.root[:3] - pose.root[:3]
+        self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
+        turned = rot.multiply(last.rotations.astype(np.float64), rot.inverse(pose.rotations.astype(np.float64)))
+        self._joints[0, :-1] = rot.log(turned)
+        self._joints[0, -1] = last.positions[HIPS] - pose.positions[HIPS]
+
+    def _advance(self, dt: float) -> None:
+        if self._active:
+            dt = min(dt, LONGEST_STEP_S)
+            self._root = np.stack(decay(self._root[0], self._root[1], HALFLIFE_S, dt))
+            self._joints = np.stack(decay(self._joints[0], self._joints[1], HALFLIFE_S, dt))
+            self._active = bool(np.abs(self._root).max() > 1e-5 or np.abs(self._joints).max() > 1e-5)
+
+    def _shifted(self, pose: AvatarPose) -> AvatarPose:
+        if not self._active:
+            return pose
+        offset, root = self._root[0], pose.root.copy()
+        root[:3] += offset[:3]
+        root[3:] = rot.from_yaw(rot.yaw_of(pose.root[3:]) + offset[3])
+        rotations, positions = rot.multiply(rot.exp(self._joints[0, :-1]), pose.rotations), pose.positions.copy()
+        positions[HIPS] += self._joints[0, -1].astype(np.float32)
+        return replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))

@@ -1,0 +1,96 @@
+"""The last published pose in a small mapped file, from which a postprocessor that was killed resumes.
+
+DDS keeps a latched message only as long as its publisher lives, so after SIGKILL a topic holds nothing. The pages of a
+mapped file outlive the process. Two slots are written in turn: a kill can damage one of them at most.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import struct
+import time
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from mm_ros.base.cache import writable_root
+from mm_ros.base.errors import MmRosError
+from mm_ros.body import plausible
+from mm_ros.body.skeleton import J
+from mm_ros.body.types import AvatarPose
+
+NEWEST_S = 30.0  # an older pose is not resumed
+_HEAD = struct.Struct("<IIqqIIQ")  # checksum of the rest, number, written at, stamp, epoch, run, skeleton
+_NUMBERS = 7 * 8 + J * 7 * 4
+_SLOT = _HEAD.size + _NUMBERS
+
+
+class LastPose:
+    """Writes each pose; `read` returns the one that a killed process of the same avatar left."""
+
+    def __init__(self, avatar: str) -> None:
+        self._map: mmap.mmap | None = None
+        self._count = 0
+        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        with suppress(OSError, ValueError):  # without a writable folder poses do not resume
+            self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._map = _mapped(self._path)
+
+    def read(self) -> AvatarPose | None:
+        if self._map is None:
+            return None
+        slots = [self._map[i * _SLOT : (i + 1) * _SLOT] for i in range(2)]
+        good = [s for s in slots if zlib.crc32(s[4:]) == _HEAD.unpack_from(s)[0]]
+        if not good:
+            return None
+        newest = max(good, key=lambda s: _HEAD.unpack_from(s)[1])
+        _, self._count, written_ns, stamp_ns, epoch, run, skeleton = _HEAD.unpack_from(newest)
+        if not 0 <= time.time_ns() - written_ns <= NEWEST_S * 1e9:
+            return None
+        root = np.frombuffer(newest, np.float64, 7, _HEAD.size)
+        joints = np.frombuffer(newest, np.float32, J * 7, _HEAD.size + 56)
+        still, feet = np.zeros((J, 3), np.float32), np.zeros(2, np.bool_)
+        positions, rotations = joints[: J * 3].reshape(J, 3), joints[J * 3 :].reshape(J, 4)
+        pose = AvatarPose(stamp_ns, epoch, skeleton, root, positions, rotations, still, still, feet, feet, run)
+        try:
+            return plausible.avatar_pose(pose)
+        except MmRosError:
+            return None
+
+    def write(self, pose: AvatarPose) -> None:
+        if self._map is None:
+            return
+        self._count = (self._count + 1) & 0xFFFFFFFF
+        content = bytearray(_SLOT)
+        _HEAD.pack_into(
+            content, 0, 0, self._count, time.time_ns(), pose.stamp_ns, pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton
+        )
+        content[_HEAD.size :] = pose.root.tobytes() + pose.positions.tobytes() + pose.rotations.tobytes()
+        content[:4] = zlib.crc32(memoryview(content)[4:]).to_bytes(4, "little")
+        at = self._count % 2 * _SLOT
+        self._map[at : at + _SLOT] = bytes(content)
+
+    def close(self) -> None:
+        """Remove the file: after a proper end the next start does not resume."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+            self._path.unlink(missing_ok=True)
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+            raise OSError(f"{path} is not a regular file of this user")
+        if status.st_size != 2 * _SLOT:
+            os.ftruncate(handle, 2 * _SLOT)
+        return mmap.mmap(handle, 2 * _SLOT)
+    finally:
+        os.close(handle)
