@@ -101,7 +101,8 @@ class Avatar:
         if self.post.use_skeleton(self.skeleton):
             self.post.set_calibration(calibration)
         else:
-            self.post = PostStage(self.post.settings, self.skeleton, calibration)
+            former = self.post.published
+            self.post = PostStage(self.post.settings, self.skeleton, calibration, former=former)
 
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. They take effect from the next step on."""

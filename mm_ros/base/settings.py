@@ -41,6 +41,11 @@ def setting(
     return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
 
 
+def like(other: Any, default: Any, description: str) -> Any:
+    """Dataclass field with unit and range of another field of the same class body."""
+    return field(default=default, metadata={"spec": replace(other.metadata["spec"], description=description)})
+
+
 @dataclass(frozen=True)
 class Settings:
     def __post_init__(self) -> None:

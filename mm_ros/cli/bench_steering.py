@@ -23,7 +23,7 @@ COLUMNS = (
     ("steady_heading_error_deg_worst", "steady °", 1, 1), ("start_walk_s", "start s", 1, 2),
     ("stop_s", "stop s", 1, 2), ("stop_s_worst", "worst", 1, 2), ("start_walk_speed_error", "walk %", 100, 1),
     ("start_jog_speed_error", "jog %", 100, 1), ("standing_frames", "standing", 1, 0), ("skate_ratio", "skate", 1, 3),
-    ("pops_per_min", "pops/min", 1, 1), ("jitter", "jitter", 1, 0),
+    ("pops_per_min", "pops/min", 1, 1), ("database_pops_per_min", "database", 1, 1), ("jitter", "jitter", 1, 0),
 )  # fmt: skip
 
 
@@ -56,17 +56,17 @@ def run(args: argparse.Namespace) -> int:
         raise MmRosError(f"--video: expected a name without an ending, or .gif, came '{args.video}'")
     progress = Progress()
     database = read_database(args.database or default_database_path(progress))
-    own, limit = bench.reference(database)
+    own = bench.reference(database)
     scripted = bench.streams(args.seed, args.rounds)
     out: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
                            "load_1_min": os.getloadavg()[0], "date": date.today().isoformat(), "seed": args.seed,
-                           "rounds": args.rounds, "database": own, "engines": {}}  # fmt: skip
+                           "rounds": args.rounds, "database": own.numbers, "engines": {}}  # fmt: skip
     riders = {}
     for name in args.engines:
         settings = MatcherSettings(engine=name, model=args.model)
         riders[name] = bench.Rider(database, settings)
         out["engines"][name] = bench.bench(
-            riders[name], scripted, limit, partial(progress, name)
+            riders[name], scripted, own, partial(progress, name)
         )  # fmt: skip
     progress.end()
     print(table(("engine", *(c[1] for c in COLUMNS)), [_row(n, r) for n, r in out["engines"].items()]))
@@ -77,8 +77,10 @@ def run(args: argparse.Namespace) -> int:
     ]  # fmt: skip
     print(f"\npath at {bench.PATH_SPEED:g} m/s: distance from it, error of the speed at key points\n" + table(
         ("engine", "mean cm", "median cm", "p95 cm", "speed %", "frame ms", "p99"), rows))  # fmt: skip
-    print(f"\nthe database itself: skate {own['skate_ratio']:.3f}, pops/min {own['pops_per_min']:.1f}, "
-          f"jitter {own['jitter']:.0f}; {out['cores']} cores, load {out['load_1_min']:.1f}")  # fmt: skip
+    numbers = own.numbers
+    print(f"\nthe database itself: skate {numbers['skate_ratio']:.3f}, jitter {numbers['jitter']:.0f}, pops/min "
+          f"{numbers['pops_per_min']:.1f} over all its clips (column database: at the speeds of the runs); "
+          f"{out['cores']} cores, load {out['load_1_min']:.1f}")  # fmt: skip
     if args.video:
         out["video"] = _film(args.video, riders, bench)
     write_json(args.json, out)

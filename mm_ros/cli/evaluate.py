@@ -53,6 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="convention of the hand poses of tables (default: %(default)s)",
     )
     parser.add_argument(
+        "--facing-by-hand-pose", action="store_true",
+        help="also measure the predicted facing of clips with controllers simulated in each convention of hand poses"
+    )
+    parser.add_argument(
         "--footfalls", type=Path, metavar="FILE", help="marked footfalls (t, foot) of the one recording"
     )
     add_database(parser)
@@ -92,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.cli.progress import Progress
-    from mm_ros.evaluation import table
+    from mm_ros.evaluation import hand_pose_facing, table
     from mm_ros.evaluation.evaluate import evaluate, expanded
     from mm_ros.evaluation.rows import chosen
     from mm_ros.motion.default_database import default_database_path
@@ -106,13 +110,21 @@ def run(args: argparse.Namespace) -> int:
     keep = bool(args.html or args.video)
     result = evaluate(paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
                       camera=camera_of(args.simulated_camera), footfalls=args.footfalls,
-                      feed_all=args.feed == "all", hand_pose=args.hand_pose)  # fmt: skip
+                      feed_all=args.feed == "all", hand_pose=args.hand_pose,
+                      facing_by_hand_pose=args.facing_by_hand_pose)  # fmt: skip
     progress.end()
     print(table.text(table.lines(result.table["summary"])))
     offsets = table.offset_lines(result.table["summary"]["ours"])
     if offsets:
         print("\noffsets of the joints in the body trackers, fitted on the first 3 s of each recording")
         print(table.text(offsets))
+    facing = result.table["summary"]["ours"].get("predicted_facing_by_hand_pose_deg")
+    if facing:
+        print("\nerror of the predicted facing for each convention of hand poses, declared and estimated")
+        print(table.text(hand_pose_facing.table(facing)))
+    within = table.interval_line(result.table["summary"]["ours"])
+    if within:
+        print(f"\nrow 'ours', 95 % of a bootstrap over the recordings: {within}")
     if result.table["missing"]:
         print(f"\nnot measured: {table.missing_line(result.table['missing'])}")
     if result.table["beside_fletcher"]:

@@ -2,13 +2,12 @@
 
 import argparse
 import time
-from importlib.util import find_spec
 from typing import Any
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.base.extras import setup_command
-from mm_ros.cli.arguments import add_database, add_number, add_output
-from mm_ros.cli.output import add_json, table, write_json
+from mm_ros.cli.arguments import add_database, add_number
+from mm_ros.cli.output import table, write_json
+from mm_ros.cli.training import add_common, check, need_torch
 
 HELP = "train the networks that replace a database (Learned Motion Matching) and print their errors"
 
@@ -24,25 +23,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_database(parser, "database to learn (default: the built-in procedural database)")
-    add_output(parser, "ONNX file to write", required=True)
-    add_number(parser, "--seed", default=0, help="random seed; the same seed gives the same networks (default 0)")
+    add_common(parser)
     add_number(parser, "--effort", default=1.0, help="factor on the usual number of training steps (default 1)")
     add_number(parser, "--latent", default=32, help="size of the latent vector (default 32)")
     add_number(parser, "--width", default=512, help="units per layer (default 512)")
     add_number(parser, "--threads", default=1, help="threads of torch (default 1)")
-    parser.add_argument(
-        "--credit", default="", metavar="TEXT", help="credit line for the data (default: the line in the database)"
-    )
     parser.add_argument("--fresh", action="store_true", help="ignore the checkpoint and start again")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    _check(args)
-    missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
-    if missing:
-        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
+    check(args, "latent", "width", "threads")
+    if not 0 < args.effort < 1000:
+        raise MmRosError(f"--effort: expected more than 0, came {args.effort:g}")
+    need_torch()
     from mm_ros.matching.training.networks import Sizes
     from mm_ros.matching.training.train import Options, Training, finish
     from mm_ros.motion.default_database import default_database_path
@@ -73,18 +66,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"wrote {args.output} ({args.output.stat().st_size / 1e6:.2f} MB) after {minutes:.1f} minutes")
     write_json(args.json, figures)
     return 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    if not args.output.parent.is_dir():
-        raise MmRosError(f"cannot write {args.output}: its folder does not exist")
-    if args.output.exists() and not args.force:
-        raise MmRosError(f"{args.output} exists. Choose another name, or overwrite it with --force.")
-    for name in ("latent", "width", "threads"):
-        if getattr(args, name) < 1:
-            raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
-    if not 0 < args.effort < 1000:
-        raise MmRosError(f"--effort: expected more than 0, came {args.effort:g}")
 
 
 def report(figures: dict[str, Any]) -> str:

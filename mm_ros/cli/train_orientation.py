@@ -2,15 +2,13 @@
 
 import argparse
 import sys
-import time
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.base.extras import setup_command
-from mm_ros.cli.arguments import add_motion, add_number, add_output
-from mm_ros.cli.output import add_json, table, write_json
+from mm_ros.cli.arguments import add_number
+from mm_ros.cli.output import table, write_json
+from mm_ros.cli.progress import Progress
+from mm_ros.cli.training import add_data, check, need_torch, read_clips
 
 FIGURES = ("mean", "median", "p95", "root_mean", "rate_mean")
 HELP = "train the network that predicts the facing and validate it on people outside its training data"
@@ -22,13 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Writes FILE.onnx and, for comparison, FILE_paper_r1.onnx and FILE_paper_r50.onnx.\n"
         "To use it: mm_ros up -p orientation_predictor.model=facing.onnx"
     )
-    add_motion(parser, "--data", "BVH files, folders or archives", required=True)
-    add_output(parser, "ONNX file to write", required=True)
-    parser.add_argument("--options", type=Path, metavar="YAML", help="assumptions about the files (see mm_ros import)")
-    parser.add_argument(
-        "--credit", default="", metavar="TEXT", help="credit line for the data (default for CMU data: built-in)"
-    )
-    add_number(parser, "--seed", default=0, help="random seed; the same seed gives the same network (default 0)")
+    add_data(parser)
     add_number(
         parser, "--folds", default=2, help="groups of subjects for cross-validation; 0: no validation (default 2)"
     )
@@ -38,18 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--members", default=4, help="networks of each kind that one file averages (default 4)")
     add_number(parser, "--memory", default=48, help="size of the memory of the second kind; 0: none (default 48)")
     parser.add_argument("--no-paper", action="store_true", help="do not train the network of the paper")
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     add_number(parser, "--tune", default=0, help="first search hyper-parameters with N trials (Ray)")
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    _check_output(args)
+    check(args, "variants", "epochs", "width", "members")
+    if args.memory < 0:
+        raise MmRosError(f"--memory: expected 0 (none) or more, came {args.memory}")
     need_torch()
     from mm_ros.facing.training.network import NetworkPlan
     from mm_ros.facing.training.train import Outcome, TrainOptions, save, train
 
-    clips, licence = _clips(args)
+    clips, licence = read_clips(args)
     options = TrainOptions(
         seed=args.seed, variants=args.variants, epochs=args.epochs, folds=args.folds,
         plan=NetworkPlan(args.width, 2, args.members, args.memory),
@@ -66,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         save(outcome, args.output, options, clips, credit)
 
     outcome = train(clips, options, progress, early)
-    progress.close()
+    progress.end()
     print(report(outcome.figures))
     for line in doubts(outcome.figures):
         print(line, file=sys.stderr)
@@ -74,37 +66,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {path} ({path.stat().st_size / 1e3:.0f} kB)")
     write_json(args.json, outcome.figures)
     return 0
-
-
-def _check_output(args: argparse.Namespace) -> None:
-    if not args.output.parent.is_dir():
-        raise MmRosError(f"cannot write {args.output}: its folder does not exist")
-    if args.output.exists() and not args.force:
-        raise MmRosError(f"{args.output} exists. Choose another name, or overwrite it with --force.")
-    for name in ("variants", "epochs", "width", "members"):
-        if getattr(args, name) < 1:
-            raise MmRosError(f"--{name}: expected 1 or more, came {getattr(args, name)}")
-    if args.memory < 0:
-        raise MmRosError(f"--memory: expected 0 (none) or more, came {args.memory}")
-
-
-def need_torch() -> None:
-    missing = [name for name in ("torch", "onnx") if find_spec(name) is None]
-    if missing:
-        raise MmRosError(f"training needs {' and '.join(missing)}: {setup_command('train')}")
-
-
-def _clips(args: argparse.Namespace) -> tuple[list[Any], str]:
-    from mm_ros.motion.importing import ImportOptions, import_files, read_options
-
-    options = read_options(args.options) if args.options else ImportOptions()
-    progress = Progress()
-    imported = import_files(args.data, options, progress)
-    clips = imported.clips
-    progress.close()
-    minutes = sum(c.seconds for c in clips) / 60
-    print(f"{len(clips)} clips, {minutes:.1f} minutes, {len({c.subject for c in clips})} subjects")
-    return clips, imported.licence
 
 
 def report(figures: dict[str, Any]) -> str:
@@ -143,23 +104,3 @@ def doubts(figures: dict[str, Any]) -> list[str]:
         *(f"!!!   {line}" for line in worse),
         "!!! Do not use it: set `predictor: hmd_forward`, or train with more motion and more subjects.",
     ]
-
-
-class Progress:
-    """One progress line on stderr, updated every second on a terminal and every ten seconds elsewhere."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._last = time.monotonic()
-        self._what = ""
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        now = time.monotonic()
-        if now - self._last < (1.0 if self._terminal else 10.0):
-            return
-        self._last = now
-        print(f"\r{what} {done}/{of}".ljust(60), end="" if self._terminal else "\n", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        if self._terminal:
-            print("\r".ljust(61), end="\r", file=sys.stderr)

@@ -16,7 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HEAD, LEFT_LOWER_ARM, LEFT_UPPER_ARM, NECK, RIGHT_LOWER_ARM, RIGHT_UPPER_ARM
 from mm_ros.body.types import F32
-from mm_ros.evaluation import measure, run
+from mm_ros.evaluation import hand_pose_facing, measure, run
 from mm_ros.evaluation.footfalls import Landings
 from mm_ros.evaluation.rows import CHANCE, DATABASE, GROUND_TRUTH, OURS, ROW_NAMES, STEPS, Row
 from mm_ros.evaluation.table import fletcher_lines
@@ -61,6 +61,7 @@ def evaluate(
     footfalls: Path | None = None,
     feed_all: bool = False,
     hand_pose: str = ESTIMATED,
+    facing_by_hand_pose: bool = False,
 ) -> Evaluation:
     motion = read_database(database)
     whole, limit = run.measure_database(motion)
@@ -73,7 +74,8 @@ def evaluate(
         inputs = [(name, given, footfalls_of(given, footfalls)) for name, given, _ in inputs]
     tasks = [
         replace(run.task_of(name, given, database, simulation, limit, rows, settings, keep),
-                camera=camera, footfalls=marks, feed_all=feed_all, hand_pose=hand_pose)
+                camera=camera, footfalls=marks, feed_all=feed_all, hand_pose=hand_pose,
+                facing_by_hand_pose=facing_by_hand_pose)
         for name, given, marks in inputs
     ]  # fmt: skip
     outcomes = run.run_all(tasks, jobs, tell)
@@ -151,6 +153,12 @@ def table_of(outcomes: list[run.Outcome], database: measure.Measured, rows: tupl
     for name in (r.name for r in rows if r.name in summary):
         summary[name] = {**dict.fromkeys(measure.NEEDS), **summary[name]}
     summary[DATABASE] = measure.pooled([database])
+    facing = hand_pose_facing.pooled([o.facing for o in outcomes if o.facing])
+    if facing:
+        summary[OURS]["predicted_facing_by_hand_pose_deg"] = facing
+    within = measure.intervals([o.rows[OURS] for o in outcomes if OURS in o.rows])
+    if within:
+        summary[OURS]["interval_95"] = within
     kinds = {}
     for n in names:
         if n in (GROUND_TRUTH, STEPS, CHANCE):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,13 @@ COUNTED = {
     "reach_share": ("in_reach", "wrists"),
     "solver_reach_share": ("in_solver_reach", "wrists"),
 }
+# Figures that get a bootstrap interval over the recordings; None: the number itself.
+WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
+    ("ankle_error_cm", "median"), ("ankle_error_cm", "mean"), ("ankle_error_cm", "p95"), ("facing_error_deg", "mean"),
+    ("predicted_facing_error_deg", "mean"), ("footfall_f1", None), ("same_foot", None), ("contact_agreement", None),
+    ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
+)  # fmt: skip
+DRAWS, FEWEST = 400, 5  # of the bootstrap; fewer recordings have no interval
 # Metrics that every chain row of the table has, null without a truth, and what their truth comes from.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
@@ -381,6 +388,26 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
     for share, error, raw in zip(look_ahead.SHARES, look_ahead.ERRORS, look_ahead.RAW_ERRORS, strict=True):
         if error in out:
             out[share] = out[error]["mean"] / max(out[raw]["mean"], 1e-9)
+    return out
+
+
+def intervals(parts: list[Measured]) -> dict[str, list[float]]:
+    """Bootstrap intervals of 95 % over the recordings: figure → [low, high]; empty for fewer than FEWEST recordings."""
+    if len(parts) < FEWEST:
+        return {}
+    names = {name for name, _ in WITH_INTERVAL}
+    light = [
+        replace(p, values={k: v for k, v in p.values.items() if k in names},
+                numbers={k: v for k, v in p.numbers.items() if k in names}, offsets={})
+        for p in parts
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    drawn = [pooled([light[i] for i in rng.integers(len(light), size=len(light))]) for _ in range(DRAWS)]
+    out = {}
+    for name, statistic in WITH_INTERVAL:
+        values = [v[statistic] if statistic else v for d in drawn if (v := d.get(name)) is not None]
+        if values:
+            out[f"{name} {statistic}" if statistic else name] = np.percentile(values, [2.5, 97.5]).tolist()
     return out
 
 

@@ -21,6 +21,7 @@ from mm_ros.body.skeleton import PARENTS
 from mm_ros.body.types import LOST, ROLES, Calibration, TrackerFrame
 from mm_ros.evaluation import measure
 from mm_ros.evaluation.footfalls import Landings
+from mm_ros.evaluation.hand_pose_facing import Errors, facing_errors
 from mm_ros.evaluation.measure import Measured, Truth
 from mm_ros.evaluation.reference import (
     CARRIERS,
@@ -67,6 +68,7 @@ class Task:
     footfalls: Landings | None = None  # marked footfalls of the user, s
     feed_all: bool = False  # feed body trackers too
     hand_pose: str = ESTIMATED  # convention of the hand poses of a table
+    facing_by_hand_pose: bool = False  # measure the predicted facing for each convention of hand poses
     keep: bool = False  # keep the poses for a report
     camera: LandmarkSimulation = COMMON
 
@@ -97,6 +99,7 @@ class Outcome:
     kinds: NDArray[np.int8]
     hashes: dict[str, str]
     kept: dict[str, Any] = field(default_factory=dict)
+    facing: Errors = field(default_factory=dict)  # for each convention of hand poses
 
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:
@@ -132,7 +135,15 @@ def run_one(task: Task) -> Outcome:
     if truth is not None:
         rows[GROUND_TRUTH] = measure.of_truth(truth, limit)
     seconds = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
-    return Outcome(task.name, float(seconds), rows, kinds, hashes, kept)
+    return Outcome(task.name, float(seconds), rows, kinds, hashes, kept, _facing(task, track, truth, calibration))
+
+
+def _facing(task: Task, track: TrackerTrack, truth: Truth | None, calibration: Calibration) -> Errors:
+    settings = task.settings.orientation
+    model = load_facing_model(settings)
+    if not task.facing_by_hand_pose or truth is None or model is None or not isinstance(task.given, Clip):
+        return {}
+    return facing_errors(track, truth, calibration, settings, model)
 
 
 _DATABASES: dict[Path, MotionDatabase] = {}

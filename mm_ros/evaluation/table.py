@@ -84,6 +84,12 @@ def offset_lines(row: dict[str, Any]) -> list[list[str]]:
     return [head, *([role, *(f"{v[n]:.1f}" for n in names)] for role, v in offsets.items())] if offsets else []
 
 
+def interval_line(row: dict[str, Any]) -> str:
+    """The bootstrap intervals of a row in one line; empty without any."""
+    within = row.get("interval_95") or {}
+    return "; ".join(f"{name.replace('_', ' ')} {low:.3g} to {high:.3g}" for name, (low, high) in within.items())
+
+
 def missing_line(missing: dict[str, str]) -> str:
     """One sentence that says which metrics have no truth, grouped by what they need; empty without any."""
     groups: dict[str, list[str]] = {}

@@ -157,12 +157,12 @@ def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
         return None
     if settings.predictor == "paper":
         path = Path(settings.model) if settings.model else MODELS / f"facing_paper_r{settings.paper_r}.onnx"
-        return _shared(path, "facing_paper", paper_layout_hash(), identity(path))
+        return shared_model(path, "facing_paper", paper_layout_hash(), identity(path))
     path = Path(settings.model) if settings.model else MODELS / "facing.onnx"
-    return _shared(path, "facing", layout_hash(), identity(path))
+    return shared_model(path, "facing", layout_hash(), identity(path))
 
 
-@lru_cache(maxsize=2)
-def _shared(path: Path, kind: str, layout: str, _identity: tuple[int, ...]) -> OnnxModel:
+@lru_cache(maxsize=4)
+def shared_model(path: Path, kind: str, layout: str, _identity: tuple[int, ...]) -> OnnxModel:
     return OnnxModel(path, kind, layout)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.base.settings import setting
+from mm_ros.base.settings import like, setting
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import WHOLE, Segments
@@ -20,7 +20,7 @@ from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.leading_foot import LeadingFoot
-from mm_ros.matching.root_control import STEERED, RootControl, RootControlSettings, settings_for
+from mm_ros.matching.root_control import REPLACES, STEERED, RootControl, RootControlSettings, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
@@ -61,14 +61,9 @@ class MatcherSettings(RootControlSettings):
     responsiveness: float = setting(
         1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
     )
-    steered_search_interval: float = setting(
-        0.2, "Replaces `search_interval` for input of joystick or path.", "s", 0.0, 10.0
-    )
-    steered_quality: float = setting(
-        1.5, "Replaces `quality` for input of joystick or path.", "", 0.0, 100.0
-    )
-    steered_weights: str = setting("", "Replaces `weights` for input of joystick or path.")
     weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
+    steered_quality: float = like(quality, 1.5, REPLACES.format("quality"))
+    steered_weights: str = like(weights, "", REPLACES.format("weights"))
     tags: str = setting(
         "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
     )

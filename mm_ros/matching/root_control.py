@@ -12,17 +12,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mm_ros.base.settings import Settings, setting
+from mm_ros.base.settings import Settings, like, setting
 from mm_ros.body.types import F64
 from mm_ros.maths.signals import wrap
 
 STEERED = ("joystick", "path")  # sources of trajectories without a user whom the avatar must match
+REPLACES = "Replaces `{}` for input of keys, joystick or path."
 
 SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
 WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m
 # After a gap in tracking, the root returns to the user within this time instead of jumping …
 RETURN_S = 0.5
 RETURN_SPEEDS = (3.0, 6.0)  # … and at no less than these speeds: m/s, rad/s
+RETURN_M = 3.0  # from farther away the root appears at the user, because hands that race there look like leaps
 
 
 @dataclass(frozen=True)
@@ -64,23 +66,15 @@ class RootControlSettings(Settings):
     jump_halflife: float = setting(
         0.03, "Half-life of the velocity change at a jump. Larger values make jumps smoother.", "s", 0.0, 1.0
     )
-    steered_position_accuracy: float = setting(
+    steered_position_accuracy: float = like(
+        position_accuracy,
         0.25,
-        "Replaces `position_accuracy` for input of joystick or path: there is no headset to match, so the "
+        "Replaces `position_accuracy` for input of keys, joystick or path: there is no headset to match, so the "
         "avatar follows the simulated position smoothly. Larger values change the motion less.",
-        "m",
-        0.0,
-        10.0,
     )
-    steered_facing_accuracy: float = setting(
-        0.08, "Replaces `facing_accuracy` for input of joystick or path.", "rad", 0.0, 3.2
-    )
-    steered_facing_halflife: float = setting(
-        0.05, "Replaces `facing_halflife` for input of joystick or path.", "s", 0.01, 10.0
-    )
-    steered_pull_share: float = setting(
-        0.5, "Replaces `pull_share` for input of joystick or path.", "", 0.0, 10.0
-    )
+    steered_facing_accuracy: float = like(facing_accuracy, 0.08, REPLACES.format("facing_accuracy"))
+    steered_facing_halflife: float = like(facing_halflife, 0.05, REPLACES.format("facing_halflife"))
+    steered_pull_share: float = like(pull_share, 0.5, REPLACES.format("pull_share"))
 
 
 Kind = TypeVar("Kind", bound=RootControlSettings)
@@ -114,9 +108,15 @@ class RootControl:
         self.returning = [0.0, 0.0]  # m/s, rad/s: speeds with which the extensions shrink
 
     def found(self, position: F64, yaw: float) -> None:
-        """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap."""
+        """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap.
+
+        A user beyond RETURN_M is not followed: the root leaps, and the pose stage declares that by a new `run`.
+        """
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
+        if away[0] > RETURN_M:
+            self.reset(np.array([*position, yaw]))
+            return
         for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
             self.extension[i] = max(0.0, away[i] - allowed)
             self.returning[i] = max(RETURN_SPEEDS[i], self.extension[i] / RETURN_S)

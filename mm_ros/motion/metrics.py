@@ -32,6 +32,7 @@ from mm_ros.motion.metrics_feet import (
     jumps_per_s,
     knee_beyond_straight_deg,
     locked_motion_m,
+    pop_frames,
     pops_per_min,
     skate_ratio,
     stance_drift_m,
@@ -43,7 +44,8 @@ from mm_ros.motion.metrics_feet import (
 __all__ = [
     "acceleration_limit", "angle_error_deg", "facing_of_body", "facing_of_pelvis", "floor_penetration_m",
     "hands_in_reach", "jitter", "jumps_per_s", "knee_beyond_straight_deg", "lean_deg", "locked_motion_m",
-    "pops_per_min", "position_error_m", "root_position", "rotation_error_deg", "skate_ratio", "stance_drift_m",
+    "pop_frames", "pops_per_min", "position_error_m", "root_position", "rotation_error_deg", "skate_ratio",
+    "stance_drift_m",
     "stance_twist_deg", "stances", "start_lag_s", "stop_lag_s", "summarise", "toe_speeds",
 ]  # fmt: skip
 

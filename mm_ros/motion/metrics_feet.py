@@ -131,14 +131,17 @@ def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
     return float(np.percentile(np.concatenate(every), 99.9)) if every else float("nan")
 
 
-def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
-    """Return pops per minute; those within 0.2 s count as one. `limit`: the larger `acceleration_limit` of truth and
-    database."""
+def pop_frames(positions: Array, limit: float, dt: float = 1 / 60) -> NDArray[np.intp]:
+    """Return the frame of each pop; those within 0.2 s count as one. `limit`: see `pops_per_min`."""
     if len(positions) < 3:
-        return 0.0
+        return np.zeros(0, np.intp)
     hits = np.flatnonzero((_accelerations(positions, dt) > POP_MARGIN * limit).any(1))
-    pops = 0 if len(hits) == 0 else 1 + int((np.diff(hits) * dt > POP_TOGETHER_S).sum())
-    return pops / (len(positions) * dt / 60)
+    return hits[np.diff(hits, prepend=-np.inf) * dt > POP_TOGETHER_S]
+
+
+def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
+    """Return pops per minute. `limit`: the larger `acceleration_limit` of truth and database."""
+    return len(pop_frames(positions, limit, dt)) / (len(positions) * dt / 60)
 
 
 def jumps_per_s(segments: Array, dt: float = 1 / 60) -> float:

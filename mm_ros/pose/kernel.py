@@ -242,8 +242,9 @@ def post_step(
     """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m].
 
     `estimated` (2, 6): the user's ankles x y z [m], probability that the foot moves, share in the avatar's feet, and
-    certainty that the foot stands.
+    certainty that the foot stands. State and settings are packed (maths/packed.py).
     """
+    body, source, new, hold, feet, t = body[0], source[0], new[0], hold[0], feet[0], t[0]
     blend(body, source, t, new, jumped, dt)
     quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
     quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))

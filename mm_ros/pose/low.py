@@ -24,7 +24,7 @@ from mm_ros.tracking.bend import Bend
 # Shares of the height of the standing hips
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
-CRAWLS_LEAN = 1.0  # rad; a low person who leans more is on the knees
+CRAWLING_LEAN = 1.0  # rad; a low person who leans more is on the knees
 KNEELS_S = 1.5  # s of calm after which a low person kneels; a squat is shorter
 BEND_FULL = 0.05  # drop of the head from which the trunk follows the estimated lean
 LEGS_HALFLIFE_S = 0.15
@@ -33,6 +33,7 @@ HIPS_SHARE = 0.5  # of the lean that the pelvis takes; the spine takes the rest
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10  # m, of a person with legs of 0.8 m
 KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad of the foot, toes down
 LEG_M = 0.82
+TURNED_OVER = 3.0  # the legs lie along the body as soon as it turns over
 
 SIT, KNEEL, LIE = range(3)
 
@@ -87,8 +88,9 @@ class LowPosture:
         return self.low
 
     def _lean(self, height: float) -> float:
-        """Lean with which the hips are between the floor and their standing height."""
-        cosine = self._bend.cosine()
+        """Lean with which the hips are between the floor and their standing height. On the way to the back it passes
+        through 0, as the trunk of a person who sits down first."""
+        cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
         most = (height - LOWEST_HIPS * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length
         lean = math.acos(max(-0.3, min(1.0, most, max(cosine, least))))
@@ -97,10 +99,10 @@ class LowPosture:
     def _choose(self, hips: float, lean: float) -> None:
         """Choose the posture of the legs; each is left later than it is taken."""
         bend = self._bend
-        down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lean > CRAWLS_LEAN
+        down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lean > CRAWLING_LEAN
         low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
-        settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLS_LEAN
-        if down:
+        settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLING_LEAN
+        if down or (low and bend.on_back < 0.0):  # a person on the back does not kneel
             self._kind = LIE
         elif low and settled:
             self._kind = KNEEL
@@ -159,12 +161,12 @@ def low_foot(
     thigh, shin = lengths[side, 2], lengths[side, 3]
     size = (thigh + shin) / LEG_M
     z = hip[2] - ground
-    front = low.lean[2]
+    front = max(-1.0, min(1.0, TURNED_OVER * low.lean[2]))
     rise = z - shin - feet.rest[side, 1]
     sit = math.sqrt(max(thigh * thigh - rise * rise, 0.36 * thigh * thigh)) + 0.02
     above = z - KNEE_ON_FLOOR * size
     kneel = math.sqrt(max(thigh * thigh - above * above, 0.0)) - 0.97 * shin
-    lie = -front * 0.96 * (thigh + shin)
+    lie = -front * math.sqrt(max((0.96 * (thigh + shin)) ** 2 - (z - LYING_ANKLE * size) ** 2, 0.0))
     lying_pitch = 0.5 * ((1.0 + front) * PRONE_PITCH + (1.0 - front) * SUPINE_PITCH)
     forward = (low.legs[0] * sit + low.legs[1] * kneel + low.legs[2] * lie) / whole
     height = low.legs[0] * feet.rest[side, 1] + size * (low.legs[1] * KNEELING_ANKLE + low.legs[2] * LYING_ANKLE)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
+from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.body.types import (
@@ -27,6 +28,7 @@ from mm_ros.body.types import (
     TrackerFrame,
 )
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.packed import packed
 from mm_ros.maths.springs import damp
 from mm_ros.pose.fade import FadeIn
 from mm_ros.pose.feet import SETTLED, make_feet
@@ -41,6 +43,7 @@ WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
 SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
 RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
+SUPPORTING_CONTACT = 0.1  # contact above which the likelier foot supports the body while none is locked
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -65,7 +68,7 @@ class PostStage:
 
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
-        self._settings, self._tuning = settings, tuning(settings)
+        self._settings, (self._tuning, _) = settings, packed(tuning(settings))
         self._wanted: NDArray[np.bool_] | None = None  # devices that the settings use
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -113,11 +116,11 @@ class PostStage:
         self._forget()
 
     def _forget(self) -> None:
-        self._body, self._source, self._new = make_body(), make_source(), make_source()
-        self._hold, self._feet = make_hold(), make_feet(self.skeleton)
+        parts = map(packed, (make_body(), make_source(), make_source(), make_hold(), make_feet(self.skeleton)))
+        self._memory, (self._body, self._source, self._new, self._hold, self._feet) = zip(*parts, strict=True)
         self._low = LowPosture(self.skeleton)
         self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
-        self._shown: AvatarPose | None = None
+        self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._stands = np.ones(2, np.bool_)  # the user's feet
@@ -127,8 +130,8 @@ class PostStage:
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
         """Published pose for a matched pose; without trackers the limbs follow the motion."""
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
-        if judged.verdict == DROP and self._shown is not None:
-            return self._shown
+        if judged.verdict == DROP and self.published is not None:
+            return self.published
         if judged.verdict == RESET:
             self._forget()
         if judged.verdict == CARRY and trackers is not None:
@@ -141,15 +144,17 @@ class PostStage:
         jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
         self._stretch = (matched.run, matched.segment)
         stands, estimated = self._user_feet(matched, judged.dt)
+        body, source, new, hold, feet = self._memory
         post_step(
-            self._body, self._source, self._new, self._hold, self._feet, self._lengths, self._tuning, p, q, seen,
-            self._devices, stands.astype(np.uint8), estimated, self._grounds(),
+            body, source, new, hold, feet, self._lengths, self._tuning, p, q, seen, self._devices,
+            stands.astype(np.uint8), estimated, self._grounds(),
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
-        self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        contacts = stands & (self._feet.stepping <= 0.0)
+        self._last = self._published(matched, contacts, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         travels = trackers is not None and not is_identity(trackers.new_from_old)
-        self._shown = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
-        return self._shown
+        self.published = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
+        return self.published
 
     def _carry(self, new_from_old: F64) -> None:
         """Move all state in room axes into the re-centred room."""
@@ -210,11 +215,21 @@ class PostStage:
                 # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
                 leaves = (feet.contact < RELEASED_CONTACT) & (feet.moves > 0.5 + CALM * (1.0 - certain))
                 self._stands[:] = np.where(self._stands, ~leaves, feet.contact > 0.5)
+                self._keep_support(feet.contact)
                 stands = self._stands.copy()
                 goal[1] = certain * (1.0 - feet.moves) * self._stands
         self._share[:] = damp(self._share, goal, SHARE_HALFLIFE_S, dt)
         out[:, :3], out[:, 3], out[:, 4:] = self._ankles, self._moves, self._share.T
         return stands, out
+
+    def _keep_support(self, contact: F64) -> None:
+        """Let the likelier foot stand while none supports the body: between two steps both are unlikely for a moment,
+        and a foot whose lock is out of reach makes a corrective step."""
+        feet = self._feet
+        if not (self._stands & (feet.locked != 0)).any():
+            free = np.where(feet.stepping > 0.0, 0.0, contact)
+            foot = int(free.argmax())
+            self._stands[foot] |= free[foot] > SUPPORTING_CONTACT
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
         """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
@@ -263,5 +278,5 @@ class PostStage:
     def warm_up(self, matched: AvatarPose) -> None:
         for i in range(2):  # the second step computes rates, too
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            self.step(again, TrackerFrame(again.stamp_ns))
+            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # as between the nodes
         self.reset()

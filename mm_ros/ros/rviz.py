@@ -54,7 +54,7 @@ def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = 
 
 
 def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
-    tools = ("MoveCamera", "Select", "FocusCamera", "Measure")
+    tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")  # the last two set a path
     return {
         "Panels": [
             {

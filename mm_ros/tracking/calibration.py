@@ -113,7 +113,7 @@ UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
 REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
 ANOTHER = 0.05  # m; after a gap, a standing height that differs by more is another person's
-SITS_S, LOWEST_SEATED = 4.0, 0.9  # s, m: a low head for this long is that of a person who sits
+SEATED_S, LOWEST_SEATED = 4.0, 0.9  # s, m: a head that is low for this long belongs to a person who sits
 ANOTHER_S = 4.0  # s in the cluster before another person is measured
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
@@ -206,7 +206,7 @@ class Calibrator:
         self._arms(frame)
         if frame.stamp_ns - self._judged_ns >= JUDGED_EVERY_NS:
             self._judged_ns = frame.stamp_ns
-            if self._not_worn():
+            if self._laid_down():
                 self._gap()
             if self.settings.auto_calibrate:
                 self._measure_automatically()
@@ -219,8 +219,8 @@ class Calibrator:
             self._after_gap, self._span_known = True, False
         self._heights.clear()
 
-    def _not_worn(self) -> bool:
-        """Whether the headset lies still, as no worn headset does."""
+    def _laid_down(self) -> bool:
+        """Whether the headset lies still; a headset on a head always moves a little."""
         stand = self.stand()
         return stand is not None and stand.seconds >= 0.95 * NOT_WORN_S and stand.strayed < NOT_WORN_M
 
@@ -299,7 +299,7 @@ class Calibrator:
             return
         elif found.stands(self.current.floor_height):
             self._take(found.height, height, math.hypot(found.sigma, self._floor_doubt()), found.seconds)
-        elif self._stood is None and not self._from_person and found.seconds > SITS_S and height > LOWEST_SEATED:
+        elif self._stood is None and not self._from_person and found.seconds > SEATED_S and height > LOWEST_SEATED:
             guess = height + SEATED_TO_STANDING
             if self.current.note != SEATED or guess > self.current.head_height + REFINED:
                 self.current = replace(
@@ -325,7 +325,7 @@ class Calibrator:
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
-                self.current = replace(now, head_height_sigma=sigma)  # a doubt is told, but not followed
+                self.current = replace(now, head_height_sigma=sigma)  # published as uncertain; the height is kept
                 return
             elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
                 return

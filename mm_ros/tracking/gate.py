@@ -31,6 +31,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
+from mm_ros.maths.packed import packed
 from mm_ros.maths.quat import Quat, Vec
 from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.motion import KEPT, end_velocities
@@ -118,9 +119,9 @@ class TrackerGate:
         self.settings = settings
         self._refusals = np.zeros(1 + len(REASONS), np.int64)
         self._timeline = Timeline()
-        self._devices = make_devices()
         self._added_epochs = 0  # number of epochs that the gate has added to the source's
-        self._raw_epoch: int | None = None
+        self._raw_epoch: int | None
+        self._clear()
         self._last_ns = self._head_seen_ns = 0
 
     @property
@@ -130,7 +131,7 @@ class TrackerGate:
     @settings.setter
     def settings(self, settings: GateSettings) -> None:
         self._settings = settings
-        self._numbers = Numbers(*settings.numbers())
+        self._numbers, _ = packed(Numbers(*settings.numbers()))
 
     @property
     def refused(self) -> dict[str, int]:
@@ -146,7 +147,7 @@ class TrackerGate:
 
     def _clear(self) -> None:
         self._raw_epoch = None
-        self._devices = make_devices()
+        self._memory, self._devices = packed(make_devices())
 
     def step(self, raw: TrackerFrame) -> TrackerFrame | None:
         """Filter one frame; None for a duplicate or late frame."""
@@ -158,7 +159,7 @@ class TrackerGate:
         self._last_ns = raw.stamp_ns
         out = TrackerFrame(raw.stamp_ns, raw.epoch + self._added_epochs, new_from_old=raw.new_from_old.copy())
         if _step(
-            self._devices, self._numbers, self._refusals, np.array(raw.positions, np.float64),
+            self._memory, self._numbers, self._refusals, np.array(raw.positions, np.float64),
             np.array(raw.rotations, np.float64), np.array(raw.state, np.uint8), np.array(raw.sampled_ns, np.int64),
             raw.stamp_ns, dt, out.positions, out.rotations, out.velocities, out.angular_velocities, out.state,
             out.sampled_ns,
@@ -173,7 +174,7 @@ class TrackerGate:
                 self._added_epochs += 1
             self._clear()
         elif not is_identity(raw.new_from_old):
-            _carry(self._devices, np.array(raw.new_from_old, np.float64))
+            _carry(self._memory, np.array(raw.new_from_old, np.float64))
         if verdict == HOLD or self._head_returns(raw):
             gap = (raw.stamp_ns - self._head_seen_ns) * 1e-9
             if gap > self.settings.new_epoch_s:
@@ -200,6 +201,7 @@ def _step(
 ) -> bool:  # fmt: skip
     """Filter the raw rows of one frame at the stamp `now` [ns] into those of the output. Returns whether the head's
     sample was accepted."""
+    d, s = d[0], s[0]
     seen, head = False, (0.0, 0.0, 0.0)
     for r in range(len(raw_states)):
         state = int(raw_states[r])
@@ -412,6 +414,7 @@ def _motion(d: Any, s: Any, r: int, m: int) -> tuple[Vec, Vec]:
 @njit
 def _carry(d: Any, moved: Any) -> None:
     """Move all known devices along with the play space."""
+    d = d[0]
     t, turn = (moved[0], moved[1], moved[2]), (moved[3], moved[4], moved[5], moved[6])
     for r in range(len(d.n)):
         if not d.n[r, KNOWN]:

@@ -3,7 +3,7 @@
 Straps sit anywhere and at any angle. While the user stands upright, the pose of the whole body follows from the headset
 and the hands, because it is the rest pose of a skeleton of the user's size; the mounting is the device's pose in the
 axes of its joint. A T-pose is the best moment: the line through the hands gives the facing. An upright stand and
-straight walking refine the estimate with less weight. Straps that have slipped are measured anew.
+straight walking refine the estimate with less weight. Straps that have slipped are measured again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LOOSE_WEIGHT = 0.15  # of a stand that is less strict, until the weight is SURE
 FIRST, SURE = 0.05, 0.4  # accumulated weights: a mounting is used; a contradiction means that it has slipped
 STORED_WEIGHT = 1.0  # of a mounting from the user's file
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2  # a still device farther off than this has slipped
-SLIPPED_S = 1.0  # time for which it is off before it is measured anew
+SLIPPED_S = 1.0  # time for which it is off before it is measured again
 UPRIGHT = (0.955, 1.06)  # head height over standing height
 STILL_M_S, STILL_RAD_S = 0.12, 0.5  # of the device and of the head
 STANCE_M_S = 0.12  # a foot that moves slower stands flat
@@ -302,7 +302,7 @@ class MountingStage:
     # ---- left and right
 
     def _watch_sides(self, frame: TrackerFrame, stand: _Stand, dt: float) -> None:
-        """Notice pairs of which the left device is worn on the right."""
+        """Notice pairs of which the left device is on the right side of the body."""
         if not stand.still or stand.loose:
             return
         back = quat.from_yaw(-stand.facing)
@@ -331,7 +331,7 @@ class MountingStage:
             state=frame.state[order], sampled_ns=frame.sampled_ns[order],
         )  # fmt: skip
 
-    # ---- what the user is told
+    # ---- report to the user
 
     def places(self) -> dict[str, str]:
         """Where each measured device sits, by role."""
@@ -363,8 +363,8 @@ def doubt(role: int, mounting: F64) -> str:
         )
     if away > limit:
         return (
-            f"{ROLES[role]} is {100 * away:.0f} cm from its joint, expected at most {100 * limit:.0f} cm: is it worn "
-            "at another place, or does it have the wrong role?"
+            f"{ROLES[role]} is {100 * away:.0f} cm from its joint, expected at most {100 * limit:.0f} cm: "
+            "is it strapped at another place, or does it have the wrong role?"
         )
     return ""
 

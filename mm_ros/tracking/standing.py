@@ -67,7 +67,7 @@ class HeightDistribution:
         self.pause()
 
     def pause(self) -> None:
-        """Start anew after a gap, but keep the distribution."""
+        """Start again after a gap, but keep the distribution."""
         self._recent: deque[tuple[float, float, float, float, bool]] = deque()
         self._last = -math.inf
 

@@ -26,6 +26,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
+from mm_ros.maths.packed import packed
 from mm_ros.maths.springs import damp, spring, spring_angle
 from mm_ros.steps.estimator import StepEstimate
 from mm_ros.steps.outputs import AHEAD_S
@@ -124,7 +125,7 @@ class TrajectoryStage:
     @settings.setter
     def settings(self, settings: TrajectorySettings) -> None:
         self._settings = settings
-        self._numbers = Numbers(*settings.numbers())
+        self._numbers, _ = packed(Numbers(*settings.numbers()))
 
     def set_times(self, times: tuple[float, ...]) -> None:
         """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
@@ -201,6 +202,7 @@ def _follow(
 ) -> None:  # fmt: skip
     """Update the memory by one sample. `moved`: new_from_old; `start`: the sample begins a motion; `sigma`: of the
     facing [rad]."""
+    s = s[0]
     if carry:
         _carry(m, moved)
     # The centre of the head does not move when the head turns.
@@ -300,6 +302,7 @@ def _predict(
 
     `shifts` (3, 2) and `yaws` (3,) are those of the step network after AHEAD_S, if `known`.
     """
+    s = s[0]
     x, y = _position(m, lean)
     # The smoothed velocity with its delay compensated
     lead = s.lead * s.velocity_halflife / math.log(2.0)

@@ -216,3 +216,11 @@ def test_a_wrong_path_is_refused_in_one_sentence(tmp_path, capsys, given, said):
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     assert main(["evaluate", str(tmp_path / given), "--database", str(default_database_path())]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_bootstrap_interval_surrounds_the_figure_and_needs_several_recordings():
+    rng = np.random.default_rng(1)
+    parts = [measure.Measured(1.0, {"ankle_error_cm": rng.normal(8 + k % 3, 1, 100)}) for k in range(12)]
+    low, high = measure.intervals(parts)["ankle_error_cm mean"]
+    assert 8 < low < measure.pooled(parts)["ankle_error_cm"]["mean"] < high < 10
+    assert measure.intervals(parts[:4]) == {}

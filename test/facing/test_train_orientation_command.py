@@ -28,7 +28,7 @@ def trains(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, "mm_ros.facing.training.train", training)
         monkeypatch.setitem(sys.modules, "mm_ros.facing.training.network", network)
         monkeypatch.setattr(train_orientation, "need_torch", lambda: None)
-        monkeypatch.setattr(train_orientation, "_clips", lambda args: ([], ""))
+        monkeypatch.setattr(train_orientation, "read_clips", lambda args: ([], ""))
         assert main(["train", "orientation", "--data", "x", "-o", str(tmp_path / "facing.onnx")]) == 0
         return capsys.readouterr().err
 

@@ -31,7 +31,13 @@ def test_never_farther_than_the_accuracy_even_when_the_trajectory_jumps(accuracy
         assert np.linalg.norm(c.root[:2] - goal) <= accuracy + 1e-9
 
 
-@pytest.mark.parametrize("away", [0.3, 1.0, 4.0])
+def test_after_a_gap_the_root_appears_at_a_user_who_is_far_away():
+    c = control()
+    c.found(np.array([4.0, 0.0]), 2.0)
+    assert c.root == pytest.approx([4.0, 0.0, 2.0])
+
+
+@pytest.mark.parametrize("away", [0.3, 1.0, 2.9])
 def test_after_a_gap_the_root_catches_up_without_a_jump(away):
     c, goal = control(), np.array([away, 0.0])
     c.found(goal, 2.0)

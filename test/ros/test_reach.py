@@ -43,6 +43,31 @@ def test_the_profile_follows_the_range(before, asked, after, monkeypatch):
     assert os.environ["SKIP_DEFAULT_XML_FILE"] == "1"
 
 
+ENDPOINTS = """
+import rclpy
+from std_msgs.msg import String
+def own_kb():
+    return int(next(l for l in open("/proc/self/smaps_rollup") if l.startswith("Anonymous:")).split()[1])
+rclpy.init()
+node = rclpy.create_node("endpoints")
+before = own_kb()
+kept = [node.create_publisher(String, f"t{i}", 256) for i in range(40)]
+kept += [node.create_subscription(String, f"t{i}", print, 5) for i in range(40)]
+print(own_kb() - before)
+"""
+
+
+def test_the_profile_saves_half_of_the_memory_of_readers_and_writers():
+    def kb(**environment):
+        plain = {k: v for k, v in os.environ.items() if k != PROFILES} | {RANGE: "LOCALHOST", "ROS_DOMAIN_ID": "87"}
+        command = [sys.executable, "-c", ENDPOINTS]
+        ran = subprocess.run(command, env=plain | environment, capture_output=True, text=True, timeout=60, check=True)
+        assert "XML" not in ran.stderr, ran.stderr
+        return int(ran.stdout)
+
+    assert kb(**{PROFILES: OURS}) < 0.6 * kb()
+
+
 class Machine:
     """Processes in the two namespaces of a link; `found` are nodes that the foreign process of that name discovered."""
 

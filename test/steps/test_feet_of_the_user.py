@@ -97,6 +97,20 @@ def test_a_foot_follows_the_step_of_the_user_that_the_motion_lacks() -> None:
     assert np.abs(np.diff(ankles[:, 0], 2, axis=0)).max() < 0.02  # no pop
 
 
+def test_the_likelier_foot_supports_the_body_between_two_steps_but_not_in_a_flight() -> None:
+    def contacts(left: float, right: float) -> list[bool]:
+        stage = PostStage(PostSettings(), SKELETON, from_skeleton(SKELETON))
+        feet = user(moves=(0.95, 0.95))
+        feet.contact[:] = left, right
+        for i in range(40):
+            pose = stage.step(standing(i, feet))
+        return pose.contacts.tolist()
+
+    assert contacts(0.3, 0.2) == [True, False]
+    assert contacts(0.2, 0.3) == [False, True]
+    assert contacts(0.02, 0.03) == [False, False]
+
+
 def test_without_an_estimate_the_played_motion_decides() -> None:
     poses = stepping_clip(None)
     assert np.array_equal(play(poses), play(poses, hold_feet=False, follow_feet=0.0))

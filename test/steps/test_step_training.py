@@ -1,5 +1,8 @@
 """Training of the step network learns from steps, and its file gives the same numbers as torch."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,12 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 import torch
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.cli import train_steps
 from mm_ros.cli.main import main
 from mm_ros.facing.model_file import OnnxModel
 from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps.inputs import CHANNELS, INPUTS, layout_hash
+from mm_ros.steps.training import measure
 from mm_ros.steps.training.augment import Augmentation, window
 from mm_ros.steps.training.data import ANKLES, smoothed_speed, sources_of, touchdowns_of
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss
@@ -56,6 +61,20 @@ def test_training_reduces_the_loss_on_windows_that_it_has_not_seen(sources) -> N
         with torch.no_grad():
             values.append(float(loss(network(batch["inputs"])[0], batch)))
     assert values[1] < 0.8 * values[0]
+
+
+def test_the_command_writes_its_best_network_and_says_how_many_batches_it_had(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(train_steps, "read_clips", lambda args: ([
+        replace(SyntheticUser(5).clip(8.0), subject="35"), SyntheticUser(6).clip(8.0),
+        replace(SyntheticUser(7).clip(8.0), subject="07")], "me"))  # fmt: skip
+    monkeypatch.setattr(measure, "CHOOSING_S", 8.0)
+    out, figures = tmp_path / "steps.onnx", tmp_path / "figures.json"
+    words = ["--batches", "2", "--units", "8", "--no-procedural", "--json", str(figures)]
+    assert main(["train", "steps", "--data", "nowhere", "-o", str(out), *words]) == 0
+    model, said = OnnxModel(out, "steps", layout_hash()), json.loads(figures.read_text())
+    assert said["batches"] == 2 and set(said) >= {"captured", "procedural", "scores"}
+    assert '"35"' in model.metadata["data"] and json.loads(model.metadata["figures"])["chosen_on"][0] == "07"
+    assert [p.name for p in tmp_path.iterdir() if p.suffix == ".onnx"] == ["steps.onnx"]
 
 
 def test_nothing_to_train_on_is_refused() -> None:

@@ -27,18 +27,18 @@ def person(t, height=1.7, sway=0.003, pitch=0.0, yaw=0.0, hands=((0.1, 0.25, 0.8
 
 
 def feed(calibrator, seconds, start=0.0, **how):
-    told = []
+    published = []
     for i in range(int(seconds * 90)):
         new = calibrator.step(person(start + i / 90, **how))
         if new is not None:
-            told.append(new)
-    return told
+            published.append(new)
+    return published
 
 
 def test_standing_still_is_measured_by_itself():
-    told = feed(Calibrator(), 5)
-    assert len({c.head_height for c in told}) == 1 and told[0].calibrated
-    assert told[0].head_height == pytest.approx(1.70, abs=0.002)
+    published = feed(Calibrator(), 5)
+    assert len({c.head_height for c in published}) == 1 and published[0].calibrated
+    assert published[0].head_height == pytest.approx(1.70, abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_adult_who_rolls_on_a_chair_is_no_child():
 
 
 @pytest.mark.parametrize("known", [None, Calibration(user="anna", calibrated=True, head_height=1.75, arm_span=1.7)])
-def test_a_headset_that_is_handed_over_is_measured_anew(known):
+def test_a_headset_that_is_handed_over_is_measured_again(known):
     calibrator = Calibrator(known=known)
     walk(calibrator, 10, 0, 1.75)
     first = calibrator.current.head_height

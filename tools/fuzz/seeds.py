@@ -119,7 +119,7 @@ def page_message(path: Path) -> None:
     read = readers.get(raw[0] if raw else 0)
     made = read(raw) if read is not None else None
     if isinstance(made, wire.Steering):
-        assert np.isfinite(made[:6]).all(), "steering with a number that is not finite"
+        assert np.isfinite(made[:4]).all(), "steering with a number that is not finite"
     if isinstance(made, wire.PageFrame):
         seen = [made.poses[7 * k : 7 * k + 7] for k, state in enumerate(made.states) if state]
         assert np.isfinite(seen).all() and np.isfinite(made[4:7]).all(), "frame with a number that is not finite"
@@ -257,7 +257,7 @@ def _page_messages() -> tuple[bytes, ...]:
         frame,
         moved + wire._TRANSFORM.pack(0.1, 0.0, 0.2, 0.0, 0.0, 0.0, 1.0),
         wire._PONG.pack(wire.PONG, 3, 1234.5),
-        wire._STEER.pack(wire.STEER, 3, 0, 1234.5, 0.5, -0.5, 0.1, 0.0, 1.5, 0.0),
+        wire._STEER.pack(wire.STEER, wire.ACTIVE | wire.TAKES, 7, 0.5, -0.5, 1.5),
         struct.pack("<BBHd", wire.BODY, 0, 0, 0.0)[:4] + struct.pack("<d", 1234.5) + struct.pack("<14f", *still * 2),
     )
 

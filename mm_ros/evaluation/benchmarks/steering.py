@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.body.skeleton import LEFT_FOOT, RIGHT_FOOT
+from mm_ros.body.skeleton import LEFT_FOOT, RIGHT_FOOT, ROOT
 from mm_ros.body.types import F64, AvatarPose, Calibration
 from mm_ros.evaluation import measure, run
 from mm_ros.evaluation.replay_chain import stack_poses
@@ -36,6 +36,7 @@ STEADY_S = 1.5  # after a change of the input, before a motion counts as steady
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot does has a standing pose
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
+SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # m/s; fast gaits have far more pops, so they are compared by speed
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
     "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
@@ -78,11 +79,15 @@ class Ridden:
 
     @property
     def speed(self) -> F64:
-        """Speed of the avatar's root over 0.4 s, about one step [m/s]."""
-        half = 12
-        at = np.arange(len(self.root))
-        a, b = np.maximum(at - half, 0), np.minimum(at + half, len(self.root) - 1)
-        return np.asarray(np.linalg.norm(self.root[b, :2] - self.root[a, :2], axis=1) / np.maximum((b - a) * DT, DT))
+        return speed_of(self.root)
+
+
+def speed_of(root: F64) -> F64:
+    """Speed over 0.4 s, about one step, of places x, y (F, 2 or more) [m/s]."""
+    half = 12
+    at = np.arange(len(root))
+    a, b = np.maximum(at - half, 0), np.minimum(at + half, len(root) - 1)
+    return np.asarray(np.linalg.norm(root[b, :2] - root[a, :2], axis=1) / np.maximum((b - a) * DT, DT))
 
 
 def wrap(angle: Any) -> F64:
@@ -119,8 +124,8 @@ def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
     for sign in (1, -1):
         rate = sign * math.radians(45)
         out.append(Stream("stick", 8.0, partial(_turning, rate), 2.0, rate))
-        aside = Input((1, 0), strafe=True, look=(0, sign))
-        out.append(Stream("look_aside", 6.0, partial(_always, aside), 2.0, sign * math.pi / 2))
+        sideways = Input((1, 0), strafe=True, look=(0, sign))
+        out.append(Stream("look_sideways", 6.0, partial(_always, sideways), 2.0, sign * math.pi / 2))
     return out
 
 
@@ -250,8 +255,8 @@ def figures_of(r: Ridden, s: Stream) -> dict[str, float]:
         goal = s.goal * (np.arange(len(r.root)) * DT - s.change_s)
         return {"stick_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[:, 2] - goal)))[after].mean())}
     return {
-        "look_aside_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[after, 2] - s.goal))).max()),
-        "look_aside_speed_error": float(abs(np.mean(r.speed[after]) / JoystickSettings().walk_speed - 1)),
+        "look_sideways_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[after, 2] - s.goal))).max()),
+        "look_sideways_speed_error": float(abs(np.mean(r.speed[after]) / JoystickSettings().walk_speed - 1)),
     }
 
 
@@ -282,12 +287,12 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
     return out, rides
 
 
-def of_rides(rides: Sequence[Ridden], limit: float) -> dict[str, Any]:
+def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
     """Feet and smoothness over all runs."""
     parts = []
     for r in rides:
         contacts = np.array([p.contacts for p in r.poses])
-        parts.append(measure.of_body(r.positions, contacts, len(r.root) * DT, limit))
+        parts.append(measure.of_body(r.positions, contacts, len(r.root) * DT, own.pop_limit))
     seconds = np.array([p.seconds for p in parts])
     out: dict[str, Any] = {
         name: float(np.average([p.numbers[name] for p in parts], weights=seconds))
@@ -296,7 +301,9 @@ def of_rides(rides: Sequence[Ridden], limit: float) -> dict[str, Any]:
     glides = np.concatenate([standing(r) for r in rides])
     took = np.concatenate([r.took_s for r in rides]) * 1e3
     errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
+    at = np.bincount(np.searchsorted(SPEED_BANDS, np.concatenate([r.speed for r in rides])), minlength=5)
     return out | {
+        "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),  # at the speeds of the runs
         "standing_frames": int(glides.sum()), "frames": len(glides),
         "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},
         "frame_ms": {"median": float(np.median(took)), "p99": float(np.percentile(took, 99))},
@@ -304,7 +311,7 @@ def of_rides(rides: Sequence[Ridden], limit: float) -> dict[str, Any]:
 
 
 def bench(
-    rider: Rider, scripted: Sequence[Stream], limit: float, tell: Callable[[int, int], None] = lambda i, n: None
+    rider: Rider, scripted: Sequence[Stream], own: Reference, tell: Callable[[int, int], None] = lambda i, n: None
 ) -> dict[str, Any]:
     """All figures of one engine: medians of the repeats, and the worst one as `…_worst`."""
     found: dict[str, list[float]] = {}
@@ -317,10 +324,25 @@ def bench(
     out: dict[str, Any] = {name: float(np.median(values)) for name, values in found.items()}
     out |= {f"{name}_worst": float(np.max(values)) for name, values in found.items()}
     paths, walked = ride_paths(rider)
-    return out | paths | of_rides([*rides, *walked], limit)
+    return out | paths | of_rides([*rides, *walked], own)
 
 
-def reference(database: MotionDatabase) -> tuple[dict[str, float], float]:
-    """Return skate ratio, jitter and pops of the database's own motion, and the acceleration limit of its pops."""
+@dataclass(frozen=True)
+class Reference:
+    """Figures of the database itself. `pops_by_speed`: pops a minute in each of SPEED_BANDS."""
+
+    numbers: dict[str, float]
+    pop_limit: float  # m/s², acceleration
+    pops_by_speed: F64
+
+
+def reference(database: MotionDatabase) -> Reference:
     whole, limit = run.measure_database(database)
-    return {name: float(whole.numbers[name]) for name in ("skate_ratio", "jitter", "pops_per_min")}, limit
+    frames, pops = np.zeros(len(SPEED_BANDS) + 1), np.zeros(len(SPEED_BANDS) + 1)
+    for positions, _ in run.database_clips(database):
+        band = np.searchsorted(SPEED_BANDS, speed_of(positions[:, ROOT]))
+        frames += np.bincount(band, minlength=len(frames))
+        at = np.minimum(m.pop_frames(positions, limit), len(band) - 1)
+        pops += np.bincount(band[at], minlength=len(frames))
+    numbers = {name: float(whole.numbers[name]) for name in ("skate_ratio", "jitter", "pops_per_min")}
+    return Reference(numbers, limit, pops / np.maximum(frames * DT / 60, DT))

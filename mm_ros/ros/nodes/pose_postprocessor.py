@@ -56,7 +56,7 @@ class PosePostprocessor(AvatarNode):
         self._stage_skeleton = 0  # hash
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         self._last_pose = LastPose(self.avatar)
-        self._former = self._last_pose.read()  # until the first pose is published
+        self._former = self._last_pose.read()  # last published pose, from which a new stage continues
         warm_up(self.settings(PostSettings))
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
@@ -82,7 +82,7 @@ class PosePostprocessor(AvatarNode):
         self._publish_tf(pose)  # TF first, because viewers wait for it
         self._pose.publish(pose)
         self._last_pose.write(pose)
-        self._former = None
+        self._former = pose
         self.health.step(pose.stamp_ns)
 
     def _publish_tf(self, pose: AvatarPose) -> None:

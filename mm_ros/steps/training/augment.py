@@ -90,7 +90,7 @@ def window(
     if rng.random() < how.mirror:
         c = mirrored(c)
     if rng.random() < how.shrink:
-        _shrink(c, valid, rng.uniform(*how.shrink_to))
+        shrink(c, valid, rng.uniform(*how.shrink_to))
     if rng.random() < how.frozen:
         _freeze(c, rng)
     size = rng.uniform(*how.size)
@@ -143,7 +143,7 @@ def mirrored(c: F64) -> F64:
     return out
 
 
-def _shrink(c: F64, valid: F64, factor: float) -> None:
+def shrink(c: F64, valid: F64, factor: float) -> None:
     """Shrink the floor along the way of a straight walk; hands keep their place relative to the head."""
     last = int(valid.sum()) - 1
     way = c[last, :2] - c[0, :2]

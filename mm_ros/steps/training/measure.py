@@ -1,22 +1,50 @@
-"""Measurement of a step network on whole clips of people outside its training data."""
+"""Measurement of a step network on whole clips of people outside its training data, and the choice among networks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from mm_ros.body.types import F64
 from mm_ros.facing.model_file import OnnxModel
+from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps import outputs as so
 from mm_ros.steps.estimator import StepSettings, Touchdowns, in_room
 from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_hash
-from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, touchdowns_of
+from mm_ros.steps.training.augment import shrink
+from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_of, touchdowns_of
 
 TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
 STILL = 0.1  # m/s
 WALKS = 0.4  # m/s, mean of the head over a second
+CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0  # seeds that the training data does not have
+SHORT_STEPS = 0.4  # of the length of a straight walk
+
+
+def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:
+    """The kinds of motion on which the length of training is chosen: a score on captured motion alone does not show
+    that a network fits the people of its training data too closely."""
+    users = [SyntheticUser(seed, 0.95 + 0.1 * k).clip(CHOOSING_S) for k, seed in enumerate(CHOOSING_USERS)]
+    short = [shrunk for s in captured if (shrunk := _shrunk(s)) is not s]
+    return {"captured": list(captured), "short steps": short, "procedural": sources_of(users)}
+
+
+def _shrunk(source: Source) -> Source:
+    """A straight walk with short steps; other motion as it is."""
+    columns = source.columns.astype(np.float64)
+    shrink(columns, np.ones(len(columns)), SHORT_STEPS)
+    if np.array_equal(columns, source.columns):
+        return source
+    return replace(source, columns=columns.astype(np.float32))
+
+
+def score(figures: Mapping[str, Mapping[str, float]]) -> float:
+    """One number of a network from its figures on each kind of motion; larger is better."""
+    values = [f["footfall_f1"] + f["contact_agreement"] - f["walking_ankle_cm"] / 50 for f in figures.values() if f]
+    return float(np.mean(values)) if values else 0.0
 
 
 def measured(

@@ -25,13 +25,14 @@ from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
 Tell = Callable[[str, int, int], None]  # what, done, of
+CHECKPOINT = 500  # batches between two measurements
 NORMALIZED_BY = 200  # windows from which mean and scale of the inputs are computed
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     seed: int = 0
-    batches: int = 6000
+    batches: int = 2000
     windows: int = 32  # per batch
     ticks: int = 300  # of each window: 5 s
     learning_rate: float = 2.5e-3
@@ -55,7 +56,7 @@ def fit(
     sources: Sequence[Source], options: TrainOptions, tell: Tell,
     checkpoint: Callable[[StepNetwork, int], None] | None = None,
 ) -> StepNetwork:  # fmt: skip
-    """Train one network; `checkpoint` is called every 500 batches."""
+    """Train one network; `checkpoint` is called every CHECKPOINT batches and after the last one."""
     if not sources:
         raise MmRosError("there is no motion to train on: all clips are shorter than a second, or left out")
     torch.set_num_threads(1)
@@ -85,7 +86,7 @@ def fit(
         mean += (float(value.detach()) - mean) * (0.02 if k else 1.0)
         if (k + 1) % 20 == 0:
             tell(f"fit, loss {mean:.3f}, batch", k + 1, options.batches)
-        if checkpoint is not None and (k + 1) % 500 == 0:
+        if checkpoint is not None and ((k + 1) % CHECKPOINT == 0 or k + 1 == options.batches):
             checkpoint(network, k + 1)
     with torch.no_grad():  # the file stores half precision
         for p in network.parameters():
