@@ -136,7 +136,7 @@ class Moments:
         film.clear()
         while time.monotonic() < until:
             rclpy.spin_once(self._observer, timeout_sec=0.1)
-            if film and photogenic(film[-1][0]):
+            if film and photogenic(film[-1].pose):
                 return
 
 

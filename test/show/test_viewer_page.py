@@ -42,6 +42,13 @@ PATIENCE_S = 180.0
 
 
 TEST_S = 400.0
+# Messages close themselves after some seconds, and a page on a busy machine may be looked at less often.
+KEEP_TEXTS = """
+window.shown = [];
+new MutationObserver((changes) => {
+  for (const c of changes) for (const n of c.addedNodes) if (n.textContent) window.shown.push(n.textContent);
+}).observe(document, {childList: true, subtree: true});
+"""
 
 
 class Page:
@@ -72,10 +79,15 @@ class Page:
     def open(self):
         page = self._browser.new_page()
         page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
+        page.add_init_script(KEEP_TEXTS)
         page.goto(self.url)
         page.wait_for_selector("canvas")
         page.get_by_text(re.compile("latency p99")).wait_for()
         return page
+
+    def was_shown(self, pattern):
+        """Wait for a message of the page, which may have closed itself since it was shown."""
+        self.until(lambda: any(re.search(pattern, t) for t in self.page.evaluate("window.shown")), pattern)
 
     def open_settings(self, page):
         page.get_by_role("tab", name="Settings").click(force=True)
@@ -179,7 +191,7 @@ def test_a_refused_value_snaps_back_and_says_why(seen):
     text = beside(seen.page, "weights", "input")
     text.fill("nonsense=1")
     text.press("Enter")
-    seen.page.get_by_text(re.compile("weights was refused: .*'nonsense' is not in the layout")).first.wait_for()
+    seen.was_shown("weights was refused: .*'nonsense' is not in the layout")
     seen.until(
         lambda: beside(seen.page, "weights", "input").input_value() == "", "it snaps back"
     )
@@ -195,10 +207,10 @@ def test_the_buttons_call_the_services(seen):
     seen.until(lambda: time.monotonic() - seen.newest_trackers_s() < 0.3, "the trackers go on")
     run = seen.client.received["pose"][-1].segment
     page.get_by_role("button", name="reset").click(force=True)
-    page.get_by_text("motion_matcher was reset").first.wait_for()
+    seen.was_shown("motion_matcher was reset")
     seen.until(lambda: seen.client.received["pose"][-1].segment != run, "the matcher is reset")
     page.get_by_role("button", name="calibrate").click(force=True)
-    page.get_by_text(re.compile("this source provides the calibration")).first.wait_for()
+    seen.was_shown("this source provides the calibration")
 
 
 def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):

@@ -15,6 +15,7 @@ from mm_ros.tracking.landmark_simulation import COMMON
 from mm_ros.tracking.session_making import session_of_clips, session_of_table
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
+from mm_ros.tracking.sources.clocks import SteadyShift
 from mm_ros.tracking.sources.openxr import OpenXrSource, describe
 from mm_ros.tracking.sources.played import PlayedSource, segments_of_clips
 from mm_ros.tracking.sources.session import SessionSource
@@ -341,3 +342,14 @@ def test_a_sessions_landmarks_come_each_once_and_not_before_their_time(tmp_path)
     in_time = [s.landmarks for s in made.sightings if s.arrives_ns < made.frames[-1].stamp_ns]
     assert [m.stamp_ns for m in got] == [m.stamp_ns + shift for m in in_time]
     np.testing.assert_allclose(got[3].positions, in_time[3].positions, atol=1e-6)
+
+
+def test_an_interruption_between_two_clock_readings_does_not_shift_the_stamps(monkeypatch):
+    mono, shift = 5_000_000_000, SteadyShift()
+    monkeypatch.setattr("time.clock_gettime_ns", lambda _clock: mono)
+    true, found = 1_700_000_000_000_000_000, []
+    for n in range(300):
+        interrupted_ns = 2_000_000 if n % 3 == 0 else 0  # also at the first reading
+        found.append(shift.of(mono + true - interrupted_ns))
+        mono += 11_000_000
+    assert found[0] == true - 2_000_000 and set(found[1:]) == {true}

@@ -369,7 +369,7 @@ class Viewer(AvatarNode):
         if bad:
             self._panel.settings.note(f"**{text}**")
         for client in self._server.get_clients().values():
-            client.add_notification("", text, auto_close_seconds=8.0 if bad else 3.0, color="red" if bad else "blue")
+            client.add_notification("", text, auto_close_seconds=20.0 if bad else 3.0, color="red" if bad else "blue")
 
     # ---- figures
 

@@ -8,22 +8,29 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
+CLEARLY_NS = 100_000  # a difference that is larger by this is used at once
 
 
 class SteadyShift:
-    """Poller's clock minus CLOCK_MONOTONIC, measured once a second.
+    """Poller's clock minus CLOCK_MONOTONIC, as the largest difference of each second.
 
-    Each measurement has an error of a few microseconds, so one measurement per stamp would make velocities noisy.
+    The poller read its clock before this one, so a process that was interrupted in between measures too small a
+    difference. One measurement per stamp would make velocities noisy.
     """
 
     def __init__(self) -> None:
         self._shift_ns: int | None = None
+        self._largest_ns = 0  # since _at_ns
         self._at_ns = 0
 
     def of(self, now_ns: int) -> int:
         here_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        if self._shift_ns is None or here_ns - self._at_ns > EVERY_NS:
-            self._shift_ns, self._at_ns = now_ns - here_ns, here_ns
+        found_ns = now_ns - here_ns
+        if self._shift_ns is None or found_ns > self._shift_ns + CLEARLY_NS:
+            self._shift_ns, self._largest_ns, self._at_ns = found_ns, found_ns, here_ns
+        self._largest_ns = max(self._largest_ns, found_ns)
+        if here_ns - self._at_ns > EVERY_NS:
+            self._shift_ns, self._largest_ns, self._at_ns = self._largest_ns, found_ns, here_ns
         return self._shift_ns
 
 
