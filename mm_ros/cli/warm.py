@@ -50,12 +50,16 @@ def load_kernels(path: Path | None = None) -> None:
     from mm_ros.steps.estimator import StepSettings
     from mm_ros.steps.model_file import load_step_model
     from mm_ros.tracking import gate as tracker_gate
+    from mm_ros.tracking.room import Room
 
     database = read_database(path or default_database_path())
-    Avatar(
+    avatar = Avatar(
         database, model=load_facing_model(OrientationSettings()), step_model=load_step_model(StepSettings())
-    ).warm_up()
+    )
+    avatar.warm_up()
+    avatar.fusion.warm_up()
     tracker_gate.warm_up()
+    Room()
     room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
     if find_spec("daqp") is not None:  # extra 'robot'
         from mm_ros.robot import follow
