@@ -150,7 +150,7 @@ def main() -> int:
     args = parser.parse_args()
     settle_reach()
     rclpy.init()
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     failed = False
     with tempfile.TemporaryDirectory(prefix="mm_ros-kills-") as folder:
         for composed, count in ((False, args.nodes), (True, args.composed)):
