@@ -123,7 +123,7 @@ class Bend:
             return bending.NEUTRAL, bending.UNSEEN_HALFLIFE_S
         x, y, z = (float(v) for v in (frame.positions[seen] - frame.positions[HEAD_ROLE]).mean(0) / standing)
         forward = x * math.cos(yaw) + y * math.sin(yaw)
-        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that nobody holds
+        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that were laid down
         return (bending.NEUTRAL, bending.UNSEEN_HALFLIFE_S) if laid_down else ((forward, z), bending.HANDS_HALFLIFE_S)
 
     def cosine(self) -> float:
