@@ -1,5 +1,7 @@
 """Low postures: a squat and a bow, sitting, kneeling and lying, from the head and the hands alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,23 @@ def test_a_held_squat_stays_on_its_feet():
     joints = played((0.05, 1.17), 0.1, (0.45, -0.1), 5.0)
     feet = joints[:, [LEFT_FOOT, RIGHT_FOOT], :2]
     assert np.abs(feet - feet[0]).max() < 0.03
+
+
+def bent_by(drop, sigma):
+    """Angle of the line from hips to head [deg] of a standing user whose head is lower than measured by `drop` [m]."""
+    stage = PostStage(PostSettings(), SKELETON, replace(from_skeleton(SKELETON), head_height_sigma=sigma))
+    for i in range(60):
+        frame = TrackerFrame(int(i * 1e9 / 60))
+        frame.positions[0] = np.array([0.0, 0.0, SKELETON.head_height - drop]) + HEADSET
+        frame.state[0] = TRACKED
+        joints = room_joints(stage.step(rest_pose(SKELETON, frame.stamp_ns), frame))[0]
+    line = joints[HEAD] - joints[HIPS]
+    return np.degrees(np.arctan2(np.hypot(line[0], line[1]), line[2]))
+
+
+def test_an_uncertain_height_is_not_taken_for_a_bent_back():
+    assert bent_by(0.12, 0.10) < bent_by(0.12, 0.01) - 3.0
+    assert bent_by(0.40, 0.10) > bent_by(0.12, 0.10) + 3.0
 
 
 def test_standing_is_not_changed():
