@@ -153,7 +153,7 @@ def _sum(positions: F32, directions: F32, position: F64) -> float:
     total = 0.0
     for values in (positions, directions):
         for v in values.flat:
-            total += v
+            total += float(v)
     return float(total + position[0] + position[1])
 
 

@@ -220,4 +220,5 @@ def _after_pull(
     if distance > inside and accuracy > 0:
         near = min(1.0, (distance - inside) / (wall - inside))
         pull = max(pull, (distance - inside) * (1.0 - math.exp(-WALL_RATE * near * dt)))
-    return min(distance - min(pull, distance), wall)
+    left: float = min(distance - min(pull, distance), wall)
+    return left

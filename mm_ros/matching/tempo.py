@@ -30,12 +30,12 @@ def _tempo(own: F64, root: F64, position: F64, desired_yaw: float, limit: float)
     x, y, yaw = root[0], root[1], root[2]
     forward, left, turn = own[0], own[1], own[2]
     speed = math.hypot(forward, left)
+    change = 0.0
     if speed > SLOWEST_TEMPO:
         c, s = math.cos(yaw), math.sin(yaw)
         to_x, to_y = position[0] - x, position[1] - y
         behind = (forward * (c * to_x + s * to_y) + left * (c * to_y - s * to_x)) / speed
-        return 1.0 + max(-limit, min(limit, behind / (speed * CATCH_UP_S)))
-    if abs(turn) > SLOWEST_TURN:
-        behind = wrapped(desired_yaw - yaw) * math.copysign(1.0, turn)
-        return 1.0 + max(-limit, min(limit, behind / (abs(turn) * CATCH_UP_S)))
-    return 1.0
+        change = behind / (speed * CATCH_UP_S)
+    elif abs(turn) > SLOWEST_TURN:
+        change = wrapped(desired_yaw - yaw) * math.copysign(1.0, turn) / (abs(turn) * CATCH_UP_S)
+    return 1.0 + max(-limit, min(limit, change))
