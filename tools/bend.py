@@ -1,9 +1,9 @@
 """Fit and measure the share of the head's drop that the back causes (mm_ros/tracking/bend.py).
 
 `python tools/bend.py [--fit]`: error of the hips behind the head on people of CMU (the shared data, head joint
-corrected as on import; subjects 07, 16, 82, 83 and 120 for choosing, 08 and 35 for the claim) and on synthetic users who squat,
-bow, lunge and sit. A synthetic user keeps the balance: ankle, knee and hip bend so that the centre of mass stays above
-the feet. `--fit` fits the weights anew to the other subjects and to other synthetic users.
+corrected as on import; subjects 07, 16, 82, 83 and 120 for choosing, 08 and 35 for the claim) and on synthetic users
+who squat, bow, lunge and sit. A synthetic user keeps the balance: ankle, knee and hip bend so that the centre of mass
+stays above the feet. `--fit` fits the weights anew to the other subjects and to other synthetic users.
 """
 
 import argparse
