@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
+from statistics import median
 from typing import Any
 
 from mm_ros import __version__
@@ -74,6 +75,7 @@ class Page:
         self.about: dict[str, Any] = {}
         self.is_page = True  # false for `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
+        self.ages_ms: deque[float] = deque(maxlen=90)  # from the sample to its arrival
         self.frame: wire.PageFrame | None = None  # the last one
         self.missed = 0  # sequence numbers that did not arrive
         self.pings: dict[int, int] = {}
@@ -366,7 +368,9 @@ class HeadsetServer:
         # that each pose would wait for the next frame.
         page.credit = min(page.credit + 1, UNDER_WAY)
         if page.clock.known:
-            self.on_frame(page, frame, page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns))
+            stamp_ns = page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns)
+            page.ages_ms.append((now_ns - stamp_ns) * 1e-6)
+            self.on_frame(page, frame, stamp_ns)
 
     def _steer(self, page: Page, steering: wire.Steering) -> None:
         if self.on_steering is None:
@@ -451,6 +455,7 @@ class HeadsetServer:
                 "mode": tracker.mode, "visibility": tracker.visibility, "hz": tracker.rate(now_ns),
                 "lead_ms": round(tracker.clock.lead_ms, 1), "missed": tracker.missed,
                 "trip_ms": round(tracker.clock.trip_ms, 2),
+                "age_ms": round(median(tracker.ages_ms), 2) if tracker.ages_ms else 0.0,
             }  # fmt: skip
         steering = None
         if self.on_steering is not None:
