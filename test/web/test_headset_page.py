@@ -384,7 +384,7 @@ def test_the_panel_in_vr_calibrates_after_a_countdown_and_lists_engines(world, h
     press(headset, "Calibrate")
     headset.until("mmRosPage.panel.countUntil > 0", what="the countdown runs")
     assert not measured
-    world.until(lambda: measured, "the graph measures after the countdown", meanwhile=lambda: headset.page.wait_for_timeout(50))
+    world.until(lambda: measured, "the graph measures", meanwhile=lambda: headset.page.wait_for_timeout(50))
     headset.until("mmRosPage.panel.message?.text === 'stand still first'", what="the panel shows the answer")
     headset.evaluate("""() => { window.__said = []; const say = mmRosPage.link.say.bind(mmRosPage.link);
         mmRosPage.link.say = (m) => { __said.push(m); say(m); }; }""")
