@@ -66,7 +66,7 @@ def test_a_walk_keeps_directions_feet_and_limits(walk):
 
 
 def test_the_pelvis_moves_over_the_foot_that_stands_alone(walk):
-    """The robot's hips are wider than the avatar's; the standing foot is then as far from the middle as the avatar's."""
+    """The robot's hips are wider: the standing foot is then as far from the middle as the avatar's."""
     straight, shifted = (measure(FIGURE, walk, "follow", FollowSettings(weight_shift=s)) for s in (0.0, 1.0))
     assert shifted["com_outside_cm"] < 0.3 * straight["com_outside_cm"]
     assert shifted["leg_direction_deg"] < 4.0
