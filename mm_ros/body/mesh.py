@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.body.shape import Bone
-from mm_ros.body.skeleton import DEFAULT_TIPS, NAMES, PARENTS, J, Skeleton, default_skeleton
+from mm_ros.body.skeleton import TIPS, Skeleton, default_skeleton
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
@@ -88,7 +88,7 @@ class Skin:
 
     def dense_weights(self) -> F32:
         """Weights of all joints (V, J)."""
-        out = np.zeros((len(self.vertices), J), np.float32)
+        out = np.zeros((len(self.vertices), len(self.rest)), np.float32)
         np.put_along_axis(out, self.joints, self.weights, axis=1)
         return out
 
@@ -139,7 +139,7 @@ def _make(skeleton: Skeleton) -> Skin:
     field, corner = _field(flesh, cell)
     points, faces = _surface_net(field)
     vertices = corner + cell * points
-    share = _shares(flesh, vertices, FOLLOW_M * scale)
+    share = _shares(flesh, skeleton.parents, vertices, FOLLOW_M * scale)
     for _ in range(SMOOTHINGS):  # Taubin smoothing: removes ridges and keeps the volume
         for step in (0.5, -0.53):
             vertices = vertices + step * (_mean_of_neighbours(vertices, faces) - vertices)
@@ -181,7 +181,7 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
     joints, start, end, radii = [], [], [], []
     for name, a, b, r0, r1 in _FLESH:
         for side in ("left", "right") if name.startswith("left") else ("",):
-            joint = NAMES.index(name.replace("left", side) if side else name)
+            joint = skeleton.index(name.replace("left", side) if side else name)
             way = _way(skeleton, joint, scale)
             mirror = np.array([1.0, -1.0 if side == "right" else 1.0, 1.0]) * scale
             joints.append(joint)
@@ -193,10 +193,10 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
 
 def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
     """Vector from a joint to its first child, or to the tip of the bone [m]."""
-    children = [k for k in range(J) if PARENTS[k] == joint]
-    if children:
-        return np.asarray(skeleton.offsets[children[0]], np.float64)
-    return np.array(DEFAULT_TIPS[NAMES[joint]]) * scale
+    tip = TIPS.get(skeleton.names[joint])
+    if tip is not None:
+        return np.array(tip) * scale
+    return np.asarray(skeleton.offsets[np.flatnonzero(skeleton.parents == joint)[0]], np.float64)
 
 
 def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
@@ -261,13 +261,13 @@ def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.ui
     return np.concatenate(out).astype(np.uint32)
 
 
-def _shares(flesh: _Flesh, vertices: F64, follow: float) -> F64:
+def _shares(flesh: _Flesh, parents: NDArray[np.int32], vertices: F64, follow: float) -> F64:
     """Weights (V, J) of the nearest joint, its parent and its children, by the distance of their flesh."""
-    away = np.full((len(vertices), J), np.inf)
+    away = np.full((len(vertices), len(parents)), np.inf)
     for b, joint in enumerate(flesh.joints):
         away[:, joint] = np.minimum(away[:, joint], flesh.distance(b, vertices))
-    near = np.eye(J, dtype=bool)
-    for j, parent in enumerate(PARENTS):
+    near = np.eye(len(parents), dtype=bool)
+    for j, parent in enumerate(parents):
         if parent > 0:
             near[j, parent] = near[parent, j] = True
     share: F64 = np.where(near[away.argmin(1)], np.exp(-(away - away.min(1, keepdims=True)) / follow), 0.0)

@@ -17,7 +17,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
 from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import Sighting
-from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.skeleton import canonical_kinematics
 from mm_ros.body.types import LOST, ROLES, Calibration, TrackerFrame
 from mm_ros.evaluation import measure
 from mm_ros.evaluation.footfalls import Landings
@@ -316,7 +316,7 @@ def combined_hash(outcomes: list[Outcome], row: str = "ours") -> str:
 def database_clips(database: MotionDatabase) -> Iterator[tuple[Any, Any]]:
     """Joint positions in the room (F, J, 3) and contacts (F, 2) of each clip of the database."""
     for a, b in zip(database.range_starts, database.range_stops, strict=True):
-        p, _ = rot.forward_kinematics(PARENTS, np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
+        p, _ = canonical_kinematics(np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
         yield p.astype(np.float64), np.asarray(database.contacts[a:b])
 
 

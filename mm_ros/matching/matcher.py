@@ -475,7 +475,7 @@ class MatcherStage:
         velocities *= np.float32(self.tempo)
         angular *= np.float32(self.tempo)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions *= self.segments.factors()
+        positions *= self.segments.factors(len(positions))
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,

@@ -91,8 +91,9 @@ class PostStage:
     def use_skeleton(self, skeleton: Skeleton) -> bool:
         """Use a skeleton that differs in the arms alone from the next step on, without a reset; return False if other
         bones differ."""
-        others = [j for j in range(len(skeleton.offsets)) if j not in ARM_BONES]
-        if not np.array_equal(skeleton.offsets[others], self.skeleton.offsets[others]):
+        others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
+        old = self.skeleton
+        if skeleton.names != old.names or not np.array_equal(skeleton.offsets[others], old.offsets[others]):
             return False
         self.skeleton, self._lengths = skeleton, limb_lengths(skeleton)
         return True
@@ -116,7 +117,10 @@ class PostStage:
         self._forget()
 
     def _forget(self) -> None:
-        parts = map(packed, (make_body(), make_source(), make_source(), make_hold(), make_feet(self.skeleton)))
+        joints = len(self.skeleton)
+        parts = map(packed, (
+            make_body(self.skeleton), make_source(joints), make_source(joints), make_hold(), make_feet(self.skeleton)
+        ))
         self._memory, (self._body, self._source, self._new, self._hold, self._feet) = zip(*parts, strict=True)
         self._low = LowPosture(self.skeleton)
         self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
@@ -175,6 +179,9 @@ class PostStage:
 
     def _load(self, matched: AvatarPose, dt: float) -> None:
         n = self._new
+        if len(matched.positions) != len(self.skeleton):
+            came, expected = len(matched.positions), len(self.skeleton)
+            raise MmRosError(f"the matched pose has {came} joints; expected the {expected} of its skeleton")
         rows = matched.positions, matched.rotations, matched.velocities, matched.angular_velocities
         if not load(n.root, n.positions, n.rotations, n.velocities, n.angular_velocities, matched.root, *rows):
             raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")

@@ -45,10 +45,8 @@ class PosePostprocessor(AvatarNode):
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
-        self._frames = {
-            "joints": PoseTf(self.avatar, self.world_frame),
-            "root": PoseTf(self.avatar, self.world_frame, joints=1),
-        }
+        self._root_tf = PoseTf(self.avatar, self.world_frame, joints=1)
+        self._joints_tf = PoseTf(self.avatar, self.world_frame)
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
@@ -92,7 +90,7 @@ class PosePostprocessor(AvatarNode):
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
         if settings.tf != "off":
-            self._tf.publish(self._frames[settings.tf].serialized(pose))
+            self._tf.publish((self._root_tf if settings.tf == "root" else self._joints_tf).serialized(pose))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
@@ -114,6 +112,7 @@ class PosePostprocessor(AvatarNode):
         if self._stage is None or not self._stage.use_skeleton(skeleton):
             self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration, former=self._former)
         self._stage_skeleton = skeleton_hash
+        self._joints_tf = PoseTf(self.avatar, self.world_frame, skeleton=skeleton)
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True
 
