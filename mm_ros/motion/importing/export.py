@@ -37,6 +37,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     back = rot.inverse(room_from_axis(AXES.index(d.up)))
     skeleton, canonical = clip.skeleton, clip.skeleton.names
     joints = [j for j in range(1, len(skeleton)) if canonical[j] in d.names]
+    joints.sort(key=lambda j: (*reversed(skeleton.ancestors(j)), j))  # depth first, as in a file
     above = {j: _above(skeleton, j, joints) for j in joints}
     own = {j: np.asarray(d.joint_axes.get(canonical[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
     g = {
@@ -69,7 +70,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
         six = not a or d.positions_everywhere
         channels.append(((0, 1, 2) if six else ()) + _rotation_codes(d.order))
         columns.append(np.concatenate([moving, angles], axis=1) if six else angles)
-    leaves = [j for j in joints if j not in above.values()]
+    leaves = [j for j in joints if j not in above.values() and (canonical[j] in TIPS or j >= len(NAMES))]
     tips = [(index[j], rot.rotate(rot.inverse(own[j]), _tip(skeleton, j)) / d.unit_to_m) for j in leaves]
     return Bvh(
         tuple(names), np.array(parents, np.int64), np.array(offsets), tuple(channels),
