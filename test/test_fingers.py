@@ -246,3 +246,11 @@ def test_a_left_joint_without_a_right_one_cannot_be_mirrored() -> None:
     lonely = Skeleton(np.zeros((24, 3), np.float32), (*NAMES, "left_extra"), tree)
     with pytest.raises(MmRosError, match="'right_extra' is not in the skeleton"):
         _ = lonely.mirrored
+
+
+def test_the_learned_engine_is_not_trained_on_fingers(database: MotionDatabase) -> None:
+    pytest.importorskip("torch")
+    from mm_ros.matching.training.data import motion_data
+
+    with pytest.raises(MmRosError, match="has 23 joints, the database 53"):
+        motion_data(database)
