@@ -55,7 +55,8 @@ class PosePostprocessor(AvatarNode):
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         self._last_pose = LastPose(self.avatar)
         self._former = self._last_pose.read()  # last published pose, from which a new stage continues
-        warm_up(self.settings(PostSettings))
+        warm_up(self.settings(PostSettings), default_skeleton())
+        self._warm_joints = len(default_skeleton())
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
         self.listen("trackers", self._on_trackers)
@@ -110,7 +111,11 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         if self._stage is None or not self._stage.use_skeleton(skeleton):
-            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration, former=self._former)
+            settings = self.settings(PostSettings)
+            if len(skeleton) != self._warm_joints:  # each number of joints has its own kernels
+                warm_up(settings, skeleton)
+                self._warm_joints = len(skeleton)
+            self._stage = PostStage(settings, skeleton, self._calibration, former=self._former)
         self._stage_skeleton = skeleton_hash
         self._joints_tf = PoseTf(self.avatar, self.world_frame, skeleton=skeleton)
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
@@ -133,6 +138,5 @@ class PosePostprocessor(AvatarNode):
             self._stage.settings = self.settings(PostSettings)
 
 
-def warm_up(settings: PostSettings) -> None:
-    skeleton = default_skeleton()
+def warm_up(settings: PostSettings, skeleton: CoreSkeleton) -> None:
     PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))
