@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -122,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
     users = _users(args)
     _load_once(args.database)
-    groups = in_processes(users, most_per_process(args.database))
+    groups = in_processes(users, most_per_process(args.database), len(os.sched_getaffinity(0)))
     print(f"mm_ros: {len(users)} avatars, processes: {len(groups)}", flush=True)
 
     def start(group: Sequence[argparse.Namespace]) -> int:
