@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from bvh_dialects import LIMBS_LAFAN, SPINE_LAFAN, names_of, walk
 
-from mm_ros.avatar import Avatar, AvatarSettings
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
 from mm_ros.body.fingers import FINGERS, NAMES_OF_FINGERS, with_fingers
@@ -16,8 +15,6 @@ from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import LEFT_HAND, NAMES, Skeleton, default_skeleton
 from mm_ros.body.types import Calibration, rest_pose
 from mm_ros.cli.main import main
-from mm_ros.facing.orientation import OrientationSettings
-from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import write_bvh
 from mm_ros.motion.cleaning import mirror
@@ -26,17 +23,11 @@ from mm_ros.motion.files import read_database
 from mm_ros.motion.importing import ImportOptions, import_files
 from mm_ros.motion.importing.export import Dialect, to_bvh
 from mm_ros.motion.importing.names import finger_of
-from mm_ros.steps.estimator import StepSettings
-from mm_ros.tracking.calibration import from_skeleton
-from mm_ros.tracking.simulation import Simulation, simulate_clip
+from mm_ros.pose.postprocess import PostSettings, PostStage
 
 JOINTS = 53
 CURL_RAD = 0.8  # largest bend of each joint of the four fingers
 MIXAMO = {"little": "Pinky"}
-SETTINGS = AvatarSettings(
-    OrientationSettings(predictor="hmd_forward"), steps=StepSettings(steps=False),
-    matcher=MatcherSettings(jump_cost=1e6),  # no jumps, and so no blends, before the end of the clip
-)  # fmt: skip
 
 
 def walk_with_fingers() -> Clip:
@@ -145,31 +136,10 @@ def test_mirroring_twice_is_the_identity() -> None:
     assert np.array_equal(twice.positions, clip.positions) and np.array_equal(twice.rotations, clip.rotations)
 
 
-def test_the_avatars_fingers_follow_the_clip(database: MotionDatabase) -> None:
-    clip = walk()
-    avatar = Avatar(database, from_skeleton(clip.skeleton), SETTINGS)
-    track = simulate_clip(clip, Simulation())
-    joints = [database.skeleton.index(n) for n in ("left_index_2", "right_middle_1")]
-    errors, found, calm = [], [], 0
-    for i in range(min(len(track), 400)):
-        pose = avatar.step(track.frame(i))
-        if pose is None:
-            continue
-        assert pose.positions.shape == (JOINTS, 3) and np.isfinite(pose.rotations).all()
-        assert avatar.last is not None
-        calm = 0 if avatar.last.match.jumped else calm + 1
-        turned = rot.multiply(rot.inverse(avatar.last.matched.rotations[joints]), pose.rotations[joints])
-        found.append(bends(pose.rotations[None, joints], 0)[0])
-        if calm > 90:  # the blend after a jump has decayed
-            errors.append(np.abs(rot.log(turned)).max())
-    assert len(errors) > 20 and max(errors) < 0.02
-    assert np.ptp(found) > 0.7 * CURL_RAD
-
-
 def test_a_pose_with_other_joints_than_its_skeleton_is_refused(database: MotionDatabase) -> None:
-    avatar = Avatar(database, settings=SETTINGS)
+    stage = PostStage(PostSettings(), database.skeleton, Calibration())
     with pytest.raises(MmRosError, match="has 23 joints; expected the 53"):
-        avatar.post.step(rest_pose(default_skeleton(), 1))
+        stage.step(rest_pose(default_skeleton(), 1))
     with pytest.raises(MmRosError, match="has 23 joints; expected the 53"):
         room_joints(rest_pose(default_skeleton()), database.skeleton)
 
