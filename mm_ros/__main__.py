@@ -12,7 +12,7 @@ from mm_ros.cli.main import main  # noqa: E402
 
 def command() -> int:
     code = main()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C does not tear Python's own ending
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt Python's shutdown
     return code
 
 

@@ -53,7 +53,7 @@ class Steps:
     matched: AvatarPose
     match: Match
     pose: AvatarPose
-    feet: FeetEstimate | None = None  # the user's feet as a step estimator finds them
+    feet: FeetEstimate | None = None  # the user's feet as the step estimator estimates them
 
 
 class Avatar:

@@ -44,7 +44,7 @@ def cache_root_by_default() -> Path:
         return Path(xdg) / "mm_ros"
     try:
         return Path("~/.cache").expanduser() / "mm_ros"
-    except RuntimeError:  # no home folder: a container with a user id without a name
+    except RuntimeError:  # the user has no home folder, for example in a container whose user id has no name
         return _temporary()
 
 
@@ -153,8 +153,8 @@ def configure_bytecode() -> None:
     """Keep Python's compiled modules in the cache folder where Python is not to write them beside the sources.
 
     With PYTHONDONTWRITEBYTECODE, as in many containers, a node would compile about 300 modules at each start (1.2 s of
-    CPU time). For the processes that mm_ros starts; a program that imports mm_ros keeps its own setting. A cache
-    without kernels is left as it is: `mm_ros clean` has removed it, or nothing was started yet.
+    CPU time). This applies to the processes that mm_ros starts; a program that imports mm_ros keeps its own setting. A
+    cache without kernels is left as it is: `mm_ros clean` has removed it, or nothing was started yet.
     """
     if sys.dont_write_bytecode and sys.pycache_prefix is None and (cache_root() / "kernels").is_dir():
         environment = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]

@@ -38,7 +38,8 @@ def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
 
 
 class BodyChecksums:
-    """Checksums of one file's body. `said`: their entry in the header; None in a file of an older mm_ros."""
+    """Checksums of one file's body. `said`: entry of the checksums in the file's header; None in a file of an older
+    mm_ros."""
 
     def __init__(self, path: Path, body: int, size: int, said: Any) -> None:
         self.path, self._body, self._blocks, self._block = path, body, (), BLOCK
@@ -77,7 +78,7 @@ class SoundFile:
 
     def known(self) -> bool:
         try:
-            os.utime(self._mark)  # so that its time is the last use
+            os.utime(self._mark)  # sets the file time to the time of the last use
         except OSError:
             return False
         return True

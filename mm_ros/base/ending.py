@@ -17,7 +17,7 @@ from typing import Any
 LINE = "mm_ros: stopped by Ctrl-C"
 PARENT = "MM_ROS_PARENT"  # id of the process that ends its children and prints the line for them
 AGAIN_S = 0.02
-_COMMANDS = ("mm_ros", "mm_ros.ros.nodes")  # what our wrappers and `python -m` run
+_COMMANDS = ("mm_ros", "mm_ros.ros.nodes")  # files that the installed commands and `python -m` run
 _asked = False
 
 
@@ -51,7 +51,7 @@ def ignore_more() -> None:
 
 
 def is_unhandled() -> bool:
-    """Whether Ctrl-C has Python's own handler, or that of `during_imports`."""
+    """Whether the handler of Ctrl-C is Python's own one or that of `during_imports`."""
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)
 
 
@@ -69,7 +69,7 @@ def during_imports() -> None:
         return
     if is_unhandled():
         signal.signal(signal.SIGINT, _end_at_once)
-    # Also where a shell's background ignores it: nodes listen to it later all the same.
+    # This also applies where a shell ignores SIGINT for background processes: the nodes handle it later anyway.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 

@@ -56,7 +56,8 @@ def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[s
 
 
 def missing(lines: Sequence[str]) -> list[str]:
-    """Requirements that this Python lacks. Lines with a marker hold only for some Pythons and are skipped."""
+    """Return the requirements that are not installed in this Python. Lines with a marker hold only for some Pythons and
+    are skipped."""
     return [line for line in lines if ";" not in line and not _is_installed(line)]
 
 

@@ -25,7 +25,7 @@ def config_folder(name: str, variable: str) -> Path:
         return Path(xdg) / "mm_ros" / name
     try:
         return Path("~/.config").expanduser() / "mm_ros" / name
-    except RuntimeError as error:  # a container with a user id that has no name
+    except RuntimeError as error:  # the user has no home folder, for example in a container whose user id has no name
         raise MmRosError(f"this user has no home folder for settings; set {variable} to a folder") from error
 
 

@@ -21,7 +21,7 @@ CELL_M = 0.014
 FOLLOW_M = 0.02  # a joint whose flesh is this much farther away has 1/e of the weight
 FAR = 1.0
 SMOOTHINGS = 6
-FURTHER_RADIUS_M = 0.011  # of the flesh of joints behind the canonical ones
+FURTHER_RADIUS_M = 0.011  # radius of the flesh of joints that follow the canonical ones
 LAST_BONE = 0.8  # length of the last bone of a chain over that of the bone before it
 
 # Joint, start and end (share of the way to the child, then metres forward, left, up), radii, for a height of 1.75 m.
@@ -232,7 +232,8 @@ def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
 
 
 def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
-    """Faces, and vertices (V, 3) in units of cells: one per crossed cell, the mean of its edge crossings."""
+    """Return the faces and the vertices (V, 3), in units of cells. Each cell that the surface crosses has one vertex,
+    the mean of the crossings on its edges."""
     inside = field < 0
     size = np.array(field.shape) - 1
     total, count = np.zeros((*size, 3)), np.zeros(size, int)

@@ -44,8 +44,9 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "position": Limit(-1e4, 1e4, "m"),  # in map
-    "offset": Limit(-10.0, 10.0, "m"),  # of a joint in its parent, of a landmark from the hips
-    "device": Limit(-1.0, 1.0, "m"),  # of a device in the joint that carries it
+    # Position of a joint relative to its parent, or of a landmark relative to the hips
+    "offset": Limit(-10.0, 10.0, "m"),
+    "device": Limit(-1.0, 1.0, "m"),  # position of a device relative to the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
     "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),  # differences of poses that may be only a microsecond apart
@@ -64,15 +65,15 @@ LIMITS = {
     "floor height": Limit(-10.0, 10.0, "m"),
     "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
-    "seconds": Limit(0, 2**31 - 1, "s"),  # of a stamp: a signed number in messages
+    "seconds": Limit(0, 2**31 - 1, "s"),  # seconds of a stamp, a signed 32-bit number in messages
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
     "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
-UNIT_TOLERANCE = 1e-3  # on the length of quaternions from our nodes
-LOOSE_TOLERANCE = 0.1  # on the length of quaternions from other programs, which are normalized on entry
-LEAP_M = 50.0  # from one output to the next, without a transform in the input
+UNIT_TOLERANCE = 1e-3  # for the length of quaternions from nodes of mm_ros
+LOOSE_TOLERANCE = 0.1  # for the length of quaternions from other programs, which are normalized on entry
+LEAP_M = 50.0  # maximum distance from one output to the next, unless the input contains a transform
 
 
 def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:

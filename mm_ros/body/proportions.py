@@ -39,7 +39,7 @@ from mm_ros.body.skeleton import (
 
 Array = Any
 ADULT_LEG_M = (0.70, 1.0)
-ROUNDING = 0.005  # of a mean of several skeletons
+ROUNDING = 0.005  # tolerance for rounding in the mean of several skeletons
 NO_BONE_M = 1e-4  # shorter bones have length 0
 
 
@@ -58,9 +58,9 @@ class Range(NamedTuple):
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor
 ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # from shoulder to wrist
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # between the shoulder joints
-LEG_OFF = 0.17  # a leg that differs by more from what both head and arms suggest is wrong itself
-AGREE = 0.10  # by which head and arms may differ for that
-LARGEST_CHANGE = 1.45  # larger changes would make a person of something that is none
+LEG_OFF = 0.17  # if head and arms both suggest a leg length that differs by more than this, the leg is wrong
+AGREE = 0.10  # maximum difference of the leg lengths that head and arms suggest, for LEG_OFF to apply
+LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and stays as it is
 # Plausible (minimum, maximum) from children to tall people. Other values are reported as probably wrong.
 PLAUSIBLE = (
     ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),

@@ -147,7 +147,7 @@ FEET_NUMBERS = 20
 
 
 def feet_from_flat(numbers: F32) -> FeetEstimate | None:
-    """Inverse of `FeetEstimate.flat`; None for an empty array: there is no estimate."""
+    """Inverse of `FeetEstimate.flat`; an empty array means that there is no estimate and gives None."""
     if not len(numbers):
         return None
     return FeetEstimate(np.array(numbers, np.float64).reshape(2, FEET_NUMBERS // 2))
@@ -230,20 +230,21 @@ class Match:
     clip: str = ""
     clip_index: int = -1  # -1 without a database
     frame: int = -1  # row of the database; -1 without one
-    frame_fraction: float = 0.0  # of the way to the next frame
+    frame_fraction: float = 0.0  # share of the way from `frame` to the next frame
     time: float = 0.0  # s within the clip
-    tags: tuple[str, ...] = ()  # of the frame
+    tags: tuple[str, ...] = ()  # tags of `frame`
     band: str = ""  # requested height band
     searched: bool = False
     reason: str = ""  # "interval", "abrupt", "band", "tags", "clip end", "start", or the changed setting
-    jumped: bool = False  # another place won
-    cost: float = math.nan  # of the winner
-    continue_cost: float = math.nan  # of continuing; inf when that was impossible
-    search_time: float = 0.0  # s; 0 when the stage has no clock
+    jumped: bool = False  # the search found a better frame, and playback jumped there
+    cost: float = math.nan  # cost of the winner
+    continue_cost: float = math.nan  # cost of continuing; inf when continuing was impossible
+    search_time: float = 0.0  # duration of the search [s]; 0 when the stage has no clock
     search_structure: str = ""  # for engine "search": "tree", "boxes", "brute"
     database: int = 0  # hash; 0 without one
     layout: int = 0  # hash of the feature layout
-    weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) in the search; empty unless searched
+    # (D,) feature weights of the search; empty unless searched
+    weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized, empty unless searched
     winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -258,15 +259,16 @@ class Calibration:
     user: str = "default"
     calibrated: bool = False
     posture: str = "standing"  # or "seated"
-    head_height: float = 1.68  # of the headset, standing upright, m above the floor
-    floor_height: float = 0.0  # of the floor in the trackers' room, m
-    arm_span: float = 0.0  # between the grips with arms spread, m; 0 = not measured
+    head_height: float = 1.68  # height of the headset above the floor when the user stands upright, m
+    floor_height: float = 0.0  # height of the floor in the trackers' room, m
+    arm_span: float = 0.0  # distance between the grips with spread arms, m; 0: not measured
     forward_yaw: float = 0.0
     head_height_sigma: float = 0.0  # standard deviations, m; 0 = not stated
     floor_sigma: float = 0.0
     arm_span_sigma: float = 0.0
-    note: str = ""  # a doubt about these measures, in words
+    note: str = ""  # sentence that describes a doubt about these measures; empty if there is none
     headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
     left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
     right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
-    mountings: dict[str, F64] = field(default_factory=dict)  # of body trackers, by role; absent: not measured
+    # Pose of each body tracker by role; a role that was not measured is absent
+    mountings: dict[str, F64] = field(default_factory=dict)

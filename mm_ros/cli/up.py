@@ -15,7 +15,7 @@ import yaml
 from mm_ros.base.errors import MmRosError
 from mm_ros.cli.arguments import CONTROLS, Number, add_database, add_number, avatar
 
-BITS = 63  # of a whole number that is a parameter of ROS
+BITS = 63  # maximum number of bits of an integer parameter of ROS, without its sign
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
 HELP = "start the graph (trackers → pose → TF) in one process"
@@ -232,7 +232,7 @@ def _as(default: Any, text: str) -> Any:
         return [float(v) for v in value]
     mixed = len(kinds) > 1 or kinds & {list, dict, type(None)}
     if mixed or isinstance(value, dict) or (isinstance(value, int) and value.bit_length() > BITS):
-        return text  # nothing that a parameter of ROS can hold
+        return text  # a parameter of ROS cannot hold such a value
     return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 

@@ -16,9 +16,10 @@ from mm_ros.body.types import F64
 SMOOTHED_S = 0.1
 SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
 STILL_SPEED = 0.1  # m/s; a slower foot is still
-SAME_EVENT_S = 0.2  # largest distance of two touchdowns of one foot that are one event
+SAME_EVENT_S = 0.2  # maximum time between two matching touchdowns of one foot
 NEAR_S = 0.3  # a touchdown with no touchdown of the user on either foot within this time is a phantom
-SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))  # shares of the duration, for chance
+# Time shifts, as shares of the duration, for the agreement by chance
+SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
 Landings = tuple[F64, F64]  # sorted times [s] of the left and the right foot
 
@@ -51,7 +52,7 @@ def smoothed_speed(points: F64, dt: float) -> F64:
 def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
     """Times [s] at which the foot touches down, interpolated between frames."""
     out: list[float] = []
-    stood: F64 | None = None  # where the foot stood last
+    stood: F64 | None = None  # position at which the foot stood last
     swings, farthest = False, 0.0
     for i, speed in enumerate(speeds.tolist()):
         if not np.isfinite(speed) or not np.isfinite(points[i]).all():

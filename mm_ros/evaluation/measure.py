@@ -47,7 +47,7 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("predicted_facing_error_deg", "mean"), ("footfall_f1", None), ("same_foot", None), ("contact_agreement", None),
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
-DRAWS, FEWEST = 400, 5  # of the bootstrap; fewer recordings have no interval
+DRAWS, FEWEST = 400, 5  # number of bootstrap samples; minimum number of recordings for an interval
 # Metrics that every chain row of the table has, null without a truth, and what their truth comes from.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
@@ -64,7 +64,7 @@ NEEDS = {
     "stance_drift_m": "feet of the avatar that stand",
 }  # fmt: skip
 UPRIGHT_DEG = 30.0
-WRIST_AT_LIMIT = 0.99  # share of the wrist's limits
+WRIST_AT_LIMIT = 0.99  # a wrist bent beyond this share of its limits counts as at the limit
 FROZEN_S = 0.1  # a device that repeats its pose for this time is frozen
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
@@ -81,10 +81,10 @@ class Measured:
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
     by_frame: dict[str, F64] = field(default_factory=dict)  # at 60 Hz, for kinds and plots
-    counts: dict[str, float] = field(default_factory=dict)  # of samples and events, which are added over clips
-    delays: F64 = field(default_factory=lambda: np.zeros(0))  # of touchdowns, s
-    offsets: dict[str, Offset] = field(default_factory=dict)  # of the joints in the body trackers
-    feet: tuple[Feet, Feet] | None = None  # of the user and of this row
+    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
+    delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns
+    offsets: dict[str, Offset] = field(default_factory=dict)  # poses of the joints in the axes of the body trackers
+    feet: tuple[Feet, Feet] | None = None  # feet of the user, and feet of the avatar of this row
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Truth:
 
     positions: F64  # (F, J, 3)
     rotations: F64  # (F, J, 4)
-    root_yaw: F64  # (F,) of the virtual root
+    root_yaw: F64  # (F,) yaw of the virtual root [rad]
     contacts: NDArray[np.bool_]  # (F, 2)
 
     @property
@@ -270,7 +270,7 @@ def _against_devices(
         errors["hips_error_cm"] = [m.position_error_m(positions[:, joint, :2], hips) * 100]
         errors["hips_height_error_cm"] = [np.abs(positions[:, joint, 2] - user[:, 2]) * 100]
         predicted = np.interp(wanted, times, np.unwrap(r.facing_yaw))
-        # The pelvis, because a waist tracker says nothing about the shoulders.
+        # The facing is that of the pelvis, because a waist tracker does not measure the shoulders.
         for metric, yaw in (("predicted_facing", predicted), ("facing", m.facing_of_pelvis(positions))):
             out.by_frame[f"{metric}_error_deg"] = _yaw_error_deg(yaw, upright_yaw(turned), wanted)
     out.values.update({name: np.concatenate(parts) for name, parts in errors.items()})

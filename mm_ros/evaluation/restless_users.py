@@ -27,13 +27,13 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 RATE = 30.0
 STILL_M, LONGEST_STILL_S = 0.03, 2.0
 WARNED_SIGMA = 0.05  # m; a larger uncertainty is a warning
-CLIP_S = 45.0  # of the synthetic user
+CLIP_S = 45.0  # duration of each clip of the synthetic user
 
 
 @dataclass(frozen=True)
 class User:
     name: str
-    height: float  # of the headset when standing upright, m
+    height: float  # height of the headset when the user stands upright, m
     track: TrackerTrack
 
 

@@ -65,7 +65,7 @@ class Task:
     given: Clip | Session | Table
     footfalls: Landings | None = None  # marked footfalls of the user, s
     feed_all: bool = False  # feed body trackers too
-    hand_pose: str = ESTIMATED  # convention of the hand poses of a table
+    hand_pose: str = ESTIMATED  # convention of hand poses (docs/hand-poses.md) in which a table states its controllers
     facing_by_hand_pose: bool = False  # measure the predicted facing for each convention of hand poses
     keep: bool = False  # keep the poses for a report
     camera: LandmarkSimulation = COMMON
@@ -79,7 +79,7 @@ def task_of(
 
 
 class Inputs(NamedTuple):
-    """What a task gives to the chain, and what is known about the user."""
+    """Input of the chain for one task, and the truth about the user."""
 
     track: TrackerTrack
     calibration: Calibration  # at the start

@@ -110,7 +110,7 @@ class FusionStage:
         self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
         self._sources: list[str] = []
-        self._watched = False  # until landmarks arrive, the tracker history is not computed
+        self._watched = False  # false until landmarks arrive; the tracker history is not computed before
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()

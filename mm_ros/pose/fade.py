@@ -17,10 +17,10 @@ from mm_ros.body.types import AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import decay
 
-LEAP_M = 0.3  # the root moves by less in one step, unless something was restarted
+LEAP_M = 0.3  # the root moves by less than this in one step, unless a node was restarted
 REACH_M = 1.0
 HALFLIFE_S = 0.12
-LONGEST_STEP_S = 0.05  # of the decay, so that a stall does not end it at once
+LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does not end it at once
 
 
 class FadeIn:

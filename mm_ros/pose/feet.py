@@ -21,26 +21,30 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import LN2, decay, decay3
 
-KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
-STRETCH_ZONE = 0.06  # m before full leg length in which stretching slows down, where the motion bends the leg
-SHORTEST_ZONE = 0.027  # m, the least such zone, where the motion itself stretches the leg
+KNEE_AXIS = (0.0, 1.0, 0.0)  # points left in the axes of thigh and shin
+STRETCH_ZONE = 0.06  # m; within this distance of full length a leg that the motion bends stretches ever more slowly
+SHORTEST_ZONE = 0.027  # m; the same distance for a leg that the motion itself stretches
 SHARPEST_KNEE = 2.7  # rad
-KNEE_HEIGHT = 0.07  # of the knee joint on the floor, as a share of the leg's length
-BENT_KNEE = 0.08  # m: a tracked knee this far from the line from hip to ankle decides the plane of the leg
-LOCK_HEIGHT = 0.06  # m above rest height: a higher toe is not locked, even in reported contact
+KNEE_HEIGHT = 0.07  # minimum height of the knee joint above the floor, as a share of the leg's length
+BENT_KNEE = 0.08  # m; a tracked knee at least this far from the line from hip to ankle determines the plane of the leg
+LOCK_HEIGHT = 0.06  # m; a toe higher than this above its rest height is not locked, even in reported contact
 RELOCK_COOLDOWN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
-TOE_TIP = 0.07  # m ahead of the toe joint
+TOE_TIP = 0.07  # m; distance from the toe joint to the tip of the toes
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch
-HEEL_RAISE_ZONE = 0.3  # rad before the limit in which raising slows down: an abrupt stop would jerk the ankle
-UNREACHABLE = 0.005  # m between a locked toe and its place, above which the foot is released
-LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15  # m, m/s, s: limits for a foot without contact
-SINGLE_SUPPORT_RELEASE_FACTOR = 2.2  # factor on LIFT_HEIGHT and LIFT_SPEED in single support: one foot must stand
+# rad; the heel rises ever more slowly within this angle of the limit, because an abrupt stop would jerk the ankle
+HEEL_RAISE_ZONE = 0.3
+UNREACHABLE = 0.005  # m; a locked foot is released when its toe is farther than this from the locked place
+# m, m/s, s; a locked foot without contact is released when its toe is higher or faster, or after this time
+LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15
+# Factor on LIFT_HEIGHT and LIFT_SPEED while the other foot is in the air, because one foot must stand
+SINGLE_SUPPORT_RELEASE_FACTOR = 2.2
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: a toe below both may support the body without contact
 AT_REST = 0.12  # m/s: a locked foot whose toe is slower counts as standing
-LANDING_ZONE = 0.01  # m above rest height in which the descent of a free toe slows down
-HEEL_ZONE = 0.015  # m above the lowest ankle height in which the descent of the ankle slows down
+LANDING_ZONE = 0.01  # m; the descent of a free toe slows down within this distance of its rest height
+HEEL_ZONE = 0.015  # m; the descent of the ankle slows down within this distance of its lowest height
 FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target
-CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04  # m: added lift of a fast free foot; a blend of two steps may be flat
+# m; lift added to a fast free foot, because a blend of two steps may be too low
+CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
 SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
 CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: limits of speed and turn rate at the start of a corrective step
 STAYS_LONGER = 1.0
@@ -59,12 +63,12 @@ class Feet(NamedTuple):
     turn: F64  # (2, 2) offset of the yaw and its rate
     toe: F64  # (2, 3) as published last
     toe_rate: F64  # (2, 3)
-    heading: F64  # (2, 2) yaw as published last and its rate
+    heading: F64  # (2, 2) last published yaw, and its rate
     desired: F64  # (2, 3) target of the toe in the last step
     desired_yaw: F64  # (2,)
-    over: F64  # (2,) s for which a locked foot has had no reason to stay
-    stepping: F64  # (2,) s left of a corrective step
-    leaving: F64  # (2,) s left of the blend after a release
+    over: F64  # (2,) time [s] for which the locked foot has had no contact
+    stepping: F64  # (2,) remaining time [s] of a corrective step
+    leaving: F64  # (2,) remaining time [s] of the blend after a release
     from_offset: F64  # (2, 3) offset and rate at the start of the step or blend
     from_rate: F64  # (2, 3)
     from_turn: F64  # (2, 2)
@@ -147,7 +151,8 @@ def decide(
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)  # above 1: the toe has left
+        # Above 1, the toe has left the floor
+        gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # Loss of contact alone does not release: a foot released before its toe leaves the ground would slide.
         left = not contact and (

@@ -39,14 +39,18 @@ from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straigh
 from mm_ros.tracking.mounting import SHIN_M
 
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
-TREMBLE_HALFLIFE_S = 0.025  # of the filter on body trackers. Larger is calmer, but delays more (8 ms with this value)
-SURE_STANCE = 1.6  # a stance of this certainty's inverse counts fully
-HEEL_UP = 0.06  # m: an estimated ankle that is higher than this above its rest height belongs to a raised heel
-TOE_LIFT = 0.6  # height of the toe over that of the ankle, in the middle of a swing
-SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
-RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
-SUPPORTING_CONTACT = 0.1  # contact above which the likelier foot supports the body while none is locked
-RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
+# Half-life of the filter on body trackers; a larger value smooths more, but delays more (8 ms with this value)
+TREMBLE_HALFLIFE_S = 0.025
+SURE_STANCE = 1.6  # factor on the certainty of a stance, up to a product of 1: a certainty of 1 / 1.6 counts fully
+HEEL_UP = 0.06  # m; the heel is raised when the estimated ankle is higher than this above its rest height
+TOE_LIFT = 0.6  # ratio of the toe's height to the ankle's height in the middle of a swing
+SHARE_HALFLIFE_S = 0.1  # half-life with which the share of the user's feet follows their certainty
+# Contact probability below which a foot may be released; addition to the probability of motion that a foot without
+# certainty needs
+RELEASED_CONTACT, CALM = 0.4, 0.4
+# While no foot is locked, the foot with the larger contact probability, if above this, supports the body
+SUPPORTING_CONTACT = 0.1
+RETURN_HALFLIFE_S = 0.06  # half-life of the offset between a limb's held target and its tracker that has returned
 
 
 class Source(NamedTuple):
@@ -78,7 +82,7 @@ class Hold(NamedTuple):
 
 
 class User(NamedTuple):
-    """What the stage keeps of the user's estimated feet (left, right)."""
+    """State of the stage about the user's estimated feet (left, right)."""
 
     ankles: F64  # (2, 3)
     moves: F64  # (2,) probability that the foot moves
@@ -293,7 +297,7 @@ def follow_target(
         quat.put3(hold.positions, role, quat.unrotate(base_q, quat.sub(p, base_p)))
         quat.put4(hold.rotations, role, quat.normalize(quat.inv_mul(base_q, q)))
     else:
-        hold.gap.elapsed[role] += dt  # s since the tracker was lost
+        hold.gap.elapsed[role] += dt  # time [s] since the tracker was lost
         w = max(w - dt / t.fade_s, 0.0)
         p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
         q = quat.mul(base_q, quat.get4(hold.rotations, role))

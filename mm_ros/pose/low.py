@@ -23,16 +23,17 @@ from mm_ros.tracking.bend import Bend
 
 # Shares of the height of the standing hips
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
-LOWEST_SQUAT = 0.3  # of a person on feet or knees: lower hips would press the knees into the floor
+LOWEST_SQUAT = 0.3  # minimum for a user on feet or knees: lower hips would press the knees into the floor
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
-CRAWLING_LEAN = 1.0  # rad; a low person who leans more is on the knees
-KNEELS_S = 1.5  # s of calm after which a low person kneels; a squat is shorter
-BEND_FULL = 0.05  # drop of the head from which the trunk follows the estimated lean
+CRAWLING_LEAN = 1.0  # rad; a low user who leans forward by more kneels or crawls
+KNEELS_S = 1.5  # a user whose hips are low and calm for this time is shown kneeling; a squat is shorter
+BEND_FULL = 0.05  # drop of the head at which the trunk follows the estimated lean fully
 LEGS_HALFLIFE_S = 0.15
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
-HIPS_SHARE = 0.5  # of the lean that the pelvis takes; the spine takes the rest
-KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10  # m, of a person with legs of 0.8 m
-KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad of the foot, toes down
+HIPS_SHARE = 0.5  # share of the lean that the pelvis takes; the spine takes the rest
+# Heights [m] of knee and ankle above the floor for a leg of LEG_M
+KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
+KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad; pitch of the foot, positive with the toes down
 LEG_M = 0.82
 TURNED_OVER = 3.0  # the legs lie along the body as soon as it turns over
 
@@ -105,8 +106,8 @@ class LowPosture:
         return -lean if self._bend.on_back < 0.0 else lean
 
     def _choose(self, hips: float, lying: float, lean: float) -> None:
-        """Choose the posture of the legs; each is left later than it is taken. `hips`, `lying`: height and lean of a
-        person who may lie; `lean`: of one who does not."""
+        """Choose the posture of the legs; each is left later than it is taken. `hips`: height of the hips over their
+        standing height. `lying`: lean of the trunk [rad] if the user may lie; `lean`: lean if the user does not."""
         bend = self._bend
         down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lying > CRAWLING_LEAN
         low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
@@ -146,7 +147,7 @@ def bend_trunk(body: Any, lean: float, weight: float) -> None:
 
 @njit
 def low_reach(low: Any) -> float:
-    """Added reach of the hips [m]: those of a person who lies are far from below the head."""
+    """Return the added reach of the hips [m]: the hips of a lying user are not below the head, but far beside it."""
     return float(2.0 * low.lean[1] * min(max((abs(low.lean[0]) - 0.5) / 0.3, 0.0), 1.0))
 
 

@@ -34,25 +34,29 @@ from mm_ros.maths.springs import damping_share
 TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
 
 NECK_SHARE = 0.4  # share of the neck in a turn of the head
-COMFORTABLE_TURN = 0.9  # rad of head against motion; beyond it the spine twists too
+COMFORTABLE_TURN = 0.9  # rad; maximum turn of the head against the played motion without a twist of the spine
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
-BACKWARD = 0.9  # rad from straight back, over which the spine's twist fades out
+BACKWARD = 0.9  # rad; the spine's twist fades out while the head's turn is within this angle of half a turn
 COMFORTABLE_SHIFT = 0.08  # m; beyond this, people lean rather than shift the hips
-LEAN_SHARE = 0.5  # share of the rest that becomes lean
+LEAN_SHARE = 0.5  # share of the shift beyond COMFORTABLE_SHIFT that becomes lean
 
 HEIGHT_CORRECTION = 0.03  # m: largest change of the hips' height for the lean of a low trunk
-HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025  # half-lives of the filter on the hips' shift
+# Half-lives of the filter on the hips' horizontal shift and height
+HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025
 
-STRAIGHT_LEG = 0.95  # share of the leg's length that a standing user's hips may use
-UPRIGHT, STRAIGHTENED = 0.995, 0.6  # cosine of the torso that is upright; rad: largest turn of the spine toward it
-REACH_ZONE = 0.008  # m before full arm length in which stretching slows down
+STRAIGHT_LEG = 0.95  # maximum hip–ankle distance of a standing user, as a share of the leg's length
+# Cosine of the angle below which a torso is upright; rad: maximum rotation of the spine toward upright
+UPRIGHT, STRAIGHTENED = 0.995, 0.6
+REACH_ZONE = 0.008  # m; within this distance of full length the arm stretches ever more slowly
 SHARPEST_ELBOW = 2.65  # rad
 CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
 CLAVICLE_LIMIT = 0.6  # rad
 TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
-TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.5, 0.05  # rad; m of the shoulders against the head
-TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4  # half-lives: toward a hand that lacks reach, and back
-CLAVICLE_DOWN = 0.55  # share of a downward pull that counts: shoulders rise more easily than they sink
+# rad; m: limits of the spine's twist, and of the shoulders' shift relative to the head
+TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.5, 0.05
+# Half-lives of the trunk's motion toward a hand out of reach, and of its return
+TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
+CLAVICLE_DOWN = 0.55  # factor on a downward pull of the hand, because shoulders rise more easily than they sink
 FOREARM_TWIST_LIMIT = 1.5  # rad either way
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 
@@ -125,7 +129,8 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
             continue
         lacks = True
         u = quat.unit(line, axis)
-        lever = quat.dot(quat.cross(axis, quat.sub(shoulder, neck)), u)  # m of reach per radian of twist
+        # Metres by which the hand comes nearer per radian of trunk twist
+        lever = quat.dot(quat.cross(axis, quat.sub(shoulder, neck)), u)
         twist += lacking * lever
         square += lever * lever
         flat = quat.across(u, axis)
@@ -239,7 +244,8 @@ def _height(body: Any) -> float:
 
 @njit
 def _leaned(body: Any, missing: Row, limit: float) -> Vec:
-    """Part of the horizontal way that becomes lean rather than a shift of the hips."""
+    """Return the part of the horizontal distance that the torso covers by leaning rather than by a shift of the
+    hips."""
     flat = (missing[0], missing[1], 0.0)
     beyond = LEAN_SHARE * max(quat.norm(flat) - COMFORTABLE_SHIFT, 0.0)
     if beyond <= 0.0 or limit <= 0.0:

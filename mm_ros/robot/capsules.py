@@ -16,9 +16,9 @@ from mm_ros.robot.model import Robot, Shape
 from mm_ros.robot.soles import shape_points
 
 MOST_SHAPES, MOST_PAIRS = 80, 400
-SMALL = 0.012  # of the leg: shapes with a smaller radius are left out
-APART = 0.03  # of the leg: pairs that are nearer at zero angles touch by construction
-WIDE = 0.4  # of the leg: a capsule with a larger radius does not describe its mesh
+SMALL = 0.012  # leg lengths; shapes with a smaller radius are left out
+APART = 0.03  # leg lengths; pairs that are nearer than this at zero angles touch by construction and are not checked
+WIDE = 0.4  # leg lengths; a capsule with a larger radius does not describe its mesh and is left out
 
 
 @dataclass(frozen=True)

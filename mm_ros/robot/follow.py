@@ -60,20 +60,22 @@ from mm_ros.robot.urdf import parse_urdf
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
 LEG_WAY, ARM_WAY, HAND_WAY = 2.5, 3.0, 0.3
 PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
-STANDS_ALONE = 40.0  # base of a robot without legs
+STANDS_ALONE = 40.0  # weight of the base's target for a robot without legs
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
 STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
-LEAN_SHARE = 0.5  # of the chest's lean that the base takes when the waist has no axis for it
+LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
 LATERAL_AXIS = 0.7
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
-HEEL_DOWN, HEEL_UP = 0.02, 0.08  # of the avatar's leg: lift of the ankle at which the sole is level, and is free
-FARTHEST = 0.25  # of the leg: a standing foot that is this far off is placed again
-JUMP_M = 0.5  # of the avatar's root between two frames: the robot is moved with it
+# Lift of the avatar's ankle, in leg lengths, below which the sole is level and above which its tilt is free
+HEEL_DOWN, HEEL_UP = 0.02, 0.08
+FARTHEST = 0.25  # leg lengths; a standing foot that is farther than this from its target is placed again
+JUMP_M = 0.5  # when the avatar's root moves farther than this between two frames, the robot is moved with it
 LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60
-COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 12  # of the leg; rows
-FLOOR_NEAR = 0.06  # of the leg
+# Leg lengths: distance from which a constraint is added, and distance that it keeps; maximum number of constraints
+COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 12
+FLOOR_NEAR = 0.06  # leg lengths; a constraint is added for soles below this height
 
 PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 
@@ -196,7 +198,7 @@ class Follower:
             self._start[i] = _within(straight + sign * BENT_START_RAD, *self._limits[i])
 
     def _targets(self) -> None:
-        """Bodies and constant parts of all targets; weights are 0 for what the robot lacks."""
+        """Return bodies and constant parts of all targets; the weight of a target is 0 if the robot lacks its body."""
         figure, b = self.figure, self.bodies
         roles, leg = figure.roles, figure.leg_length
         turns: list[tuple[int, F64, float]] = []

@@ -17,13 +17,14 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
-HOLD_S = 1.0  # commands go on this long after a stop
-LATE_TICKS = 10.0  # periods without a tick that count as a stall of this process
+HOLD_S = 1.0  # commands continue for this time after a stop
+LATE_TICKS = 10.0  # a delay of more than this many periods between two ticks is a stall of this process
 STILL = 1e-6
 # Base: highest speed and acceleration, and time to settle; first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
-BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5  # between two ticks: the user was re-centred
+# A larger change of the base between two ticks means that the user was re-centred
+BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ SMPL = (
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
 HAND_M = 0.08  # from the wrist to the point of the hand
-ARM_DOWN_RAD = math.radians(75)  # of the upper arms in the pose from which the ramp starts
+ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms in the pose from which the ramp starts
 SMPL_AXES = [1, 2, 0]  # SMPL: x to the left, y up, z forward; ours: x forward, y to the left, z up
 
 

@@ -12,8 +12,8 @@ from mm_ros.maths import rotations as rot
 from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.names import vote
 
-SAME_HEIGHT = 0.04  # of the reach of a chain
-SHORT_CHAIN = 0.25  # of the reach of the longest pair: shorter pairs are fingers, eyes or wheels
+SAME_HEIGHT = 0.04  # maximum difference of height between mirrored joints, as a share of the chain's reach
+SHORT_CHAIN = 0.25  # share of the longest pair's reach; shorter pairs are fingers, eyes or wheels
 SAME_AXIS = 0.98  # cosine
 AS_LONG = 2.0  # a chain goes on past a branch along a subtree that reaches this much farther than the others
 BODY_JOINTS = 3  # a mimicking joint with as many joints below it is a joint of the body

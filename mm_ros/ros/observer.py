@@ -26,7 +26,7 @@ class Picture:
 
 @dataclass
 class Seen:
-    """Values since the start, one entry per pose."""
+    """Measurements since the start of the observer; each list has one entry per received pose."""
 
     stamps_ns: list[int] = field(default_factory=list)
     received_s: list[float] = field(default_factory=list)

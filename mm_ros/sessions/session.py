@@ -37,11 +37,12 @@ LATCHED = ("calibration", "truth_skeleton", "skeleton")
 class Session:
     frames: list[TrackerFrame]
     calibration: Calibration | None = None
-    truth: list[AvatarPose] = field(default_factory=list)  # stamps as in `frames`; some may be missing
+    # True poses with the stamps of `frames`; a frame may have none
+    truth: list[AvatarPose] = field(default_factory=list)
     truth_skeleton: Skeleton | None = None
     name: str = ""
     damage: str = ""  # description of damage, empty for a sound file
-    version: int = VERSION  # of the messages in the file
+    version: int = VERSION  # version of the messages in the file
     sightings: list[Sighting] = field(default_factory=list)  # landmarks in order of arrival
 
     @property

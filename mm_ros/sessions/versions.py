@@ -14,7 +14,7 @@ import numpy as np
 
 from mm_ros.body.messages import PACKAGE
 
-VERSION = 4  # of the present definitions
+VERSION = 4  # version of the present definitions
 
 
 @dataclass(frozen=True)

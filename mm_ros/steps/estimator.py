@@ -31,9 +31,9 @@ from mm_ros.tracking.check import check_trackers
 GAP_S = 0.2  # after a longer gap the memory starts again
 REFRACTORY_S = 0.25  # shortest time between two touchdowns of one foot
 RELEASED = 0.5  # share of the threshold below which the next touchdown may be reported
-STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # of the smoothing of the ankles
+STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # half-lives of the smoothing of the ankles
 TRACKER_SIGMA_M = 0.03
-TRACKED_MOVES = 0.12  # m/s: a tracked foot that is faster moves
+TRACKED_MOVES = 0.12  # m/s; a tracked foot that is faster than this counts as moving
 
 
 class StepModel(Protocol):
@@ -105,7 +105,7 @@ class StepStage:
         self._memory = si.new_memory()
         self._state = self.model.nothing() if self.model else None
         self._first_ns = self._ticks = 0
-        self._stamp_ns: int | None = None  # of the last frame
+        self._stamp_ns: int | None = None  # stamp of the last frame
         self._out: F64 | None = None  # network's outputs at the last tick
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
         self._places: F64 | None = None  # (2, 3) ankles as reported last

@@ -28,10 +28,11 @@ HEADING, LEFT_VALID = 3, 12
 
 AVERAGES_S = (0.35, 1.5)  # time constants of the averages that the position is compared with
 YAW_AVERAGE_S = 1.0
-BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)  # one-sided band-passes of height and lateral position
+# Hz; pass bands of the causal filters for the head's height and lateral position
+BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
 AXES_TAU_S = 0.5  # time constant of the yaw that defines the lateral direction of the sway
 LEVEL_TAU_S = 1.0  # time constant of the mean amplitude of bob and sway
-LEAST_LEVEL = 0.0015  # of the height: below this amplitude the normalized bob and sway become small
+LEAST_LEVEL = 0.0015  # standing heights; if the mean amplitude is below this, the normalized bob and sway become small
 
 BLOCKS: tuple[tuple[str, int], ...] = (
     ("head: height / height - 0.9", 1),
@@ -91,7 +92,8 @@ def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64)
 
 @njit
 def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: float, first: bool, out: F64) -> None:
-    """One-sided first-order Butterworth band-pass (bilinear transform) with its rate and its mean amplitude.
+    """Causal first-order Butterworth band-pass (bilinear transform), with the rate and the mean amplitude of its
+    output.
 
     `out`: value, rate [1/s], both over the mean amplitude.
     """
@@ -202,7 +204,8 @@ def carry_channels(channels: F64, x: float, y: float, z: float, yaw: float) -> N
 
 @njit
 def carry_memory(memory: F64, x: float, y: float, z: float, yaw: float, height: float) -> None:
-    """Move the memory along with the room after a snap turn or a re-centring. Filters in height start 1:1 shifted."""
+    """Move the memory along with the room after a snap turn or a re-centring. The filters of the height move by the
+    same shift."""
     if memory[_STARTED] == 0.0:
         return
     carry_channels(memory[_LAST : _LAST + CHANNELS], x, y, z, yaw)

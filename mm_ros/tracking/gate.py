@@ -58,8 +58,12 @@ class GateSettings(Settings):
     blend_halflife_s: float = setting(
         0.06, "Half-life of the offset while the output blends to a new pose. Larger is smoother.", "s", 0.01, 1.0
     )
-    blend_speed: float = setting(0.7, "Maximum speed of the output during such a blend.", "m/s", 0.1, 10.0)
-    blend_turn_speed: float = setting(4.0, "Maximum turn rate of such a blend.", "rad/s", 0.5, 50.0)
+    blend_speed: float = setting(
+        0.7, "Maximum speed of the output while it blends to a new pose. Larger: shorter blends.", "m/s", 0.1, 10.0
+    )
+    blend_turn_speed: float = setting(
+        4.0, "Maximum turn rate that a blend adds to the output. Larger: shorter blends.", "rad/s", 0.5, 50.0
+    )
     jump_m: float = setting(0.028, "Deviation from the expected position that is always accepted.", "m", 0.0, 1.0)
     jump_rad: float = setting(0.7, "Deviation from the expected rotation that is always accepted.", "rad", 0.0, 3.2)
     acceleration: float = setting(
@@ -91,7 +95,7 @@ class Devices(NamedTuple):
     raw_q: F64  # (R, 4)
     off_p: F64  # (R, 3) output = raw + offset during a blend
     off_q: F64  # (R, 4)
-    n: NDArray[np.int64]  # (R, COUNTS) the columns below
+    n: NDArray[np.int64]  # (R, COUNTS) counters; the constants below name the columns
     times: F64  # (R, 2, KEPT) s; the last samples, newest first, of two motions: see IN_USE
     positions: F64  # (R, 2, KEPT, 3)
     rotations: F64  # (R, 2, KEPT, 4)
@@ -357,7 +361,8 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     away = quat.norm(off_p)
     # After one bad sample, the offset is within the motion itself.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
-    if within or (not lost and away < s.jump_m):  # the latter: repeated poses of a still device or a delayed source
+    # A small offset without a loss: a still device or a delayed source repeated its pose
+    if within or (not lost and away < s.jump_m):
         off_p, off_q = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
     quat.put3(d.off_p, r, off_p)
     quat.put4(d.off_q, r, off_q)

@@ -29,11 +29,11 @@ from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 RATE, DT = 60, 1 / 60
-AHEAD_S, AFTER_S = 2.5, 2.5  # before and after each change of the input
+AHEAD_S, AFTER_S = 2.5, 2.5  # duration of a run before and after each change of the input
 TURNS_DEG, REPEATS = (45, 90, 180), 6
-OVERSHOOTS_DEG = 30.0  # overshoot counts from the first moment that is as near as this
+OVERSHOOTS_DEG = 30.0  # overshoot is measured after the error first falls below this
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
-STEADY_S = 1.5  # after a change of the input, before a motion counts as steady
+STEADY_S = 1.5  # time after a change of the input from which the motion counts as steady
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot does has a standing pose
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2

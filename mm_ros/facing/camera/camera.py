@@ -17,14 +17,14 @@ LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
 TRUNK_NOISE = 0.6  # noise of hips and shoulders relative to that of nose and wrists, which is measured
 TWIST = 0.05  # rad; facings of hips and shoulders differ by this in a moving person
 NOISE_LASTS_S = 0.4  # correlation time of landmark errors
-TURN_LASTS_S = 2.0  # twice the correlation time of the yaw error of the whole body
+TURN_LASTS_S = 2.0  # s; twice the correlation time of the yaw error of the whole body
 NOISE_HALFLIFE_S = 6.0
 NOISE_PRIOR_S = 1.0  # weight of NOISE_START, as seconds of observation
 NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height
 NOISE_FLOOR = (0.015, 0.008, 0.008)
 NOISE_CEILING = (0.20, 0.12, 0.12)
-MISFIT = 5.0  # times the usual squared miss, above which a picture does not show the user
-TURNED = 16.0  # times the usual squared turn, above which a picture is rejected
+MISFIT = 5.0  # a picture whose squared miss is larger than the usual one by this factor does not show the user
+TURNED = 16.0  # a picture whose squared turn is larger than the usual one by this factor is rejected
 UNEXPLAINED = 0.2  # largest part of the trackers' spread that the user's landmarks miss
 TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; yaw error of the whole body in a picture
 FLIP_PENALTY = 6.0  # −2 log p of a flip with p = 1/20
@@ -41,7 +41,7 @@ USUAL_STEP_S = 1 / 30
 
 class Measurement(NamedTuple):
     yaw: float
-    sigma: float  # of this picture, without the error of the camera's yaw
+    sigma: float  # standard deviation of this picture's facing, without the error of the camera's yaw
 
 
 class Expected(NamedTuple):

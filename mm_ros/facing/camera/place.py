@@ -20,7 +20,7 @@ ELSEWHERE_M = 0.5  # smallest lateral miss of another person [m]
 ELSEWHERE = 4.0  # smallest lateral miss of another person, as a multiple of the usual miss
 NEEDED_S = 1.0  # time of observation before there is a result
 SCATTERED_M = 0.4  # usual miss [m] above which the pictures do not show one person, the user
-MISS_M = 0.05  # floor of the miss
+MISS_M = 0.05  # minimum of the usual miss [m]
 MISS_LASTS_S = 1.0  # correlation time of the miss
 FIELD_OF_VIEW_ERROR = 0.025  # rad; yaw error by lens distortion and an inexact field of view
 

@@ -18,7 +18,7 @@ from mm_ros.sessions.session import Session, read_session
 from mm_ros.sessions.tables import read_table
 from mm_ros.tracking.sources.base import Source
 
-PAUSE_NS = 1_000_000_000  # between the end and the next start
+PAUSE_NS = 1_000_000_000  # pause between the end of the session and its next repetition
 
 TOO_OLD_NS = 100_000_000  # older samples are skipped
 BACK_NS = 100_000_000  # smaller backward jumps are corrections of the clock
@@ -38,7 +38,7 @@ class SessionSource(Source):
 
     def open(self) -> None:
         table = self._path.suffix == ".csv"
-        self.hand_pose = "" if table else "wrist"  # the bridge converted what it recorded
+        self.hand_pose = "" if table else "wrist"  # the bridge had converted the hand poses before it recorded them
         self._session = Session(read_table(self._path)) if table else read_session(self._path)
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
