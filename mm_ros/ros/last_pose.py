@@ -24,7 +24,10 @@ from mm_ros.body.skeleton import J
 from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # an older pose is not resumed
-_HEAD = struct.Struct("<IIqqIIQ")  # checksum of the rest, number, written at, stamp, epoch, run, skeleton
+WAIT_S = 1.5  # maximum time from the first pose until the former listeners are found
+SETTLED_S = 0.2  # a listener finds the publisher at about the time when the publisher finds the listener
+# Checksum of the rest, number, written at, stamp, epoch, run, skeleton, listeners of `pose` and of TF.
+_HEAD = struct.Struct("<IIqqIIQHH")
 _NUMBERS = 7 * 8 + J * 7 * 4
 _SLOT = _HEAD.size + _NUMBERS
 
@@ -35,6 +38,7 @@ class LastPose:
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
+        self.listeners = (0, 0)  # of `pose` and of TF, when the pose that `read` returned was published
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
         with suppress(OSError, ValueError):  # without a writable folder poses do not resume
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
@@ -49,7 +53,7 @@ class LastPose:
         if not good:
             return None
         newest = max(good, key=lambda s: _HEAD.unpack_from(s)[1])
-        _, self._count, written_ns, stamp_ns, epoch, run, skeleton = _HEAD.unpack_from(newest)
+        _, self._count, written_ns, stamp_ns, epoch, run, skeleton, *listeners = _HEAD.unpack_from(newest)
         if not 0 <= time.time_ns() - written_ns <= NEWEST_S * 1e9:
             return None
         root = np.frombuffer(newest, np.float64, 7, _HEAD.size)
@@ -58,17 +62,20 @@ class LastPose:
         positions, rotations = joints[: J * 3].reshape(J, 3), joints[J * 3 :].reshape(J, 4)
         pose = AvatarPose(stamp_ns, epoch, skeleton, root, positions, rotations, still, still, feet, feet, run)
         try:
-            return plausible.avatar_pose(pose)
+            plausible.avatar_pose(pose)
         except MmRosError:
             return None
+        self.listeners = (listeners[0], listeners[1])
+        return pose
 
-    def write(self, pose: AvatarPose) -> None:
+    def write(self, pose: AvatarPose, listeners: tuple[int, int] = (0, 0)) -> None:
         if self._map is None:
             return
         self._count = (self._count + 1) & 0xFFFFFFFF
         content = bytearray(_SLOT)
         _HEAD.pack_into(
-            content, 0, 0, self._count, time.time_ns(), pose.stamp_ns, pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton
+            content, 0, 0, self._count, time.time_ns(), pose.stamp_ns, pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton,
+            *(min(n, 0xFFFF) for n in listeners),
         )
         content[_HEAD.size :] = pose.root.tobytes() + pose.positions.tobytes() + pose.rotations.tobytes()
         content[:4] = zlib.crc32(memoryview(content)[4:]).to_bytes(4, "little")
@@ -81,6 +88,25 @@ class LastPose:
             self._map.close()
             self._map = None
             self._path.unlink(missing_ok=True)
+
+
+class Reunion:
+    """Decides how long a resumed pose waits for the listeners that the killed process had."""
+
+    def __init__(self, expected: tuple[int, int]) -> None:
+        self.expected = expected
+        self.over = not any(expected)
+        self.complete = self.over  # whether all were found in time
+        self._begun_ns = self._found_ns = 0
+
+    def waits(self, found: tuple[int, int], now_ns: int) -> bool:
+        """Whether to wait on, with `found` listeners now; `complete` is valid as soon as this is False."""
+        self._begun_ns = self._begun_ns or now_ns
+        self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
+        self._found_ns = (self._found_ns or now_ns) if self.complete else 0
+        settled = self.complete and now_ns - self._found_ns >= SETTLED_S * 1e9
+        self.over = settled or now_ns - self._begun_ns >= WAIT_S * 1e9
+        return not self.over
 
 
 def _mapped(path: Path) -> mmap.mmap:
