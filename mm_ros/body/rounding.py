@@ -31,6 +31,8 @@ def frozen(value: Any) -> Any:
     for part in vars(value).values():
         if isinstance(part, np.ndarray):
             part.flags.writeable = False
+        elif isinstance(part, FeetEstimate):
+            part.numbers.flags.writeable = False
     return value
 
 

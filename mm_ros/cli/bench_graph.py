@@ -7,7 +7,8 @@ from mm_ros.cli.arguments import add_number, picture_file
 from mm_ros.cli.output import add_json, write_json
 
 HELP = "measure latency (tracker stamp to /tf), losses, CPU and memory of the graph"
-EPILOG = "example: mm_ros bench graph --rounds 5 --avatars 4 --json graph.json --plot graph.png"
+EPILOG = "examples: mm_ros bench graph --rounds 5 --avatars 4 --json graph.json --plot graph.png; "
+EPILOG += "mm_ros bench graph --minutes 30 --avatars 12"
 MODES = ("composed", "processes")
 
 
@@ -31,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--hour", default=0.0,
         help="instead, measure memory and latency for one hour of simulated time, at this speed factor",
     )
+    add_number(
+        parser, "--minutes", default=0.0,
+        help="instead, run the first number of --avatars (default 1) for so many minutes, and print memory, losses and "
+        "latency of each sixth",
+    )
     add_json(parser)
 
 
@@ -39,6 +45,12 @@ def run(args: argparse.Namespace) -> int:
         from mm_ros.ros.bench.hour import run_hour
 
         write_json(args.json, run_hour(1.0, args.hour, lambda text: print(text, flush=True)))
+        return 0
+    if args.minutes:
+        from mm_ros.ros.bench.minutes import run_minutes
+
+        avatars = args.avatars[0] if args.avatars else 1
+        write_json(args.json, run_minutes(args.minutes, avatars, 90, lambda text: print(text, flush=True)))
         return 0
     from mm_ros.ros.bench.graph import Plan, ratios, run_bench
 

@@ -38,9 +38,14 @@ def run(args: argparse.Namespace) -> int:
         ("page_logic_ms", "the page's own work for a frame, without drawing"),
     ):
         print(f"{text:52} " + "  ".join(f"{k} {v:.2f}" for k, v in result[name].items()) + " ms")
-    print(f"frames sent {result['sent']}, published {result['published']}, lost on the way {result['missed']}")
+    print(
+        f"frames sent {result['sent']}, lost on the way {result['missed']}, published {result['published']}, "
+        f"poses back {result['poses_back']}"
+    )
     print(f"processor time of the graph: {result['graph_cpu_percent']:.0f} %")
-    if result["growth_mb"] is not None:
-        print(f"memory of the graph grew by {result['growth_mb']:.1f} MB after minute 2")
+    for name, text in (("memory", "memory of the graph"), ("page_heap", "heap of the page")):
+        grown = result["growth_mb" if name == "memory" else "page_heap_growth_mb"]
+        after = "" if grown is None else f"; after minute 2 it grew by {grown:.2f} MB"
+        print(f"{text} by minute [MB]: {', '.join(f'{v:.1f}' for v in result[f'{name}_by_minute_mb'])}{after}")
     write_json(args.json, result)
     return 0

@@ -22,6 +22,7 @@ from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH,
 from mm_ros.matching.leading_foot import LeadingFoot
 from mm_ros.matching.root_control import REPLACES, STEERED, RootControl, RootControlSettings, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
+from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
@@ -136,8 +137,8 @@ def _source_of(settings: MatcherSettings) -> tuple[str, str]:
 
 
 def _check(desired: Trajectory) -> None:
-    sums = float(desired.positions.sum() + desired.directions.sum()) + desired.position[0] + desired.position[1]
-    if not math.isfinite(sums + desired.yaw + desired.height_ratio):
+    if not math.isfinite(_sum(desired.positions, desired.directions, desired.position) + desired.yaw
+                         + desired.height_ratio):
         raise MmRosError(f"the desired trajectory from '{desired.source}' has numbers that are not finite")
     if not len(desired.times) == len(desired.positions) == len(desired.directions) > 0:
         raise MmRosError(
@@ -145,6 +146,15 @@ def _check(desired: Trajectory) -> None:
             f"{len(desired.positions)} positions and {len(desired.directions)} directions; "
             "expected the same number of each, and at least one"
         )
+
+
+@njit
+def _sum(positions: F32, directions: F32, position: F64) -> float:
+    total = 0.0
+    for values in (positions, directions):
+        for v in values.flat:
+            total += float(v)
+    return float(total + position[0] + position[1])
 
 
 class MatcherStage:
@@ -211,7 +221,7 @@ class MatcherStage:
         self.band = ""
         self.tempo = 1.0
         self._was_stale = False  # the last desired trajectory was stale: no trackers were received
-        self._searched_trajectory: tuple[F64, float] = (np.zeros(2), 0.0)
+        self._searched_trajectory: tuple[tuple[float, float], float] = ((0.0, 0.0), 0.0)
 
     def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
         """Set the user's size relative to the database, and that of trunk and arms relative to the scaled skeleton.
@@ -343,14 +353,15 @@ class MatcherStage:
 
     def _abrupt(self, desired: Trajectory) -> bool:
         ahead, yaw = self._searched_trajectory
-        shift = self._relative_end(desired) - ahead
-        moved = math.hypot(shift[0], shift[1]) > self.settings.abrupt_distance
+        x, y = self._relative_end(desired)
+        moved = math.hypot(x - ahead[0], y - ahead[1]) > self.settings.abrupt_distance
         return moved or abs(wrap(desired.yaw - yaw)) > self.settings.abrupt_turn
 
     @staticmethod
-    def _relative_end(desired: Trajectory) -> F64:
+    def _relative_end(desired: Trajectory) -> tuple[float, float]:
         """End of the desired trajectory relative to its current position [m]: constant during a steady walk."""
-        return np.asarray(desired.positions[-1] - desired.position, np.float64)
+        (end_x, end_y), (x, y) = desired.positions[-1].tolist(), desired.position.tolist()
+        return end_x - x, end_y - y
 
     def _features(self) -> F32:
         return self.source.features() if self._carried is None else self._carried

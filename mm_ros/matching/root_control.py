@@ -14,7 +14,9 @@ import numpy as np
 
 from mm_ros.base.settings import Settings, like, setting
 from mm_ros.body.types import F64
+from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
+from mm_ros.maths.springs import LN2
 
 STEERED = ("joystick", "path")  # sources of trajectories without a user whom the avatar must match
 REPLACES = "Replaces `{}` for input of keys, joystick or path."
@@ -98,14 +100,24 @@ class RootControl:
 
     def __init__(self, settings: RootControlSettings):
         self.settings = settings
-        self.reset(np.zeros(3))
+        state = self._state = np.zeros(13)
+        self.root = state[0:3]
+        self.velocity = state[3:6]  # of the last step, with the pull, in the root's axes
+        self.residual = state[6:9]  # remaining velocity difference of the last jumps, in the root's axes
+        self.extension = state[9:11]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
+        self.returning = state[11:13]  # m/s, rad/s: speeds with which the extensions shrink
+
+    @property
+    def settings(self) -> RootControlSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: RootControlSettings) -> None:
+        self._settings, self._tuning = settings, _tuning(settings)
 
     def reset(self, root: F64) -> None:
-        self.root = np.array(root, np.float64)
-        self.velocity = np.zeros(3)  # of the last step, with the pull, in the root's axes
-        self.residual = np.zeros(3)  # remaining velocity difference of the last jumps, in the root's axes
-        self.extension = [0.0, 0.0]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
-        self.returning = [0.0, 0.0]  # m/s, rad/s: speeds with which the extensions shrink
+        self._state[:] = 0.0
+        self.root[:] = root
 
     def found(self, position: F64, yaw: float) -> None:
         """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap.
@@ -126,8 +138,8 @@ class RootControl:
         x, y, _, w, _, _, z = new_from_old
         yaw = 2 * math.atan2(z, w)
         c, s = math.cos(yaw), math.sin(yaw)
-        rx, ry, ryaw = self.root
-        self.root = np.array([x + c * rx - s * ry, y + s * rx + c * ry, wrap(ryaw + yaw)])
+        rx, ry, ryaw = self.root.tolist()
+        self.root[:] = x + c * rx - s * ry, y + s * rx + c * ry, wrap(ryaw + yaw)
 
     def jumped(self, before: F64, after: F64) -> None:
         """Keep the velocity difference of a jump, so that it can decay. Velocities in the root's axes."""
@@ -135,68 +147,78 @@ class RootControl:
 
     def step(self, dt: float, delta: tuple[float, float, float], position: F64, yaw: float) -> None:
         """`delta`: root motion of the clip in this step (x, y, turn); `position`, `yaw`: the desired ones."""
-        if dt <= 0:
-            return
-        start = self.root.copy()
-        self.extension = [max(0.0, a - r * dt) for a, r in zip(self.extension, self.returning, strict=True)]
-        dx, dy, turn = delta
-        dx, dy, turn = self._with_residual(dt, dx, dy, turn)
-        c, s = math.cos(start[2]), math.sin(start[2])
-        self.root = np.array([start[0] + c * dx - s * dy, start[1] + s * dx + c * dy, start[2] + turn])
-        if self.settings.root_mode == "synchronization":
-            self._synchronize(dt, position, yaw)
-        else:
-            self._pull_position(dt, math.hypot(dx, dy), position)
-            self._pull_facing(dt, abs(turn), math.hypot(dx, dy), yaw)
-        self.root[2] = wrap(self.root[2])
-        mx, my = self.root[0] - start[0], self.root[1] - start[1]
-        moved = (c * mx + s * my, -s * mx + c * my, wrap(self.root[2] - start[2]))
-        self.velocity = np.array(moved) / dt
+        if dt > 0:
+            move_root(self._state, self._tuning, dt, *delta, position, yaw)
 
-    def _with_residual(self, dt: float, dx: float, dy: float, turn: float) -> tuple[float, float, float]:
-        h = self.settings.jump_halflife
-        if h <= 0:
-            self.residual[:] = 0
-            return dx, dy, turn
-        rate = math.log(2) / h
-        share = (1 - math.exp(-rate * dt)) / rate  # integral of the decay over dt, so the result is exact in dt
-        r = self.residual
-        moved = (dx + share * r[0], dy + share * r[1], turn + share * r[2])
-        self.residual = r * math.exp(-rate * dt)
-        return moved
 
-    def _synchronize(self, dt: float, position: F64, yaw: float) -> None:
-        share = 1 - (1 - self.settings.synchronization) ** (dt * 60)
-        self.root[:2] += share * (position - self.root[:2])
-        self.root[2] += share * wrap(yaw - self.root[2])
+@lru_cache(maxsize=64)
+def _tuning(s: RootControlSettings) -> F64:
+    """The settings as the numbers that `move_root` takes."""
+    share = s.synchronization if s.root_mode == "synchronization" else -1.0
+    return np.array([
+        share, s.jump_halflife, s.pull_share, s.position_halflife, s.position_accuracy, s.facing_halflife,
+        s.facing_accuracy,
+    ])  # fmt: skip
 
-    def _pull_position(self, dt: float, own: float, position: F64) -> None:
-        s = self.settings
-        error = position - self.root[:2]
-        distance = float(math.hypot(error[0], error[1]))
-        if distance < 1e-12:
-            return
-        left = _after_pull(
-            dt, distance, s.position_halflife, s.pull_share * own, s.position_accuracy, self.extension[0]
-        )
-        self.root[:2] = position - error * (left / distance)
 
-    def _pull_facing(self, dt: float, own_turn: float, own_move: float, yaw: float) -> None:
-        s = self.settings
-        error = wrap(yaw - self.root[2])
+@njit
+def move_root(
+    state: F64, tuning: F64, dt: float, dx: float, dy: float, turn: float, position: F64, yaw: float
+) -> None:
+    """One step of RootControl. `state` (13,): root, velocity, residual, extension, returning."""
+    share, jump_halflife, pull_share = tuning[0], tuning[1], tuning[2]
+    root, velocity, residual, extension, returning = state[0:3], state[3:6], state[6:9], state[9:11], state[11:13]
+    x, y, start = root[0], root[1], root[2]
+    for i in range(2):
+        extension[i] = max(0.0, extension[i] - returning[i] * dt)
+    if jump_halflife <= 0.0:
+        residual[:] = 0.0
+    else:
+        rate = LN2 / jump_halflife
+        left = math.exp(-rate * dt)
+        decayed = (1.0 - left) / rate  # integral of the decay over dt, so the result is exact in dt
+        dx, dy, turn = dx + decayed * residual[0], dy + decayed * residual[1], turn + decayed * residual[2]
+        for i in range(3):
+            residual[i] *= left
+    c, s = math.cos(start), math.sin(start)
+    root[0], root[1], root[2] = x + c * dx - s * dy, y + s * dx + c * dy, start + turn
+    if share >= 0.0:
+        mixed = 1.0 - (1.0 - share) ** (dt * 60.0)
+        root[0] += mixed * (position[0] - root[0])
+        root[1] += mixed * (position[1] - root[1])
+        root[2] += mixed * wrapped(yaw - root[2])
+    else:
+        own = math.hypot(dx, dy)
+        to_x, to_y = position[0] - root[0], position[1] - root[1]
+        distance = math.hypot(to_x, to_y)
+        if distance >= 1e-12:
+            rest = _after_pull(dt, distance, tuning[3], pull_share * own, tuning[4], extension[0]) / distance
+            root[0], root[1] = position[0] - to_x * rest, position[1] - to_y * rest
         # A foot that walks may also be turned: by up to pull_share times 1 rad for each metre walked.
-        allowed = s.pull_share * (own_turn + own_move)
-        left = _after_pull(dt, abs(error), s.facing_halflife, allowed, s.facing_accuracy, self.extension[1])
-        self.root[2] = yaw - math.copysign(left, error)
+        error = wrapped(yaw - root[2])
+        rest = _after_pull(dt, abs(error), tuning[5], pull_share * (abs(turn) + own), tuning[6], extension[1])
+        root[2] = yaw - math.copysign(rest, error)
+    root[2] = wrapped(root[2])
+    mx, my = root[0] - x, root[1] - y
+    velocity[0], velocity[1] = (c * mx + s * my) / dt, (-s * mx + c * my) / dt
+    velocity[2] = wrapped(root[2] - start) / dt
 
 
+@njit
+def wrapped(angle: float) -> float:
+    """Angle in −π … π; one that is in there already keeps each bit."""
+    return float(angle - 2.0 * math.pi * np.round(angle / (2.0 * math.pi)))
+
+
+@njit
 def _after_pull(
     dt: float, distance: float, halflife: float, allowed: float, accuracy: float, extension: float
 ) -> float:
     """The remaining distance after the pull of one step."""
-    pull = min(distance * (1 - 2 ** (-dt / halflife)), allowed)
+    pull = min(distance * (1.0 - 2.0 ** (-dt / halflife)), allowed)
     inside, wall = SOFT_WALL * accuracy + extension, accuracy + extension
     if distance > inside and accuracy > 0:
         near = min(1.0, (distance - inside) / (wall - inside))
-        pull = max(pull, (distance - inside) * (1 - math.exp(-WALL_RATE * near * dt)))
-    return min(distance - min(pull, distance), wall)
+        pull = max(pull, (distance - inside) * (1.0 - math.exp(-WALL_RATE * near * dt)))
+    left: float = min(distance - min(pull, distance), wall)
+    return left

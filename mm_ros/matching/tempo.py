@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from mm_ros.body.types import F64, Trajectory
-from mm_ros.maths.signals import wrap
+from mm_ros.matching.root_control import wrapped
+from mm_ros.maths.jit import njit
 
 SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch up at any tempo
 CATCH_UP_S = 0.4
@@ -21,15 +22,20 @@ def desired_tempo(own: F64, root: F64, desired: Trajectory, limit: float) -> flo
     `own`: velocity of the clip's root at tempo 1 (forward, left, turn); `root`: x, y, yaw in the room; `desired`: the
     desired trajectory.
     """
-    x, y, yaw = (float(v) for v in root)
-    forward, left, turn = (float(v) for v in own)
+    return _tempo(own, root, desired.position, desired.yaw, limit)
+
+
+@njit
+def _tempo(own: F64, root: F64, position: F64, desired_yaw: float, limit: float) -> float:
+    x, y, yaw = root[0], root[1], root[2]
+    forward, left, turn = own[0], own[1], own[2]
     speed = math.hypot(forward, left)
+    change = 0.0
     if speed > SLOWEST_TEMPO:
         c, s = math.cos(yaw), math.sin(yaw)
-        to_x, to_y = float(desired.position[0]) - x, float(desired.position[1]) - y
+        to_x, to_y = position[0] - x, position[1] - y
         behind = (forward * (c * to_x + s * to_y) + left * (c * to_y - s * to_x)) / speed
-        return 1.0 + max(-limit, min(limit, behind / (speed * CATCH_UP_S)))
-    if abs(turn) > SLOWEST_TURN:
-        behind = wrap(desired.yaw - yaw) * math.copysign(1.0, turn)
-        return 1.0 + max(-limit, min(limit, behind / (abs(turn) * CATCH_UP_S)))
-    return 1.0
+        change = behind / (speed * CATCH_UP_S)
+    elif abs(turn) > SLOWEST_TURN:
+        change = wrapped(desired_yaw - yaw) * math.copysign(1.0, turn) / (abs(turn) * CATCH_UP_S)
+    return 1.0 + max(-limit, min(limit, change))

@@ -16,13 +16,15 @@ from mm_ros.body.types import (
     LEFT_HAND_ROLE,
     LEFT_KNEE_ROLE,
     LOST,
+    U8,
     WAIST_ROLE,
     R,
 )
 from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
-from mm_ros.pose.feet import heading_of, place_foot
+from mm_ros.maths.springs import damping_share
+from mm_ros.pose.feet import SETTLED, heading_of, place_foot
 from mm_ros.pose.fit import fit_trunk
 from mm_ros.pose.inertialize import (
     Offsets,
@@ -41,6 +43,9 @@ TREMBLE_HALFLIFE_S = 0.025  # of the filter on body trackers. Larger is calmer, 
 SURE_STANCE = 1.6  # a stance of this certainty's inverse counts fully
 HEEL_UP = 0.06  # m: an estimated ankle that is higher than this above its rest height belongs to a raised heel
 TOE_LIFT = 0.6  # height of the toe over that of the ankle, in the middle of a swing
+SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
+RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
+SUPPORTING_CONTACT = 0.1  # contact above which the likelier foot supports the body while none is locked
 RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the tracker when it returns
 
 
@@ -72,6 +77,19 @@ class Hold(NamedTuple):
     hips: F64  # (3, 3): shift of the hips toward the head; its rate; (1 when ready, added lean [rad], 0)
 
 
+class User(NamedTuple):
+    """What the stage keeps of the user's estimated feet (left, right)."""
+
+    ankles: F64  # (2, 3)
+    moves: F64  # (2,) probability that the foot moves
+    share: F64  # (2, 2): row 0 in the avatar's feet, row 1 certainty that the foot stands; both smoothed
+    stands: U8  # (2,)
+
+
+def make_user() -> User:
+    return User(np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2)), np.ones(2, np.uint8))
+
+
 def make_source() -> Source:
     q = np.zeros((J, 4))
     q[:, 0] = 1.0
@@ -88,22 +106,95 @@ def make_hold() -> Hold:
 
 
 @njit
-def load(
-    n_root: Any, n_positions: Any, n_rotations: Any, n_velocities: Any, n_angular: Any, root: Any, positions: Any,
-    rotations: Any, velocities: Any, angular: Any,
-) -> bool:  # fmt: skip
-    """Copy a matched pose into the arrays of a Source; False if a number is not finite."""
-    total = 0.0
+def load(new: Any, root: Any, positions: Any, rotations: Any, velocities: Any, angular: Any) -> bool:
+    """Copy a matched pose into the packed Source `new`; False if a number is not finite."""
+    n, total = new[0], 0.0
     for j in range(len(positions)):
         for k in range(3):
-            n_positions[j, k], n_velocities[j, k], n_angular[j, k] = positions[j, k], velocities[j, k], angular[j, k]
-            total += n_positions[j, k] + n_velocities[j, k] + n_angular[j, k]
+            n.positions[j, k], n.velocities[j, k], n.angular_velocities[j, k] = (
+                positions[j, k], velocities[j, k], angular[j, k]
+            )  # fmt: skip
+            total += n.positions[j, k] + n.velocities[j, k] + n.angular_velocities[j, k]
         for k in range(4):
-            n_rotations[j, k] = rotations[j, k]
-            total += n_rotations[j, k]
-    n_root[0, 0], n_root[0, 1], n_root[0, 2] = root[0], root[1], root[2]
-    n_root[0, 3] = quat.yaw_of((root[3], root[4], root[5], root[6]))
-    return math.isfinite(total + n_root[0, 0] + n_root[0, 1] + n_root[0, 2] + n_root[0, 3])
+            n.rotations[j, k] = rotations[j, k]
+            total += n.rotations[j, k]
+    n.root[0, 0], n.root[0, 1], n.root[0, 2] = root[0], root[1], root[2]
+    n.root[0, 3] = quat.yaw_of((root[3], root[4], root[5], root[6]))
+    return math.isfinite(total + n.root[0, 0] + n.root[0, 1] + n.root[0, 2] + n.root[0, 3])
+
+
+@njit
+def follow_user(
+    user: Any, feet: Any, known: Any, contacts: Any, follow: float, certain_m: float, holds: bool, dt: float,
+    estimated: Any, stands: Any,
+) -> None:  # fmt: skip
+    """Write the argument `estimated` (2, 6) of `post_step`, and which feet stand (2,).
+
+    `known`: (2, 10) numbers of a FeetEstimate, or (0, 10); `follow`: largest share of the user's feet; `certain_m`:
+    expected error at which the share is half; `holds`: whether the estimate decides which feet stand, else `contacts`.
+    """
+    user, feet, decides = user[0], feet[0], holds and len(known) > 0
+    share = damping_share(SHARE_HALFLIFE_S, dt)
+    certain = (0.0, 0.0)
+    if len(known):
+        certain = (1.0 / (1.0 + (known[0, 9] / certain_m) ** 2), 1.0 / (1.0 + (known[1, 9] / certain_m) ** 2))
+    for i in range(2):
+        stands[i] = contacts[i]
+        if len(known):
+            for k in range(3):
+                user.ankles[i, k] = known[i, 3 + k]
+            user.moves[i] = known[i, 2]
+        if decides:
+            # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
+            leaves = known[i, 0] < RELEASED_CONTACT and known[i, 2] > 0.5 + CALM * (1.0 - certain[i])
+            user.stands[i] = not leaves if user.stands[i] else known[i, 0] > 0.5
+    if decides:
+        _keep_support(user, feet, known)
+    for i in range(2):
+        held = 0.0
+        if decides:
+            stands[i] = user.stands[i]
+            held = certain[i] * (1.0 - known[i, 2]) * user.stands[i]
+        user.share[0, i] += (follow * certain[i] - user.share[0, i]) * share
+        user.share[1, i] += (held - user.share[1, i]) * share
+        for k in range(3):
+            estimated[i, k] = user.ankles[i, k]
+        estimated[i, 3], estimated[i, 4], estimated[i, 5] = user.moves[i], user.share[0, i], user.share[1, i]
+
+
+@njit
+def _keep_support(user: Any, feet: Any, known: Any) -> None:
+    """Let the likelier foot stand while none supports the body: between two steps both are unlikely for a moment,
+    and a foot whose lock is out of reach makes a corrective step."""
+    if (user.stands[0] and feet.locked[0]) or (user.stands[1] and feet.locked[1]):
+        return
+    left = 0.0 if feet.stepping[0] > 0.0 else known[0, 0]
+    right = 0.0 if feet.stepping[1] > 0.0 else known[1, 0]
+    if max(left, right) > SUPPORTING_CONTACT:
+        user.stands[0 if left >= right else 1] = 1
+
+
+@njit
+def read_out(
+    body: Any, feet: Any, stands: Any, last: Any, dt: float, positions: Any, rotations: Any, velocities: Any,
+    angular: Any, flags: Any,
+) -> None:  # fmt: skip
+    """Write the pose to publish in float32, and `flags` (2, 2): feet in contact, locked feet that are in place.
+
+    `last`: positions and rotations of the step before. With `dt` 0 the velocities are left as they are.
+    """
+    body, feet = body[0], feet[0]
+    for j in range(len(positions)):
+        for k in range(3):
+            positions[j, k] = np.float32(body.positions[j, k] if j else 0.0)
+        for k in range(4):
+            rotations[j, k] = np.float32(body.rotations[j, k]) if j else np.float32(k == 0)
+    if dt > 0.0:
+        joint_rates(positions, rotations, last[0], last[1], dt, velocities, angular)
+    for i in range(2):
+        flags[0, i] = stands[i] != 0 and feet.stepping[i] <= 0.0
+        away = max(abs(feet.offset[i, 0]), abs(feet.offset[i, 1]), abs(feet.offset[i, 2]))
+        flags[1, i] = feet.locked[i] != 0 and away < SETTLED
 
 
 @njit

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
 from mm_ros.body.rounding import frozen
-from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
+from mm_ros.body.skeleton import ARM_BONES, HEAD, J, Skeleton, default_skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.body.types import (
     BODY_ROLES,
@@ -21,6 +21,7 @@ from mm_ros.body.types import (
     JOINT_OF_ROLE,
     LEFT_HAND_ROLE,
     ROLES,
+    U8,
     WAIST_ROLE,
     AvatarPose,
     Calibration,
@@ -31,9 +32,19 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.packed import packed
 from mm_ros.maths.springs import damp
 from mm_ros.pose.fade import FadeIn
-from mm_ros.pose.feet import SETTLED, make_feet
+from mm_ros.pose.feet import make_feet
 from mm_ros.pose.floor import FlatFloor, Floor
-from mm_ros.pose.kernel import choose_targets, joint_rates, load, make_hold, make_source, post_step, wear
+from mm_ros.pose.kernel import (
+    choose_targets,
+    follow_user,
+    load,
+    make_hold,
+    make_source,
+    make_user,
+    post_step,
+    read_out,
+    wear,
+)
 from mm_ros.pose.low import Low, LowPosture
 from mm_ros.pose.settings import PostSettings, tuning
 
@@ -41,9 +52,8 @@ __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
-SHARE_HALFLIFE_S = 0.1  # of the share of the user's feet, when their certainty changes
-RELEASED_CONTACT, CALM = 0.4, 0.4  # contact below which a foot may leave; more evidence that an unknown foot needs
-SUPPORTING_CONTACT = 0.1  # contact above which the likelier foot supports the body while none is locked
+NO_FEET = np.zeros((0, 10))  # numbers of an unknown FeetEstimate
+NO_FEET.flags.writeable = False  # as between the nodes, so that one kernel serves both
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -116,15 +126,14 @@ class PostStage:
         self._forget()
 
     def _forget(self) -> None:
-        parts = map(packed, (make_body(), make_source(), make_source(), make_hold(), make_feet(self.skeleton)))
-        self._memory, (self._body, self._source, self._new, self._hold, self._feet) = zip(*parts, strict=True)
+        states = (make_body(), make_source(), make_source(), make_hold(), make_feet(self.skeleton), make_user())
+        self._memory, views = zip(*map(packed, states), strict=True)
+        self._body, self._source, self._new, self._hold, self._feet, _ = views
         self._low = LowPosture(self.skeleton)
         self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
-        self._stands = np.ones(2, np.bool_)  # the user's feet
-        self._ankles, self._moves, self._share = np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2))
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def declare(self) -> None:
@@ -150,15 +159,19 @@ class PostStage:
             self._hold.weight[:] = seen
         jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
         self._stretch = (matched.run, matched.segment)
-        stands, estimated = self._user_feet(matched, judged.dt)
-        body, source, new, hold, feet = self._memory
+        stands, estimated = np.empty(2, np.uint8), np.empty((2, 6))
+        known, s = matched.feet.numbers if matched.feet else NO_FEET, self._settings
+        body, source, new, hold, feet, user = self._memory
+        follow_user(
+            user, feet, known, matched.contacts, s.follow_feet, s.certain_feet, s.hold_feet, judged.dt, estimated,
+            stands,
+        )  # fmt: skip
         post_step(
             body, source, new, hold, feet, self._lengths, self._tuning, p, q, seen, self._devices,
-            stands.astype(np.uint8), estimated, self._grounds(),
+            stands, estimated, self._grounds(),
             self._posture(trackers, p, q, seen, judged.dt), jumped, judged.dt,
         )  # fmt: skip
-        contacts = stands & (self._feet.stepping <= 0.0)
-        self._last = self._published(matched, contacts, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
+        self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         travels = trackers is not None and not is_identity(trackers.new_from_old)
         self.published = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET), wait)
         return self.published
@@ -181,11 +194,10 @@ class PostStage:
         root[0, 3] += yaw
 
     def _load(self, matched: AvatarPose, dt: float) -> None:
-        n = self._new
         rows = matched.positions, matched.rotations, matched.velocities, matched.angular_velocities
-        if not load(n.root, n.positions, n.rotations, n.velocities, n.angular_velocities, matched.root, *rows):
+        if not load(self._memory[2], matched.root, *rows):
             raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
-        n.root[0, 2] += self._under_feet(dt)
+        self._new.root[0, 2] += self._under_feet(dt)
 
     def _under_feet(self, dt: float) -> float:
         """Smoothed mean ground height under both feet [m], which the root follows."""
@@ -209,35 +221,6 @@ class PostStage:
             p[: LEFT_HAND_ROLE + 2, 2] += self._lift(p[HEAD_ROLE], q[HEAD_ROLE], dt)
         return p, q, good
 
-    def _user_feet(self, matched: AvatarPose, dt: float) -> tuple[NDArray[np.bool_], F64]:
-        """Contacts (2,), and the user's feet (2, 6), the argument `estimated` of `post_step`."""
-        out, feet, s = np.zeros((2, 6)), matched.feet, self._settings
-        goal = np.zeros((2, 2))
-        stands = matched.contacts
-        if feet is not None:
-            certain = 1.0 / (1.0 + (feet.sigma / s.certain_feet) ** 2)
-            goal[0] = s.follow_feet * certain
-            self._ankles[:], self._moves[:] = feet.ankles, feet.moves
-            if s.hold_feet:
-                # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
-                leaves = (feet.contact < RELEASED_CONTACT) & (feet.moves > 0.5 + CALM * (1.0 - certain))
-                self._stands[:] = np.where(self._stands, ~leaves, feet.contact > 0.5)
-                self._keep_support(feet.contact)
-                stands = self._stands.copy()
-                goal[1] = certain * (1.0 - feet.moves) * self._stands
-        self._share[:] = damp(self._share, goal, SHARE_HALFLIFE_S, dt)
-        out[:, :3], out[:, 3], out[:, 4:] = self._ankles, self._moves, self._share.T
-        return stands, out
-
-    def _keep_support(self, contact: F64) -> None:
-        """Let the likelier foot stand while none supports the body: between two steps both are unlikely for a moment,
-        and a foot whose lock is out of reach makes a corrective step."""
-        feet = self._feet
-        if not (self._stands & (feet.locked != 0)).any():
-            free = np.where(feet.stepping > 0.0, 0.0, contact)
-            foot = int(free.argmax())
-            self._stands[foot] |= free[foot] > SUPPORTING_CONTACT
-
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
         """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
         allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not (seen[WAIST_ROLE] or seen[CHEST_ROLE])
@@ -260,27 +243,25 @@ class PostStage:
     def _grounds(self) -> F64:
         return np.array([self._ground, *self._heights], np.float64)
 
-    def _published(self, matched: AvatarPose, contacts: NDArray[np.bool_], dt: float) -> AvatarPose:
-        positions, rotations = self._body.positions.astype(np.float32), self._body.rotations.astype(np.float32)
-        positions[0], rotations[0] = 0, (1, 0, 0, 0)
+    def _published(self, matched: AvatarPose, stands: U8, dt: float) -> AvatarPose:
+        positions, rotations = np.empty((J, 3), np.float32), np.empty((J, 4), np.float32)
         velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
-        if self._last is not None and dt > 0:
-            joint_rates(positions, rotations, self._last.positions, self._last.rotations, dt, velocities, angular)
+        last = (positions, rotations) if self._last is None else (self._last.positions, self._last.rotations)
+        flags = np.empty((2, 2), np.bool_)
+        body, *_, feet, _ = self._memory
+        rated = 0.0 if self._last is None else dt
+        read_out(body, feet, stands, last, rated, positions, rotations, velocities, angular, flags)
         x, y, z, yaw = self._new.root[0].tolist()
         return AvatarPose(
             matched.stamp_ns, matched.epoch, matched.skeleton,
             np.array([x, y, z, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]), positions, rotations, velocities,
-            angular, contacts, self._held(), matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
+            angular, flags[0], flags[1], matched.run, matched.segment, matched.stale, matched.engine, matched.feet,
         )  # fmt: skip
 
     @property
     def added_lean_deg(self) -> float:
         """Lean that the last step added to the torso toward the headset [deg]."""
         return math.degrees(self._hold.hips[2, 1])
-
-    def _held(self) -> NDArray[np.bool_]:
-        """Locked feet (2,) that have reached their place."""
-        return np.asarray((self._feet.locked != 0) & (np.abs(self._feet.offset).max(1) < SETTLED))
 
     def warm_up(self, matched: AvatarPose) -> None:
         for i in range(2):  # the second step computes rates, too

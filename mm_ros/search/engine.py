@@ -29,6 +29,7 @@ KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
 FORMAT = 2  # version of stored indices; an index with another version is built again
 SEAL = "made_of"
+MASKS = 256  # whose existence an engine remembers
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _TICK_SIGNATURE = (
     "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
@@ -139,6 +140,7 @@ class Engine:
         self.corpus = corpus
         self.index = index
         self._space: tuple[Any, ...] = ()
+        self._masks: dict[tuple[int, int, int], bool] = {}  # whether a frame matches these bits
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
         index_table = tables[name](index) if name in tables else []
@@ -343,12 +345,23 @@ class Engine:
         if code == base.BAD_CURRENT:
             last = len(self.corpus.features) - 1
             raise MmRosError(f"current frame is not in the database (-1 for none, or 0 … {last})")
-        if mask is not None and not mask.matches(self.corpus.tags).any():
+        if mask is not None and not self._exists(mask):
             raise MmRosError(
                 f"mask is empty: no frame has all of {mask.all_of:#x}, one of {mask.any_of:#x} "
                 f"and none of {mask.none_of:#x}; "
                 f"existing tags: {int(np.bitwise_or.reduce(self.corpus.tags)):#x}"
             )
+
+
+    def _exists(self, mask: Mask) -> bool:
+        """Whether a frame matches. A search that finds nothing below its bound is common, and a scan of all tags takes
+        as long as the search."""
+        known = self._masks.get(mask.signed)
+        if known is None:
+            if len(self._masks) >= MASKS:
+                self._masks.clear()
+            known = self._masks[mask.signed] = bool(mask.matches(self.corpus.tags).any())
+        return known
 
 
 def _floats(name: str, values: Any) -> F32:

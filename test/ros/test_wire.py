@@ -175,6 +175,9 @@ def test_what_is_handed_on_or_read_cannot_be_written_and_is_a_copy(topic):
     for got in (wire.handed(value), wire.value(wire.serialized(value))):
         arrays = [a for a in vars(got).values() if isinstance(a, np.ndarray)]
         assert arrays
+        if getattr(got, "feet", None) is not None:
+            arrays.append(got.feet.numbers)
+            assert not np.shares_memory(got.feet.numbers, value.feet.numbers)
         for array in arrays:
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0

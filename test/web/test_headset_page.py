@@ -20,6 +20,7 @@ from PIL import Image
 from mm_ros.body.timeline import is_identity
 from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, TRACKED, Calibration
 from mm_ros.maths import rotations as rot
+from mm_ros.ros.bench import webxr as bench
 from mm_ros.tracking.room import inverse
 from mm_ros.tracking.sources import axes
 from mm_ros.web.access import INSPECTOR_VARIABLE
@@ -356,6 +357,13 @@ def test_both_eyes_see_the_avatar_in_the_mirror(world, headset):
     without = np.asarray(Image.open(BytesIO(headset.picture())).convert("RGB"), float)
     assert blue(without[middle, :half])[0] < 0.2 * left
     headset.evaluate("delete mmRosPage.avatar.show; mmRosPage.avatar.room.visible = true")
+
+
+def test_the_benchmark_reports_memory_by_minute_and_its_growth_after_minute_2():
+    samples = [(float(t), 100.0 + (0.5 if t >= 120 else 0.0) + t / 600.0) for t in range(0, 600, 5)]
+    assert len(bench.by_minute(samples)) == 10
+    assert abs(bench.growth(samples) - 420.0 / 600.0) < 0.02
+    assert bench.growth(samples[:30]) is None  # the run ended before minute 3
 
 
 # ---- attacks

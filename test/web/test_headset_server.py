@@ -4,20 +4,25 @@ import importlib.util
 import math
 import re
 import shutil
+import socket
 import ssl
 import stat
 import struct
 import subprocess
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from chromium import free_port
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import LOST, TRACKED
+from mm_ros.body.types import LOST, TRACKED, identity_pose
 from mm_ros.web.access import PairingCode, session_token
 from mm_ros.web.headset import certificates, wire
 from mm_ros.web.headset.clock import PageClock
+from mm_ros.web.headset.server import HeadsetServer
 
 TOP = Path(__file__).resolve().parents[2]
 MS = 1_000_000
@@ -96,11 +101,13 @@ def test_the_devices_own_prediction_is_taken_from_the_stamp():
 
 
 def frame(**changed):
-    values = {"states": 0b101010, "flags": 0, "time": 12.5, "lead": 0.0, "poses": [0.0, 1.6, 0, 0, 0, 0, 1] * 3}
+    values = {
+        "states": 0b101010, "flags": 0, "sequence": 7, "time": 12.5, "lead": 0.0, "poses": [0.0, 1.6, 0, 0, 0, 0, 1] * 3
+    }  # fmt: skip
     values |= changed
     return struct.pack(
-        "<BBBBIdff21fI", 1, values["states"], values["flags"], 0, 7, values["time"], values["lead"], 0.1,
-        *values["poses"], 99,
+        "<BBBBIdff21fI", 1, values["states"], values["flags"], 0, values["sequence"], values["time"], values["lead"],
+        0.1, *values["poses"], 99,
     )  # fmt: skip
 
 
@@ -160,6 +167,81 @@ def test_the_codes_tries_are_limited():
         fresh.judge(wrong + "9")
     fresh._recent.clear()
     assert "restart" in fresh.judge(fresh.digits)
+
+
+# ---- the connection
+
+
+@contextmanager
+def tracked_page(server):
+    """A page in VR, as a plain WebSocket client."""
+    sync = pytest.importorskip("websockets.sync.client", reason="websockets is not installed (extra [webxr])")
+    where = f"localhost:{server.port}"
+    address = f"ws://{where}/{server.token}/socket"
+    with sync.connect(address, origin=f"http://{where}", compression=None, open_timeout=20) as page:
+        page.send('{"do": "session", "number": 99, "mode": "immersive-vr"}')
+        yield page
+
+
+def until_true(condition, what, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
+    return value
+
+
+@pytest.fixture
+def server(folder):
+    pytest.importorskip("websockets", reason="websockets is not installed (extra [webxr])")
+    made = HeadsetServer(free_port())
+    made.start()
+    yield made
+    made.close()
+
+
+def pose_message():
+    return wire.PoseMessage(0, 5, 0, identity_pose(), np.zeros((2, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (2, 1)))
+
+
+def next_pose(page):
+    while not isinstance(message := page.recv(timeout=60), bytes) or message[0] != wire.POSE:
+        pass
+    return struct.unpack_from("<I", message, 4)[0]
+
+
+def test_a_pose_is_sent_at_once_and_not_kept_by_the_kernel_until_the_page_answers(server):
+    with tracked_page(server):
+        page = until_true(lambda: server.tracker, "the page is in VR")
+        door = page.socket.transport.get_extra_info("socket")
+        assert door.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_each_frame_gets_its_own_pose_also_after_a_pose_without_a_frame(server):
+    with tracked_page(server) as page:
+        tracker = until_true(lambda: server.tracker, "the page is in VR")
+        for number in range(1, 12):
+            page.send(frame(sequence=number))
+            until_true(lambda n=number: tracker.frame and tracker.frame.sequence == n, "the frame has arrived")
+            server.show(pose_message(), number)
+            if number == 5:
+                server.show(pose_message(), 100)  # not the answer to a frame, for example while the avatar fades in
+            assert next_pose(page) == number
+
+
+def test_a_tracked_page_gets_no_more_poses_than_it_has_sent_frames(server):
+    with tracked_page(server) as page:
+        tracker = until_true(lambda: server.tracker, "the page is in VR")
+        for number in range(1, 5):
+            page.send(frame(sequence=number))
+        until_true(lambda: tracker.frame and tracker.frame.sequence == 4, "the frames have arrived")
+        for number in range(1, 9):
+            server.show(pose_message(), number)
+        server.tell({"mark": "end"})
+        kinds = []
+        while isinstance(message := page.recv(timeout=60), bytes) or "mark" not in message:
+            kinds.append(message[0])
+        assert kinds.count(wire.POSE) == 2
 
 
 # ---- certificates

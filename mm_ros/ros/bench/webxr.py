@@ -31,9 +31,11 @@ START_S, SETTLE_S, MINUTES_S = 240.0, 6.0, 120.0
 ECHO_BYTES = 688  # of a pose
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling", "--no-first-run"]
 
+Samples = list[tuple[float, float]]  # time [s], value
+
 # A headset whose session is paced by a worker, because window timers and animation frames are not at its rate. Ticks
 # that come late are dropped. Each frame also goes to the echo server.
-SIMULATED = """async ([hz, echoPort, echoBytes]) => {
+SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
   r.xr.setSession = async () => {}; r.xr.getReferenceSpace = () => space;
@@ -42,17 +44,20 @@ SIMULATED = """async ([hz, echoPort, echoBytes]) => {
   Object.defineProperty(navigator, 'xr', {value: {requestSession: async () => session}});
   const at = (x, y, z) => ({emulatedPosition: false,
     transform: {position: {x, y, z}, orientation: {x: 0, y: 0, z: 0, w: 1}}});
-  const log = window.__bench = {times: [], logic: [], echo: [], sent: 0, on: false};
+  // Arrays of a fixed length, so that the log itself does not let the page's memory grow.
+  const log = window.__bench = {sent: 0, echoed: 0, on: false};
+  for (const name of ['times', 'logic', 'echo']) log[name] = new Float64Array(most);
   await P.enter('immersive-vr');
   const echo = new WebSocket(`ws://127.0.0.1:${echoPort}`), asked = new Map();
   echo.binaryType = 'arraybuffer';
   await new Promise((done) => (echo.onopen = done));
   echo.onmessage = (e) => { const id = new DataView(e.data).getUint32(4, true), t = asked.get(id);
-    asked.delete(id); if (log.on && t) log.echo.push(performance.now() - t); };
+    asked.delete(id); if (log.on && t && log.echoed < most) log.echo[log.echoed++] = performance.now() - t; };
   const send = P.link.send.bind(P.link);
   P.link.send = (bytes) => { const ok = send(bytes);
     if (ok && bytes[0] === 1) { const v = new DataView(bytes.buffer);
-      if (log.on) { log.times.push(v.getFloat64(8, true)); log.logic.push(v.getFloat32(20, true)); log.sent += 1; }
+      if (log.on && log.sent < most) {
+        log.times[log.sent] = v.getFloat64(8, true); log.logic[log.sent++] = v.getFloat32(20, true); }
       asked.set(v.getUint32(4, true), performance.now()); echo.send(bytes.slice()); }
     return ok; };
   const frame = (t) => ({ getViewerPose: () => at(0.05 * Math.sin(t), 1.6 + 0.01 * Math.sin(3 * t), 0.05 * Math.cos(t)),
@@ -67,6 +72,9 @@ SIMULATED = """async ([hz, echoPort, echoBytes]) => {
     P._frame(now, frame(now / 1000)); };
 }"""
 
+SEEN = """({...__bench, times: Array.from(__bench.times.slice(0, __bench.sent)),
+  logic: Array.from(__bench.logic.slice(0, __bench.sent)), echo: Array.from(__bench.echo.slice(0, __bench.echoed)),
+  back: mmRosPage.back.slice(0, __bench.sent), lost: mmRosPage.status.session.missed})"""
 BEGIN = "mmRosPage.back.length = 0; __bench.missed = mmRosPage.status.session.missed; __bench.on = true"
 
 
@@ -98,19 +106,19 @@ def run_bench(
                 page.goto(url)
                 debug = page.context.new_cdp_session(page)
                 debug.send("Performance.enable")
-                page.evaluate(SIMULATED, [rate, echo.port, ECHO_BYTES])
+                page.evaluate(SIMULATED, [rate, echo.port, ECHO_BYTES, round(1.5 * rate * seconds) + 1000])
                 _await_poses(page, processes.check)
                 page.wait_for_timeout(SETTLE_S * 1000)
                 say(f"measuring for {seconds:g} s at {rate:g} Hz …")
                 page.evaluate(BEGIN)
                 stamps.on = True
                 pid, used_s = processes.pids()[0], -_cpu_s(processes.pids()[0])
-                memory = _measure(page, seconds, pid)
+                memory, heap = _measure(page, debug, seconds, pid)
                 used_s += _cpu_s(pid)
                 stamps.on = False
                 page.evaluate("__bench.on = false")
                 page.wait_for_timeout(1000)
-                seen = page.evaluate("({...__bench, back: mmRosPage.back, lost: mmRosPage.status.session.missed})")
+                seen = page.evaluate(SEEN)
                 metrics = {m["name"]: m["value"] for m in debug.send("Performance.getMetrics")["metrics"]}
             finally:
                 browser.close()
@@ -123,18 +131,28 @@ def run_bench(
         "page_logic_ms": _figures(seen["logic"]),
         "sent": seen["sent"], "published": len(stamps.ns), "poses_back": len(seen["back"]),
         "missed": seen["lost"] - seen["missed"], "memory_mb": memory, "graph_cpu_percent": 100.0 * used_s / seconds,
-        "growth_mb": _growth(memory),
+        "memory_by_minute_mb": by_minute(memory), "growth_mb": growth(memory),
+        "page_heap_by_minute_mb": by_minute(heap), "page_heap_growth_mb": growth(heap),
     }  # fmt: skip
 
 
-def _measure(page: Any, seconds: float, pid: int) -> list[tuple[float, float]]:
-    """Wait; return (time, resident memory of the graph [MB]) every 5 s."""
-    began, memory = time.monotonic(), []
+def _measure(page: Any, debug: Any, seconds: float, pid: int) -> tuple[Samples, Samples]:
+    """Wait; return (time, resident memory of the graph [MB]) every 5 s, and (time, heap of the page) every minute."""
+    began, memory, heap = time.monotonic(), Samples(), Samples()
     while (t := time.monotonic() - began) < seconds:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         memory.append((round(t, 1), round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 2)))
+        if t >= 60.0 * len(heap):
+            heap.append((round(t, 1), _heap_mb(debug)))
         page.wait_for_timeout(min(5.0, seconds - t) * 1000 + 1)
-    return memory
+    heap.append((round(t, 1), _heap_mb(debug)))
+    return memory, heap
+
+
+def _heap_mb(debug: Any) -> float:
+    """Memory of the page's objects that are in use."""
+    debug.send("HeapProfiler.collectGarbage")
+    return round(float(debug.send("Runtime.getHeapUsage")["usedSize"]) / 1e6, 2)
 
 
 def _cpu_s(pid: int) -> float:
@@ -143,11 +161,18 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _growth(memory: list[tuple[float, float]]) -> float | None:
-    """Growth after minute 2, from the median of a minute to that of the last minute."""
-    late = [mb for t, mb in memory if t > memory[-1][0] - 60.0]
-    early = [mb for t, mb in memory if MINUTES_S <= t < MINUTES_S + 60.0]
-    return float(np.median(late) - np.median(early)) if early and memory[-1][0] > MINUTES_S + 60.0 else None
+def by_minute(samples: Samples) -> list[float]:
+    """Median of each minute."""
+    minutes = [[mb for t, mb in samples if t // 60.0 == minute] for minute in range(int(samples[-1][0] // 60.0) + 1)]
+    return [round(float(np.median(values)), 2) for values in minutes if values]
+
+
+def growth(samples: Samples) -> float | None:
+    """Growth after minute 2: from the median of the third minute to that of the last; None for a shorter run."""
+    end = samples[-1][0]
+    late = [mb for t, mb in samples if t > end - 60.0]
+    early = [mb for t, mb in samples if MINUTES_S <= t < MINUTES_S + 60.0]
+    return float(np.median(late) - np.median(early)) if early and end > MINUTES_S + 60.0 else None
 
 
 def _stamp_errors(stamps: _Stamps, times_ms: Any, navigation_s: float) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 
 Files = tuple[str, str, str]  # database, engine, model of a learned engine
+WARM_UP_NS = 11_111_111
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
 
@@ -95,8 +96,10 @@ class MotionMatcher(AvatarNode):
     def _made(settings: MatcherSettings, found: Opened, scale: float, run: int = 0) -> MatcherStage | StateMachineStage:
         stage = matcher_stage(settings, found.database, scale, run, found.learned)
         stage.clock = time.perf_counter
-        # This step loads kernels and pages, so that the first real step is not slow.
-        stage.step(rounded_trajectory(still_trajectory(found.database.layout.trajectory_times)))
+        # These steps load kernels and pages, so that the first real steps are not slow.
+        still = still_trajectory(found.database.layout.trajectory_times)
+        for stamp_ns in (0, WARM_UP_NS):
+            stage.step(rounded_trajectory(replace(still, stamp_ns=stamp_ns)))
         stage.reset()
         return stage
 

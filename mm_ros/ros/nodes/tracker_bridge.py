@@ -47,7 +47,6 @@ from mm_ros.tracking.sources.topics import AXES, TopicsSource
 
 T = TypeVar("T")
 
-TICK_AFTER_NS = 200_000
 STATES = {LOST: "lost", EXTRAPOLATED: "extrapolated", TRACKED: "tracked"}
 POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_topic": RIGHT_HAND_ROLE}
 
@@ -255,7 +254,7 @@ class TrackerBridge(AvatarNode):
         if self._ticks is None or not self._source.trusted:
             return
         period_ns = round(1e9 / self._source.rate)
-        ahead_ns = stamp_ns + period_ns + TICK_AFTER_NS - self.now_ns()
+        ahead_ns = stamp_ns + period_ns - self.now_ns()
         if abs(ahead_ns) <= 2 * period_ns:
             self._ticks.aim(ahead_ns)
 

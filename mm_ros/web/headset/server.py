@@ -134,13 +134,17 @@ class HeadsetServer:
 
     def _bind(self, host: str, port: int) -> socket.socket:
         try:
-            return socket.create_server((host, port), backlog=64)
+            door = socket.create_server((host, port), backlog=64)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
             raise MmRosError(
                 f"cannot serve the headset page at {host}:{port} ({why}); choose another port: --port, or the "
                 "parameter tracker_bridge.headset_port"
             ) from None
+        # Connections inherit it. asyncio sets it only on sockets that name the protocol. Without it the kernel keeps
+        # each pose until the page has acknowledged the one before, with its next frame.
+        door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return door
 
     def close(self) -> None:
         loop, self._loop = self._loop, None
@@ -355,8 +359,13 @@ class HeadsetServer:
             page.missed += max(0, frame.sequence - page.frame.sequence - 1)
         page.frame = frame
         page.frames.append(now_ns)
-        self._grant(page, now_ns)
-        if page is self.tracker and page.clock.known:
+        if page is not self.tracker:
+            self._grant(page, now_ns)
+            return
+        # The pose of this frame comes within milliseconds. Sending the pose before it now would use up the credit, so
+        # that each pose would wait for the next frame.
+        page.credit = min(page.credit + 1, UNDER_WAY)
+        if page.clock.known:
             self.on_frame(page, frame, page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns))
 
     def _steer(self, page: Page, steering: wire.Steering) -> None:
@@ -413,7 +422,7 @@ class HeadsetServer:
                 self._send_pose(page, pose, now_ns)
 
     def _grant(self, page: Page, now_ns: int) -> None:
-        """A frame or tick arrived: the page may get one pose more."""
+        """A page that is not tracked asked for a pose: send the newest one, or let it follow."""
         page.credit = min(page.credit + 1, UNDER_WAY)
         if self._pose is not None and page.sent is not self._pose:
             self._send_pose(page, self._pose, now_ns)
