@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -123,7 +124,7 @@ def _run_several(args: argparse.Namespace) -> int:
 
     users = _users(args)
     _load_once(args.database)
-    groups = in_processes(users, most_per_process(args.database))
+    groups = in_processes(users, most_per_process(args.database), len(os.sched_getaffinity(0)))
     makers = [[m for one in group for m in _makers(_nodes(one), namespace=f"/{one.avatar}")] for group in groups]
     print(f"mm_ros: {len(users)} avatars, processes: {len(groups)}", flush=True)
     return run_each([partial(run_all, together, ["--ros-args", *_config(args)]) for together in makers])

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import identity
 from mm_ros.base.onnx_runtime import ort
 from mm_ros.body.types import F32, F64
+from mm_ros.facing.ensemble import Ensemble
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
 from mm_ros.facing.orientation import OrientationSettings
 
@@ -62,6 +64,48 @@ def runnable(path: Path) -> Iterator[None]:
         raise MmRosError(f"{path} is broken: it cannot be run ({reason})") from error
 
 
+def graph_of(path: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
+    """Nodes, serialized, and the weights by name of an ONNX file that onnxruntime has loaded."""
+    nodes, weights = [], {}
+    for number, graph in _fields(path.read_bytes()):
+        for part, content in _fields(graph) if number == 7 else ():
+            if part == 1:
+                nodes.append(content)
+            elif part == 5:
+                tensor = list(_fields(content))
+                shape = [size for n, size in tensor if n == 1]
+                named = dict(tensor)
+                if named.get(2) in _NUMBERS and 9 in named:
+                    weights[named[8].decode()] = np.frombuffer(named[9], _NUMBERS[named[2]]).reshape(shape)
+    return nodes, weights
+
+
+_NUMBERS = {1: "<f4", 7: "<i8", 10: "<f2"}
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field of a protobuf message: bytes, or a whole number."""
+    at = 0
+
+    def whole() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at, value, shift = at + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    while at < len(message):
+        key = whole()
+        if key & 7 == 0:
+            yield key >> 3, whole()
+            continue
+        size = whole() if key & 7 == 2 else {1: 8, 5: 4}[key & 7]
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
 class OnnxModel:
     """ONNX network with float32 inputs and outputs; `metadata` holds the trainer's texts.
 
@@ -85,8 +129,15 @@ class OnnxModel:
         self._input = inputs[0].name
         self.width = int(inputs[0].shape[-1])
         self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
+        self._compiled = self._ensemble() if self.remembers else None
         # The first run allocates memory, so it is done before the first frame.
         self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
+
+    def _ensemble(self) -> Ensemble | None:
+        try:
+            return Ensemble.of(*graph_of(self.path))
+        except (IndexError, KeyError, ValueError):  # written in another way than by our training
+            return None
 
     @property
     def layout(self) -> str:
@@ -100,6 +151,8 @@ class OnnxModel:
         """Run one frame (1, D) → (1, K) and the new recurrent state, which changes only when `tick` is true."""
         if not self.remembers:
             return self._session.run(self._outputs, {self._input: inputs})[0], None
+        if self._compiled is not None and remembered is not None and len(inputs) == 1:
+            return self._compiled.step(inputs, remembered, tick)
         feed = {self._input: inputs, "remembered": remembered, "tick": _TICK if tick else _NO_TICK}
         out, now = self._session.run(self._outputs, feed)
         return out, now
