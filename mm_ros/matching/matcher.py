@@ -108,6 +108,10 @@ class MatcherSettings(RootControlSettings):
         0.0,
         7.0,
     )
+    abrupt_interval: float = setting(
+        0.0, "Minimum time between a search and the next one that an abrupt change causes. Larger values search less "
+        "often and react later.", "s", 0.0, 10.0,
+    )
 
 
 def parse_weights(text: str) -> dict[str, float]:
@@ -347,15 +351,18 @@ class MatcherStage:
             return "band"
         if self.source.remaining <= dt:
             return "clip end"
-        if self._abrupt(desired):
+        if self._may_search(self.settings.abrupt_interval) and self._abrupt(desired):
             return "abrupt"
-        return "interval" if self.since_search >= self._active.search_interval - 1e-6 else ""
+        return "interval" if self._may_search(self.settings.search_interval) else ""
 
     def _abrupt(self, desired: Trajectory) -> bool:
         ahead, yaw = self._searched_trajectory
         x, y = self._relative_end(desired)
         moved = math.hypot(x - ahead[0], y - ahead[1]) > self.settings.abrupt_distance
         return moved or abs(wrap(desired.yaw - yaw)) > self.settings.abrupt_turn
+
+    def _may_search(self, interval: float) -> bool:
+        return self.since_search >= interval - 1e-6
 
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
