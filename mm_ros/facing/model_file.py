@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import identity
 from mm_ros.base.onnx_runtime import ort
+from mm_ros.base.sealed_onnx import read_checked
 from mm_ros.body.types import F32, F64
-from mm_ros.facing.ensemble import Ensemble
+from mm_ros.facing.compiled import Network, compiled
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
 from mm_ros.facing.orientation import OrientationSettings
 
@@ -36,8 +37,9 @@ def session(path: Path) -> ort.InferenceSession:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3
+    content = read_checked(path)
     try:
-        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own exception classes are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
@@ -129,13 +131,13 @@ class OnnxModel:
         self._input = inputs[0].name
         self.width = int(inputs[0].shape[-1])
         self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
-        self._compiled = self._ensemble() if self.remembers else None
+        self._compiled = self._recognized() if self.remembers else None
         # The first run allocates memory, so it is done before the first frame.
         self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
 
-    def _ensemble(self) -> Ensemble | None:
+    def _recognized(self) -> Network | None:
         try:
-            return Ensemble.of(*graph_of(self.path))
+            return compiled(*graph_of(self.path))
         except (IndexError, KeyError, ValueError):  # written in another way than by our training
             return None
 

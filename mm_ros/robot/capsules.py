@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.figure import Figure
-from mm_ros.robot.kinematics import Bodies, nearest
+from mm_ros.robot.kinematics import Bodies, bodies_of, least_distance, nearest, place_bodies
 from mm_ros.robot.model import Robot, Shape
 from mm_ros.robot.soles import shape_points
 
@@ -44,6 +45,26 @@ def capsules_of(figure: Figure, bodies: Bodies) -> Capsules:
     body = np.array([f[0] for f in found], np.int64)
     ends, radius = np.array([f[1] for f in found]).reshape(-1, 6), np.array([f[2] for f in found])
     return Capsules(body, ends, radius, _pairs(figure, bodies, body, ends, radius))
+
+
+class LimbDistance:
+    """Smallest distance between limbs, or between a limb and the trunk [m]; inf without collision geometry."""
+
+    def __init__(self, figure: Figure) -> None:
+        b = self._bodies = bodies_of(figure.robot, set(figure.roles.joints), {})
+        self._capsules = capsules_of(figure, b)
+        count = len(b.parent)
+        self._p, self._q, self._axes = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros((count, 3))
+
+    def __call__(self, angles: dict[str, float], base: F64) -> float:
+        b, c = self._bodies, self._capsules
+        if not len(c.pairs):
+            return math.inf
+        values = np.array([angles.get(name, 0.0) for name in b.dofs])
+        place_bodies(
+            base, values, b.parent, b.place, b.axis, b.dof, b.factor, b.offset, self._p, self._q, self._axes
+        )
+        return float(least_distance(c.pairs, c.body, c.ends, c.radius, self._p, self._q))
 
 
 def _capsule(robot: Robot, shape: Shape) -> tuple[F64, float] | None:

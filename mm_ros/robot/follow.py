@@ -16,6 +16,7 @@ import numpy as np
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.base.settings import Settings, setting
+from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import (  # fmt: skip
     HEAD,
     HIPS,
@@ -25,7 +26,6 @@ from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_LOWER_LEG,
     LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
-    PARENTS,
     RIGHT_FOOT,
     RIGHT_HAND,
     RIGHT_LOWER_ARM,
@@ -33,7 +33,6 @@ from mm_ros.body.skeleton import (  # fmt: skip
     RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
     UPPER_CHEST,
-    J,
     Skeleton,
     default_skeleton,
 )
@@ -48,7 +47,6 @@ from mm_ros.robot.kinematics import (
     bodies_of,
     body_point,
     floor_rows,
-    least_distance,
     near_pairs,
     normal_equations,
     place_bodies,
@@ -94,6 +92,11 @@ class FollowSettings(Settings):
     joint_acceleration: float = setting(
         400.0, "Highest joint acceleration. Smaller values make the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
     )
+    weight_shift: float = setting(
+        1.0, "Lateral move of the pelvis toward the foot that stands alone, where the robot's hips are wider than the "
+        "avatar's: as a share of the difference. Larger: the centre of mass is nearer to the foot; the leg tilts more.",
+        "", 0.0, 1.0,
+    )  # fmt: skip
     self_collision: bool = setting(
         True, "Keep limbs apart from each other and from the trunk, where the robot file has collision geometry."
     )
@@ -147,7 +150,7 @@ class Follower:
         n = 6 + self._n
         self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
         self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
-        self._ap, self._aq = np.zeros((J, 3)), np.zeros((J, 4))
+        self._ap, self._aq = room_joints(rest_pose(skeleton))  # the avatar's joints in the room
         self.reset()
 
     def reset(self) -> None:
@@ -278,7 +281,7 @@ class Follower:
         first = self._last_ns < 0
         dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
         self._last_ns = pose.stamp_ns
-        _room(pose.root, pose.positions, pose.rotations, PARENTS, self._ap, self._aq)
+        self._ap, self._aq = room_joints(pose)
         if not first and float(np.linalg.norm(pose.root[:2] - self._root[:2])) > JUMP_M:
             self._carry(pose)
         elif first:
@@ -290,6 +293,7 @@ class Follower:
             self._ap, self._aq, contacts, dt, first, self.scale, self.figure.leg_length, self.skeleton.leg_length,
             self.figure.sole_height, self._ankle_rest, self._legs, self._stand, self._lean, self._turn_rest,
             self._way_joints, self._hips, self._soles, self._ankles, self._has, self._feet, self._balls, self._shift,
+            self.settings.weight_shift,
         )  # fmt: skip
         point_weight = self._point_weight.copy()
         point_weight[1:] = weight[:, None] / self.figure.leg_length
@@ -385,24 +389,9 @@ class Follower:
         self._feet[:, 0] = 0.0
         self._feet[:, 3:6] = 0.0
 
-    @property
-    def distance(self) -> float:
-        """Smallest distance between limbs, or between a limb and the trunk [m]; inf without collision geometry."""
-        c = self._capsules
-        if not len(c.pairs):
-            return math.inf
-        return float(least_distance(c.pairs, c.body, c.ends, c.radius, self._p, self._q))
-
 
 def _within(value: float, low: float, high: float) -> float:
     return float(min(max(value, low), high))
-
-
-@njit
-def _room(root: Any, positions: Any, rotations: Any, parents: Any, p: Any, q: Any) -> None:
-    quat.put3(p, 0, (root[0], root[1], root[2]))
-    quat.put4(q, 0, (root[3], root[4], root[5], root[6]))
-    quat.forward_kinematics(parents, positions, rotations, p, q)
 
 
 @njit
@@ -415,7 +404,7 @@ def _smooth(x: float, low: float, high: float) -> float:
 def _plan(
     p: Any, q: Any, contacts: Any, dt: float, first: bool, scale: float, leg: float, human_leg: float, sole: float,
     ankle_rest: Any, legs: bool, stand: float, lean: Any, turn_rest: Any, way_joints: Any, hips: Any, soles: Any,
-    ankles: Any, has: Any, feet: Any, balls: Any, shift: Any,
+    ankles: Any, has: Any, feet: Any, balls: Any, shift: Any, weight_shift: float,
 ) -> Any:  # fmt: skip
     """Targets of this frame: body rotations, limb directions, places of hips and balls, and weights of the balls.
 
@@ -442,6 +431,19 @@ def _plan(
     quat.put4(turn, HEAD_ROW, quat.mul(quat.get4(q, HEAD), quat.get4(turn_rest, HEAD_ROW)))
     turned = quat.get4(turn, PELVIS)
     goal, standing = (0.0, 0.0, 0.0), 0
+    fade = 0.0 if first else 0.5 ** (dt / FOOT_FADE_S)
+    for i in range(2):
+        feet[i, 6] = contacts[i] + fade * (feet[i, 6] - contacts[i])
+    # A foot that stands alone is as far from the pelvis as the avatar's, although the robot's hips are wider. The
+    # pelvis and the other foot move toward it: only the standing leg leaves the avatar's direction.
+    toward = (0.0, 0.0, 0.0)
+    if has[0] and has[1]:
+        apart = quat.rotate(turned, quat.sub(quat.get3(hips, 0), quat.get3(hips, 1)))
+        human = quat.scale(quat.sub(quat.get3(p, LEFT_UPPER_LEG), quat.get3(p, RIGHT_UPPER_LEG)), scale)
+        width = max(math.sqrt(apart[0] ** 2 + apart[1] ** 2), 1e-9)
+        wider = max(width - math.sqrt(human[0] ** 2 + human[1] ** 2), 0.0)
+        share = weight_shift * 0.5 * wider / width * (feet[0, 6] - feet[1, 6])
+        toward = (share * apart[0], share * apart[1], 0.0)
     for i in range(2):
         if not has[i]:
             turn[3 + i, 0] = 1.0
@@ -451,14 +453,13 @@ def _plan(
         ankle = quat.add(quat.add(target, quat.rotate(turned, quat.get3(hips, i))), way_down)
         lift = (p[foot, 2] - ankle_rest[i]) / human_leg
         held = feet[i, 0] > 0.0
-        fade = 0.0 if first else 0.5 ** (dt / FOOT_FADE_S)
-        feet[i, 6] = (1.0 if contacts[i] else 0.0) + fade * (feet[i, 6] - (1.0 if contacts[i] else 0.0))
         free = quat.get4(q, foot)
         level = quat.from_yaw(quat.yaw_of(free))
         flat = feet[i, 6] * (1.0 - _smooth(lift, HEEL_DOWN, HEEL_UP))
         rotation = quat.mul(quat.slerp(free, level, flat), quat.get4(turn_rest, 3 + i))
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
+        ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
         lowest = 0.0
         for k in range(soles.shape[1]):
             lowest = min(lowest, quat.rotate(rotation, (soles[i, k, 0], soles[i, k, 1], soles[i, k, 2]))[2])
@@ -490,13 +491,16 @@ def _plan(
     keep = 0.0 if first else 0.5 ** (dt / PELVIS_FADE_S)
     for k in range(3):
         shift[k] = goal[k] + keep * (shift[k] - goal[k])
-        point[0, k] = target[k] + shift[k]
+        point[0, k] = target[k] + shift[k] + toward[k]
     for t in range(len(way_joints)):
         a, b = way_joints[t, 0], way_joints[t, 1]
         if b >= 0:
             d = quat.unit(quat.sub(quat.get3(p, b), quat.get3(p, a)), (0.0, 0.0, -1.0))
         else:
             d = quat.rotate(quat.get4(q, a), (0.0, 1.0 if a == LEFT_HAND else -1.0, 0.0))
+        if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG, RIGHT_UPPER_LEG, RIGHT_LOWER_LEG):  # the standing leg tilts
+            standing_share = feet[0 if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG) else 1, 6]
+            d = quat.unit(quat.sub(d, quat.scale(toward, standing_share / leg)), d)
         quat.put3(way, t, d)
     return turn, way, point, weight
 

@@ -16,10 +16,14 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.figure import Figure
+from mm_ros.robot.guard import Command
 from mm_ros.robot.model import MOVING
 
 SONIC_HEADER = 1280  # bytes
 BODY_JOINTS = 29
+# SONIC's planner: speeds [m/s] from which it walks slowly, walks and runs; points of its three links: palms and neck.
+PLANNER_SPEEDS_M_S = (0.15, 0.8, 1.8)
+POINTS_M = ((0.18, -0.025, 0.0), (0.18, 0.025, 0.0), (0.0, 0.0, 0.35))
 TYPES = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64", "u1": "u8", "b1": "bool"}
 
 
@@ -108,6 +112,45 @@ def sonic_planner(
         fields["vr_position"] = np.asarray(positions, np.float32).reshape(9)
         fields["vr_orientation"] = np.asarray(rotations, np.float32).reshape(12)
     return sonic("planner", 1, fields)
+
+
+class Planner:
+    """Messages of SONIC's planner from a commanded robot: how it walks, and its wrists and neck in the root frame.
+
+    Directions are relative to the heading of the first message, as SONIC counts its own.
+    """
+
+    def __init__(self, figure: Figure, order: Sequence[str]) -> None:
+        self._figure, self._order = figure, tuple(order)
+        self._before: F64 | None = None
+        self._start = 0.0  # yaw
+
+    def message(self, command: Command, base: F64, dt: float) -> bytes:
+        if self._before is None:
+            self._before, self._start = base, float(rot.yaw_of(base[3:]))
+        way = rot.rotate(rot.from_yaw(-self._start), (base[:3] - self._before[:3]) / dt)
+        self._before = base
+        yaw = float(rot.yaw_of(base[3:])) - self._start
+        speed = float(np.hypot(way[0], way[1]))
+        mode = sum(speed >= least for least in PLANNER_SPEEDS_M_S)
+        movement = [way[0] / speed, way[1] / speed, 0.0] if mode else [0.0, 0.0, 0.0]
+        points = self._points(command.positions)
+        return sonic_planner(
+            mode, movement, [np.cos(yaw), np.sin(yaw), 0.0], speed if mode else -1.0, -1.0, points[:, :3], points[:, 3:]
+        )
+
+    def _points(self, angles: F64) -> F64:
+        """Left wrist, right wrist and neck (3, 7) in the axes of the pelvis."""
+        roles, limbs, front = self._figure.roles, self._figure.limbs, self._figure.front
+        links = self._figure.robot.links(dict(zip(self._order, angles.tolist(), strict=True)))
+        root, out = links[roles.pelvis], []
+        level = rot.multiply(rot.inverse(self._figure.zero[roles.pelvis][3:]), rot.inverse(front))
+        turn = rot.inverse(rot.multiply(root[3:], level))
+        for link, point in zip((limbs["left arm"].tip, limbs["right arm"].tip, roles.chest), POINTS_M, strict=True):
+            at = links[link]
+            place = rot.rotate(turn, at[:3] + rot.rotate(at[3:], np.array(point)) - root[:3])
+            out.append(np.concatenate([place, rot.multiply(turn, at[3:])]))
+        return np.array(out)
 
 
 def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:

@@ -14,11 +14,16 @@ import numpy as np
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.types import F64
+from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
 HOLD_S = 1.0  # commands go on this long after a stop
 LATE_TICKS = 10.0  # periods without a tick that count as a stall of this process
 STILL = 1e-6
+# Base: highest speed and acceleration, and time to settle; first x y z, then the rotation.
+BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
+BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
+BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5  # between two ticks: the user was re-centred
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,35 @@ class GuardSettings(Settings):
 
 @dataclass(frozen=True)
 class Command:
+    """`share`: 0…1 of the ramp. `runs`: false while the robot stops and is held."""
+
     positions: F64  # rad
     velocities: F64  # rad/s
+    share: float = 1.0
+    runs: bool = True
+
+
+class Limiter:
+    """Positions `x` with velocities `v` that move within limits of position, speed and acceleration."""
+
+    def __init__(self, x: F64, lower: F64, upper: F64) -> None:
+        self.x, self.v, self.lower, self.upper = np.array(x, np.float64), np.zeros(len(x)), lower, upper
+
+    def track(self, wanted: F64, rates: F64, speed: float, a: float, dt: float) -> None:
+        """Move toward the target as fast as speed and acceleration allow, so that it is reached without overshoot."""
+        error = np.clip(wanted, self.lower, self.upper) - self.x
+        closing = np.minimum(np.abs(error) / dt, _brakes(np.abs(error), a, dt))
+        self._move(np.clip(rates + np.sign(error) * closing, -speed, speed), a, dt)
+
+    def brake(self, a: float, dt: float) -> None:
+        self._move(np.zeros_like(self.v), a, dt)
+
+    def _move(self, velocity: F64, a: float, dt: float) -> None:
+        v = np.clip(velocity, self.v - a * dt, self.v + a * dt)
+        # Stop before the limits; a measured start beyond a limit only moves back.
+        v = np.minimum(v, _brakes(self.upper - self.x, a, dt))
+        v = np.maximum(v, -_brakes(self.x - self.lower, a, dt))
+        self.x, self.v = self.x + v * dt, v
 
 
 class CommandGuard:
@@ -63,7 +95,8 @@ class CommandGuard:
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, "not enabled"
         self._armed = False  # the deadman has been released since the last stop
-        self._x = self._v = self._from = np.zeros(len(self.names))
+        self._moved = Limiter(np.zeros(len(self.names)), lower, upper)
+        self._from = self._moved.x
         self._since = self._held_at = 0.0
         self._last: float | None = None
         self._measured: F64 | None = None
@@ -107,12 +140,12 @@ class CommandGuard:
             assert target is not None
             return self._follow(now, target, np.zeros_like(target) if rates is None else rates, dt)
         if self.state == STOPPING:
-            self._brake(dt)
-            if np.abs(self._v).max(initial=0.0) < STILL:
+            self._moved.brake(self.settings.command_acceleration, dt)
+            if np.abs(self._moved.v).max(initial=0.0) < STILL:
                 self.state, self._held_at = HELD, now
-            return Command(self._x.copy(), self._v.copy())
+            return Command(self._moved.x, self._moved.v, runs=False)
         if self.state == HELD and now - self._held_at < HOLD_S:
-            return Command(self._x.copy(), np.zeros_like(self._x))
+            return Command(self._moved.x, np.zeros_like(self._moved.x), runs=False)
         return None
 
     def _fault(self, now: float, enabled: bool, target: F64 | None, target_at: float, gap: float, dt: float) -> str:
@@ -131,7 +164,7 @@ class CommandGuard:
             return self._jumped
         if self._measured is None or now - self._measured_at > s.stale_after:
             return "no new state of the robot"
-        error = np.abs(self._measured - self._x)
+        error = np.abs(self._measured - self._moved.x)
         if self._obeys and error.max(initial=0.0) > s.largest_error:
             return f"'{self.names[int(error.argmax())]}' is {error.max():.2f} rad from its command"
         return ""
@@ -147,34 +180,56 @@ class CommandGuard:
             self.state, self.reason = WAITING, self._jumped
         else:
             self.state, self.reason = RAMP, ""
-            self._x = self._from = np.array(measured, np.float64)
-            self._v, self._since = np.zeros_like(self._x), now
+            self._moved = Limiter(measured, self.lower, self.upper)
+            self._from, self._since = self._moved.x, now
 
     def _follow(self, now: float, target: F64, rates: F64, dt: float) -> Command:
         t = min(max((now - self._since) / self.settings.ramp, 0.0), 1.0)
         if t >= 1.0:
             self.state = LIVE
         share = t * t * (3.0 - 2.0 * t)
-        self._track(self._from + share * (target - self._from), share * rates, dt)
-        return Command(self._x.copy(), self._v.copy())
+        s, wanted = self.settings, self._from + share * (target - self._from)
+        self._moved.track(wanted, share * rates, s.command_speed, s.command_acceleration, dt)
+        return Command(self._moved.x, self._moved.v, share)
 
-    def _track(self, wanted: F64, rates: F64, dt: float) -> None:
-        """Move toward the target as fast as speed and acceleration allow, so that it is reached without overshoot."""
-        a, speed = self.settings.command_acceleration, self.settings.command_speed
-        wanted = np.clip(wanted, self.lower, self.upper)
-        error = wanted - self._x
-        closing = np.minimum(np.abs(error) / dt, _brakes(np.abs(error), a, dt))
-        self._move(np.clip(rates + np.sign(error) * closing, -speed, speed), a, dt)
 
-    def _brake(self, dt: float) -> None:
-        self._move(np.zeros_like(self._v), self.settings.command_acceleration, dt)
+class BaseGuard:
+    """The commanded base beside the guarded joints, without jumps, and at rest after a stop.
 
-    def _move(self, velocity: F64, a: float, dt: float) -> None:
-        v = np.clip(velocity, self._v - a * dt, self._v + a * dt)
-        # Stop before the limits; a measured start beyond a limit only moves back.
-        v = np.minimum(v, _brakes(self.upper - self._x, a, dt))
-        v = np.maximum(v, -_brakes(self._x - self.lower, a, dt))
-        self._x, self._v = self._x + v * dt, v
+    Receivers take heading, height and velocity from it; its place in the room is free. So a start, or a re-centring of
+    the user, moves the frame in which the base is commanded and not the base.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._dt = 1 / rate
+        self.pose: F64 | None = None  # x y z qw qx qy qz
+        self._v = np.zeros(6)  # of x y z and of the rotation, in world axes
+        self._before: F64 | None = None
+        self._turn, self._move = 0.0, np.zeros(2)  # from the room to the frame of the command
+
+    def step(self, base: F64, runs: bool) -> F64:
+        """The commanded base of this tick; `runs`: whether commands follow the avatar."""
+        if self.pose is None:
+            self.pose = np.array(base, np.float64)
+        wanted, a = np.zeros(6), BASE_ACCELERATION * self._dt
+        if runs:
+            if self._before is None or self._jumped(base, self._before):
+                self._turn = float(rot.yaw_of(self.pose[3:]) - rot.yaw_of(base[3:]))
+                self._move = self.pose[:2] - rot.rotate(rot.from_yaw(self._turn), base[:3])[:2]
+            turn = rot.from_yaw(self._turn)
+            place, rotation = rot.rotate(turn, base[:3]), rot.multiply(turn, base[3:])
+            place[:2] += self._move
+            error = np.concatenate([place - self.pose[:3], rot.log(rot.multiply(rotation, rot.inverse(self.pose[3:])))])
+            wanted = np.clip(error / BASE_SETTLE_S, -BASE_SPEED, BASE_SPEED)
+        self._before = np.array(base) if runs else None
+        self._v = np.clip(wanted, self._v - a, self._v + a)
+        turned = rot.multiply(rot.exp(self._v[3:] * self._dt), self.pose[3:])
+        self.pose = np.concatenate([self.pose[:3] + self._v[:3] * self._dt, rot.normalize(turned)])
+        return self.pose
+
+    def _jumped(self, base: F64, before: F64) -> bool:
+        turned = rot.wrap_angle(float(rot.yaw_of(base[3:]) - rot.yaw_of(before[3:])))
+        return bool(np.linalg.norm(base[:2] - before[:2]) > BASE_JUMP_M or abs(turned) > BASE_JUMP_RAD)
 
 
 def _brakes(distance: F64, a: float, dt: float) -> F64:

@@ -10,43 +10,70 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
-from mm_ros.body.types import F64
+from mm_ros.body.skeleton import Skeleton, default_skeleton
+from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import rotations as rot
-from mm_ros.robot import formats
+from mm_ros.robot import formats, smpl
 from mm_ros.robot.figure import Figure
-from mm_ros.robot.guard import Command
+from mm_ros.robot.guard import Command, GuardSettings
+from mm_ros.robot.smpl import BodyGuard
 
 RATE_HZ = 50.0
+GUARD = GuardSettings()
 AHEAD = 45  # predicted frames after the present one: SONIC looks 0.9 s ahead
 
 
 class SonicSender:
-    """ZeroMQ publisher of version 1: the present frame and predictions, whose velocity fades out."""
+    """ZeroMQ publisher for SONIC. `kind`: sonic (joints, version 1), sonic_body (a body of SMPL and the wrists,
+    version 3) or sonic_planner (walking and three points).
 
-    def __init__(self, figure: Figure, address: str) -> None:
+    Versions 1 and 3 carry the present frame and predictions, whose velocity fades out.
+    """
+
+    def __init__(self, figure: Figure, address: str, kind: str = "sonic", settings: GuardSettings = GUARD) -> None:
         self.order = formats.breadth_order(figure, "SONIC")
         try:
             import zmq
         except ImportError:
-            raise MmRosError(f"output 'sonic' needs ZeroMQ. Install it: {setup_command('robot-out')}") from None
+            raise MmRosError(f"output '{kind}' needs ZeroMQ. Install it: {setup_command('robot-out')}") from None
+        self._figure, self._kind, self.body_guard = figure, kind, BodyGuard(settings)
+        self._planner = formats.Planner(figure, self.order)
+        self._body: tuple[F64, Skeleton] = smpl.standing(), default_skeleton()
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._front = figure.front
         try:
             self._socket.bind(address)
         except zmq.ZMQError as error:
-            raise MmRosError(f"output 'sonic': {address} cannot be opened ({error})") from None
+            raise MmRosError(f"output '{kind}': {address} cannot be opened ({error})") from None
         self._frame = 0
 
+    def take(self, pose: AvatarPose, skeleton: Skeleton) -> None:
+        """Take the avatar's pose, which version 3 sends."""
+        if self._kind == "sonic_body":
+            self._body = smpl.rotation_vectors(pose), skeleton
+
     def send(self, command: Command, base: F64) -> None:
+        base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
+        if self._kind == "sonic_planner":
+            # Planner mode, and control starts. It is never stopped from here: a robot without control falls.
+            if self._frame % RATE_HZ == 0:
+                self._socket.send(formats.sonic_command(True, False, True))
+            self._socket.send(self._planner.message(command, base, 1 / RATE_HZ))
+            self._frame += 1
+            return
         t = np.arange(AHEAD + 1)[:, None] / RATE_HZ
-        fade = 0.2 * (1 - np.exp(-t / 0.2))
+        fade, rates = 0.2 * (1 - np.exp(-t / 0.2)), np.exp(-t / 0.2) * command.velocities
         angles = command.positions + fade * command.velocities
-        rates = np.exp(-t / 0.2) * command.velocities
-        turned = rot.multiply(base[3:], rot.inverse(self._front))
-        rotations = np.tile(turned, (AHEAD + 1, 1))
-        self._socket.send(formats.sonic_v1(angles, rates, rotations, self._frame + np.arange(AHEAD + 1)))
+        rotations, frames = np.tile(base[3:], (AHEAD + 1, 1)), self._frame + np.arange(AHEAD + 1)
+        if self._kind == "sonic_body":
+            vectors, turning = self.body_guard.step(self._body[0], command)
+            body = vectors + fade[:, :, None] * turning
+            points = smpl.smpl_points(body, self._body[1])
+            message = formats.sonic_v3(angles, rates, rotations, frames, points, smpl.smpl_pose(body))
+        else:
+            message = formats.sonic_v1(angles, rates, rotations, frames)
+        self._socket.send(message)
         self._frame += 1
 
     def close(self) -> None:

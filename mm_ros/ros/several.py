@@ -22,9 +22,10 @@ T = TypeVar("T")
 ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
 RATE = 90.0  # Hz, for which the number of avatars in a process is chosen
-# A frame costs its stages and nearly as much again for the source, TF, clocks and waiting. A process has one Python
-# thread; above two thirds of a core its avatars delay each other.
-OVERHEAD, FILLED = 1.8, 0.66
+# A frame costs its stages and as much again for the source, TF, clocks and waiting (16 avatars filled a core with 0.75
+# ms each, where the stages took 0.35). A process has one Python thread; above two thirds of a core its avatars delay
+# each other.
+OVERHEAD, FILLED = 2.1, 0.66
 MEASURED_FRAMES = 60
 
 
@@ -95,9 +96,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def in_processes(users: Sequence[T], per_process: int) -> list[list[T]]:
-    """Distribute users evenly over as few processes as `per_process` allows."""
+def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[list[T]]:
+    """Distribute users evenly over as few processes as `per_process` allows.
+
+    While there are free cores, half of that many is enough for a process: its avatars wait less for each other.
+    """
     count = math.ceil(len(users) / per_process)
+    count = max(count, min(cores, math.ceil(2 * len(users) / per_process)))
     return [[users[i] for i in part] for part in np.array_split(np.arange(len(users)), count)]
 
 
@@ -105,12 +110,10 @@ def most_per_process(database: Path | None) -> int:
     """How many avatars one process runs at 90 Hz, by the time that the stages of one frame take on this machine."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.warm_up import sample_trackers
-    from mm_ros.facing.model_file import load_facing_model
-    from mm_ros.facing.orientation import OrientationSettings
     from mm_ros.motion.default_database import default_database_path
     from mm_ros.motion.files import read_database
 
-    avatar = Avatar(read_database(database or default_database_path()), model=load_facing_model(OrientationSettings()))
+    avatar = Avatar.load(read_database(database or default_database_path()))
     avatar.warm_up()
     took = []
     for frame in sample_trackers(MEASURED_FRAMES):

@@ -22,6 +22,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.body import Manner, make_motion
 from mm_ros.motion.procedural.desired_motion import make_desired_motion
 from mm_ros.motion.procedural.recipes import recipes
+from mm_ros.robot.capsules import LimbDistance
 from mm_ros.robot.figure import figure_of, read_figure
 from mm_ros.robot.follow import Follower, FollowSettings, make_follower, t_pose_of
 from mm_ros.robot.kinematics import LinkPoses, nearest
@@ -62,6 +63,14 @@ def test_a_walk_keeps_directions_feet_and_limits(walk):
     assert abs(got["sole_height_mm"]) < 3.0 and got["penetration_mm"] < 1.0
     assert got["slide_cm_s"] < 0.5
     assert got["jumps_per_min"] == 0 and got["beyond_limits"] == 0 and got["self_collision_percent"] == 0
+
+
+def test_the_pelvis_moves_over_the_foot_that_stands_alone(walk):
+    """The robot's hips are wider: the standing foot is then as far from the middle as the avatar's."""
+    straight, shifted = (measure(FIGURE, walk, "follow", FollowSettings(weight_shift=s)) for s in (0.0, 1.0))
+    assert shifted["com_outside_cm"] < 0.3 * straight["com_outside_cm"]
+    assert shifted["leg_direction_deg"] < 4.0
+    assert shifted["slide_cm_s"] < 0.5
 
 
 def test_decomposition_uses_the_t_pose_that_was_found(walk):
@@ -159,8 +168,8 @@ def test_hands_do_not_enter_the_body():
         follower = Follower(FIGURE, skeleton, FollowSettings(self_collision=on))
         for i in range(120):
             crossed.stamp_ns = int(i * 1e9 / 60)
-            follower.step(crossed)
-        distances[on] = follower.distance
+            state = follower.step(crossed)
+        distances[on] = LimbDistance(FIGURE)(state.by_name(), state.base)
     assert distances[True] > -1e-3 and distances[False] < distances[True]
 
 

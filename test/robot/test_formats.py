@@ -11,9 +11,12 @@ import pytest
 from robots import HUMANOID
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import HIPS, LEFT_UPPER_ARM, default_skeleton
+from mm_ros.body.types import rest_pose
 from mm_ros.maths import rotations as rot
-from mm_ros.robot import formats
+from mm_ros.robot import formats, smpl
 from mm_ros.robot.figure import read_figure
+from mm_ros.robot.guard import Command
 
 rng = np.random.default_rng(0)
 WIDTH = {"f32": ("f", 4), "f64": ("d", 8), "i32": ("i", 4), "i64": ("q", 8), "u8": ("B", 1), "bool": ("?", 1)}
@@ -61,6 +64,47 @@ def test_sonic_planner_and_command():
     types = {f["name"]: f["dtype"] for f in header["fields"]}
     assert types["mode"] == "i32" and types["movement"] == "f32"
     assert got["vr_position"].tolist() == list(range(9)) and got["vr_orientation"].tolist() == list(range(12))
+
+
+def test_the_planner_walks_as_the_base_does():
+    figure = read_figure(HUMANOID)
+    order = formats.breadth_order(figure)
+    planner = formats.Planner(figure, order)
+    still = Command(np.zeros(29), np.zeros(29))
+    start = np.array([2.0, 1.0, 0.7, *rot.from_yaw(np.pi / 2)])
+    for speed, mode in ((0.1, 0), (0.5, 1), (1.2, 2), (2.5, 3)):
+        planner.message(still, start, 0.02)
+        base = start + np.array([0.0, 0.02 * speed, 0, 0, 0, 0, 0])  # forward, because the base faces +y
+        _, got = read_sonic(planner.message(still, base, 0.02), "planner")
+        assert got["mode"].tolist() == [mode]
+        assert got["movement"] == pytest.approx([min(mode, 1), 0, 0], abs=1e-6)
+        assert got["speed"] == pytest.approx([speed if mode else -1.0], abs=1e-5)
+        assert got["height"].tolist() == [-1.0]
+    turned = np.array([*start[:3], *rot.from_yaw(np.pi / 2 + 0.5)])
+    _, got = read_sonic(planner.message(still, turned, 0.02), "planner")
+    assert got["facing"] == pytest.approx([np.cos(0.5), np.sin(0.5), 0], abs=1e-6)
+    angles = np.linspace(-0.2, 0.3, 29)
+    _, got = read_sonic(planner.message(Command(angles, np.zeros(29)), turned, 0.02), "planner")
+    links = figure.robot.links(dict(zip(order, angles, strict=True)))  # the base is the pelvis of this robot
+    left = links["left_hand"][:3] + rot.rotate(links["left_hand"][3:], np.array([0.18, -0.025, 0.0]))
+    assert got["vr_position"][:3] == pytest.approx(left, abs=1e-5)
+    assert got["vr_orientation"][4:8] == pytest.approx(links["right_hand"][3:], abs=1e-5)  # w x y z
+    assert got["vr_orientation"][8:] == pytest.approx(links["chest"][3:], abs=1e-5)
+
+
+def test_a_body_of_smpl():
+    skeleton, pose = default_skeleton(), rest_pose(default_skeleton())
+    assert smpl.rotation_vectors(pose).shape == (21, 3) and not smpl.rotation_vectors(pose).any()
+    points = smpl.smpl_points(np.zeros((1, 21, 3)), skeleton)[0]
+    rest = skeleton.rest_positions()
+    assert points[16] == pytest.approx(rest[LEFT_UPPER_ARM] - rest[HIPS], abs=1e-6)
+    assert points[22, 1] - points[20, 1] == pytest.approx(0.08) == points[21, 1] - points[23, 1]
+    hanging = smpl.smpl_points(smpl.standing()[None], skeleton)[0]
+    assert (hanging[[20, 21], 2] < points[[20, 21], 2] - 0.4).all()
+    # z of SMPL points forward, y up, x to the left: a bow about our y is one about its x.
+    bow = np.zeros((21, 3))
+    bow[2] = [0.0, 0.3, 0.0]
+    assert smpl.smpl_pose(bow)[2] == pytest.approx([0.3, 0.0, 0.0])
 
 
 def test_orders_of_joints():

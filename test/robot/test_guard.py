@@ -1,9 +1,12 @@
 """The guard between follower and robot: ramp, clamps, and each fault ends in a smooth stop that latches."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, STOPPING, WAITING, CommandGuard, GuardSettings
+from mm_ros.maths import rotations as rot
+from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, STOPPING, WAITING, BaseGuard, CommandGuard, GuardSettings
 
 NAMES, DT = ("a", "b"), 0.02
 SETTINGS = GuardSettings(ramp=2.0, command_speed=2.0, command_acceleration=20.0)
@@ -174,3 +177,50 @@ def test_a_state_that_is_not_finite_stops():
     world.guard.measure(world.now, np.array([np.nan, 0.0]))
     world.guard.step(world.now + DT, True, *world.target(), world.now)
     assert world.guard.state == STOPPING
+
+
+def test_a_robot_whose_joints_have_another_order_is_stopped():
+    world = World()
+    world.robot = np.array([0.4, 0.4])
+    measured = world.guard.measure
+    world.guard.measure = lambda now, angles: measured(now, angles[::-1])
+    world.guard.settings = SETTINGS.with_values(ramp=1.0)
+    world.target = lambda: (np.array([-0.6, 0.45]), np.zeros(2))
+    world.enabled = False
+    world.run(0.1)
+    world.enabled = True
+    world.run(4.0)
+    assert world.guard.state == HELD and "from its command" in world.guard.reason
+    assert np.abs(np.diff(world.speeds(), axis=0)).max() <= 20.0 * DT + 1e-9
+
+
+def base_at(x: float, yaw: float = 0.0) -> np.ndarray:
+    return np.array([x, 0.0, 0.7, *rot.from_yaw(yaw)])
+
+
+def test_the_base_follows_stops_smoothly_and_starts_again_where_it_stopped():
+    guard = BaseGuard(50.0)
+    poses = [guard.step(base_at(0.02 * i, 0.01 * i), True) for i in range(100)]
+    assert poses[-1][0] == pytest.approx(0.02 * 99, abs=0.15)  # 1 m/s, 0.1 s behind
+    assert rot.yaw_of(poses[-1][3:]) == pytest.approx(0.99, abs=0.05)
+    poses += [guard.step(base_at(0.02 * i, 0.01 * i), False) for i in range(100, 150)]
+    assert poses[-1] == pytest.approx(poses[-2], abs=1e-9)
+    # The user has gone elsewhere meanwhile.
+    poses += [guard.step(base_at(-5.0 + 0.02 * i, 2.0), True) for i in range(50)]
+    places = np.array(poses)[:, :3]
+    assert np.abs(np.diff(places, n=2, axis=0)).max() / DT**2 <= 15.0 + 1e-6
+    assert np.abs(np.diff(places, axis=0)).max() / DT <= 3.0
+    turned = [rot.yaw_of(rot.multiply(b[3:], rot.inverse(a[3:]))) for a, b in pairwise(poses)]
+    assert np.abs(turned).max() / DT <= 6.0
+
+
+def test_a_recentring_of_the_user_does_not_move_the_base():
+    guard = BaseGuard(50.0)
+    for _ in range(10):
+        guard.step(base_at(0.0), True)
+    moved = [guard.step(base_at(4.0, 1.5), True) for _ in range(20)]
+    assert moved[-1] == pytest.approx(base_at(0.0), abs=1e-9)
+    for i in range(100):
+        last = guard.step(base_at(4.0 + 0.01 * i, 1.5), True)
+    # Along +x of the room, which is −1.5 rad in the frame of the command
+    assert np.arctan2(last[1], last[0]) == pytest.approx(-1.5, abs=0.01)

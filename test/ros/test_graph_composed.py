@@ -13,16 +13,19 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
 from mm_ros.avatar import Avatar
+from mm_ros.body.landmarks import COUNT, Landmarks
 from mm_ros.body.types import still_trajectory
-from mm_ros.facing.model_file import load_facing_model
-from mm_ros.facing.orientation import OrientationSettings
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.motion.files import read_database
 from mm_ros.ros import graph
-from mm_ros.ros.conversions import avatar_pose_from_ros, stamp_from_ros, stamp_to_ros, trajectory_to_ros
-from mm_ros.steps.estimator import StepSettings
-from mm_ros.steps.model_file import load_step_model
+from mm_ros.ros.conversions import (
+    avatar_pose_from_ros,
+    landmarks_to_ros,
+    stamp_from_ros,
+    stamp_to_ros,
+    trajectory_to_ros,
+)
 
 TOPICS = ("pose", "/tf", "/diagnostics", "trajectory", "matched_pose", "body_orientation")
 
@@ -45,10 +48,7 @@ def said_by(world, node):
 
 def test_the_poses_are_those_of_the_chain_bit_for_bit(world):
     frames, poses = world.walk_without_loss(2.0, epoch=3)
-    avatar = Avatar(
-        read_database(default_database_path()), world.calibration, model=load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(read_database(default_database_path()), world.calibration)
     for frame, pose in zip(frames, map(avatar_pose_from_ros, poses), strict=True):
         expected = avatar.step(frame)
         for name in ("root", "positions", "rotations", "velocities", "angular_velocities", "contacts", "locked"):
@@ -78,6 +78,24 @@ def test_an_outside_trajectory_is_heard(world):
 
     try:
         assert world.client.spin_until(heard, PATIENCE_S)
+    finally:
+        world.client.node.destroy_publisher(publisher)
+    assert world.walks_on()
+
+
+def test_landmarks_from_outside_reach_both_nodes_that_use_them(world):
+    publisher = world.client.publisher("landmarks")
+    seen = landmarks_to_ros(Landmarks(0, np.zeros((COUNT, 3)), np.ones(COUNT)))
+    seen.positions = np.full(3 * COUNT, np.nan, np.float32)
+
+    def refused():
+        seen.header.stamp = stamp_to_ros(world.client.now_ns())
+        publisher.publish(seen)
+        nodes = ("orientation_predictor", "motion_matcher")
+        return all(any("landmarks: " in m and "NaN" in m for m in said_by(world, node)) for node in nodes)
+
+    try:
+        assert world.client.spin_until(refused, PATIENCE_S)
     finally:
         world.client.node.destroy_publisher(publisher)
     assert world.walks_on()

@@ -44,17 +44,27 @@ class Stage:
         self.skeleton = default_skeleton()
         self.skeletons.publish(skeleton_to_ros(self.skeleton, self.client.now_ns()))
         self.held, self.measured, self.names = False, dict.fromkeys(NAMES, 0.1), list(NAMES)
-        self.moves = True
+        self.moves, self.stale, self.talks, self.order, self.added = True, False, True, list(NAMES), 0.0
 
     def tick(self) -> None:
         pose = rest_pose(self.skeleton, self.client.now_ns())
+        pose.stale = self.stale
         if self.moves:
             self.poses.publish(avatar_pose_to_ros(pose))
         self.deadman.publish(Bool(data=self.held))
         commands = self.client.received["joint_commands"]
         if commands:
-            self.measured = dict(zip(NAMES, commands[-1].data, strict=True))
-        self.states.publish(JointState(name=self.names, position=[self.measured[n] for n in self.names]))
+            self.measured = dict(zip(self.order, commands[-1].data, strict=True))
+        if self.talks:
+            angles = [self.measured[n] + self.added for n in self.names]
+            self.states.publish(JointState(name=self.names, position=angles))
+
+    def live(self) -> None:
+        self.held = False
+        assert self.until(lambda: not self.status().startswith(("live", "ramp", "stopping"))), self.status()
+        self.tick()
+        self.held = True
+        assert self.until(lambda: self.status() == "live"), (self.status(), self.process.said())
 
     def until(self, done, seconds: float = PATIENCE_S) -> bool:
         stop = time.monotonic() + seconds
@@ -126,6 +136,39 @@ def test_commands_ramp_in_and_each_stop_latches(tmp_path):
         stage.names.remove("left_knee")
         assert stage.until(lambda: "lacks joints" in stage.status()), stage.status()
         assert "lacks the angles of left_knee" in stage.process.said()
+        assert stage.process.stop() == 0, stage.process.said()
+
+
+def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
+    """A robot state that jumps or is silent, stale trackers, missing poses, and a robot with another joint order."""
+    faults = {
+        "jumped by": {"added": 0.5}, "no new state of the robot": {"talks": False},
+        "the trackers are stale": {"stale": True}, "no new pose of the avatar": {"moves": False},
+        # Left and right exchanged: the arms that rise in the T-pose are at the other side.
+        "from its command": {"order": [NAMES[-1 - i] for i in range(len(NAMES))]},
+    }  # fmt: skip
+    parameters = {"output": "position", "dry_run": "false", "deadman": "topic", "ramp": 0.5}
+    with Stage("faulty", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
+        stage.process.wait_ready()
+        assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
+        for says, fault in faults.items():
+            if "order" not in fault:
+                stage.live()
+            usual = {name: getattr(stage, name) for name in fault}
+            sent = len(stage.client.received["joint_commands"])
+            vars(stage).update(fault)
+            if "order" in fault:  # this fault shows when the robot begins to move
+                stage.held = False
+                stage.until(lambda: False, 2.0)  # commands of the last stop are silent after 1 s
+                stage.client.received["joint_commands"].clear()
+                stage.measured, stage.held, sent = dict.fromkeys(NAMES, 0.1), True, 0
+            assert stage.until(lambda says=says: says in stage.status() and stage.status().startswith("held")), (
+                says, stage.status(), stage.process.said(),
+            )  # fmt: skip
+            vars(stage).update(usual)
+            last = np.array([c.data for c in stage.client.received["joint_commands"][max(sent - 2, 0) :]])
+            change = np.diff(np.diff(last, axis=0) * 50.0, axis=0) * 50.0
+            assert np.abs(change).max() <= 60.0 + 1e-6  # `command_acceleration`, also at the fault
         assert stage.process.stop() == 0, stage.process.said()
 
 

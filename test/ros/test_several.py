@@ -48,6 +48,20 @@ def test_neither_number_nor_file_is_refused():
 
 @pytest.mark.parametrize(("users", "most", "expected"), [(4, 6, [4]), (7, 6, [4, 3]), (3, 1, [1, 1, 1])])
 def test_users_are_spread_evenly_over_as_few_processes_as_possible(users, most, expected):
-    groups = in_processes(side_by_side("avatar", users), most)
+    check_groups(users, in_processes(side_by_side("avatar", users), most), expected)
+
+
+@pytest.mark.parametrize(
+    ("users", "most", "cores", "expected"),
+    [
+        (4, 9, 2, [4]), (5, 9, 2, [3, 2]), (9, 9, 2, [5, 4]), (16, 9, 2, [8, 8]), (16, 9, 8, [4] * 4),
+        (20, 9, 2, [7, 7, 6]),
+    ],
+)  # fmt: skip
+def test_free_cores_are_used_from_half_of_a_process_on(users, most, cores, expected):
+    check_groups(users, in_processes(side_by_side("avatar", users), most, cores), expected)
+
+
+def check_groups(users, groups, expected):
     assert [len(group) for group in groups] == expected
     assert [user for group in groups for user in group] == side_by_side("avatar", users)

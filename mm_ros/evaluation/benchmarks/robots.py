@@ -38,8 +38,9 @@ from mm_ros.evaluation.benchmarks.gmr import GmrFollower
 from mm_ros.evaluation.run import track_of_frames
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import contacts_of
+from mm_ros.robot.capsules import LimbDistance
 from mm_ros.robot.figure import SIDES, Figure
-from mm_ros.robot.follow import Follower, FollowSettings, make_follower
+from mm_ros.robot.follow import FollowSettings, make_follower
 from mm_ros.robot.kinematics import LinkPoses
 from mm_ros.robot.roles import LEG
 from mm_ros.sessions.session import Session
@@ -130,13 +131,11 @@ def measure(
         follower = make_follower(figure, walk.skeleton, settings)
     follower.step(walk.poses[0])
     follower.reset()
-    states, took, distances = [], [], []
+    states, took = [], []
     for pose in walk.poses:
         began = time.thread_time()  # other processes on the machine do not count
         states.append(follower.step(pose))
         took.append(time.thread_time() - began)
-        if isinstance(follower, Follower):
-            distances.append(follower.distance)
     avatar = [room_joints(pose) for pose in walk.poses]
     place = LinkPoses(figure.robot)
     links = [place(s.by_name(), s.base) for s in states]
@@ -152,7 +151,8 @@ def measure(
     out |= _limits(figure, states[0].names, angles) | _jumps(angles, dt)
     if figure.soles:
         out |= _feet(figure, walk, links, avatar, dt)
-    finite = [d for d in distances if math.isfinite(d)]
+    distance = LimbDistance(figure)
+    finite = [d for s in states if math.isfinite(d := distance(s.by_name(), s.base))]
     out["self_collision_percent"] = 100 * float(np.mean(np.array(finite) < 0)) if finite else None
     out["ms_median"], out["ms_p99"] = 1e3 * float(np.median(took)), 1e3 * float(np.percentile(took, 99))
     return out

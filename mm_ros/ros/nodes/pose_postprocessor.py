@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from mm_ros.msg import Skeleton
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.robot.description import capsules_urdf
 from mm_ros.ros.conversions import skeleton_from_ros
-from mm_ros.ros.last_pose import LastPose
+from mm_ros.ros.last_pose import LastPose, Reunion
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import PoseTf
 
@@ -45,10 +46,8 @@ class PosePostprocessor(AvatarNode):
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
-        self._frames = {
-            "joints": PoseTf(self.avatar, self.world_frame),
-            "root": PoseTf(self.avatar, self.world_frame, joints=1),
-        }
+        self._root_tf = PoseTf(self.avatar, self.world_frame, joints=1)
+        self._joints_tf = PoseTf(self.avatar, self.world_frame)
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
@@ -57,7 +56,9 @@ class PosePostprocessor(AvatarNode):
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         self._last_pose = LastPose(self.avatar)
         self._former = self._last_pose.read()  # last published pose, from which a new stage continues
-        warm_up(self.settings(PostSettings))
+        self._reunion = Reunion(self._last_pose.listeners)
+        warm_up(self.settings(PostSettings), default_skeleton())
+        self._warm_joints = len(default_skeleton())
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
         self.listen("trackers", self._on_trackers)
@@ -77,13 +78,24 @@ class PosePostprocessor(AvatarNode):
         if trackers is None and len(self._trackers) and not matched.stale:
             self.health.unpaired += 1
             return
-        pose = self._stage.step(matched, trackers)
+        listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
+        pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
         self._publish_tf(pose)  # TF first, because viewers wait for it
         self._pose.publish(pose)
-        self._last_pose.write(pose)
+        self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose
         self.health.step(pose.stamp_ns)
+
+    def _waits(self, listeners: tuple[int, int]) -> bool:
+        """Whether the pose of the former process stays, until its listeners are found again."""
+        if self._reunion.over:
+            return False
+        waits = self._reunion.waits(listeners, time.monotonic_ns())
+        if not waits and not self._reunion.complete:
+            assert self._stage is not None
+            self._stage.declare()  # a listener that is found later misses a part of the fade
+        return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:
         settings = self.settings(TfSettings)
@@ -92,7 +104,7 @@ class PosePostprocessor(AvatarNode):
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
         if settings.tf != "off":
-            self._tf.publish(self._frames[settings.tf].serialized(pose))
+            self._tf.publish((self._root_tf if settings.tf == "root" else self._joints_tf).serialized(pose))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
@@ -112,8 +124,13 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         if self._stage is None or not self._stage.use_skeleton(skeleton):
-            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration, former=self._former)
+            settings = self.settings(PostSettings)
+            if len(skeleton) != self._warm_joints:  # each number of joints has its own kernels
+                warm_up(settings, skeleton)
+                self._warm_joints = len(skeleton)
+            self._stage = PostStage(settings, skeleton, self._calibration, former=self._former)
         self._stage_skeleton = skeleton_hash
+        self._joints_tf = PoseTf(self.avatar, self.world_frame, skeleton=skeleton)
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True
 
@@ -134,6 +151,5 @@ class PosePostprocessor(AvatarNode):
             self._stage.settings = self.settings(PostSettings)
 
 
-def warm_up(settings: PostSettings) -> None:
-    skeleton = default_skeleton()
+def warm_up(settings: PostSettings, skeleton: CoreSkeleton) -> None:
     PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))

@@ -20,7 +20,7 @@ from mm_ros.body.types import F64, AvatarPose, rest_pose
 from mm_ros.msg import Skeleton
 from mm_ros.robot.figure import read_figure
 from mm_ros.robot.follow import FollowSettings, RobotState, make_follower
-from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, Command, CommandGuard, GuardSettings
+from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, BaseGuard, Command, CommandGuard, GuardSettings
 from mm_ros.robot.load import robot_text
 from mm_ros.robot.roles import DISPUTED
 from mm_ros.ros.conversions import header, skeleton_from_ros
@@ -34,7 +34,8 @@ STATUS_S = 0.1
 REPORT_S = 1.0
 DEADMAN_S = 0.5  # an older message of the deadman counts as released
 MOST_DRY = 60_000  # commands that a dry run keeps for its plot
-FIXED_RATE = ("sonic", "twist2")
+SONIC = ("sonic", "sonic_body", "sonic_planner")
+FIXED_RATE = (*SONIC, "twist2")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class RobotSettings(Settings):
     )  # fmt: skip
     output: str = setting(
         "", "Where commands go. Empty: nowhere. trajectory: `joint_trajectory`; position: `joint_commands`; "
-        "sonic: ZeroMQ; twist2: Redis.", choices=("", "trajectory", "position", "sonic", "twist2"), live=False,
+        "sonic, sonic_body, sonic_planner: joints, a body of SMPL, or walking and three points, by ZeroMQ; "
+        "twist2: Redis.",
+        choices=("", "trajectory", "position", *SONIC, "twist2"), live=False,
     )  # fmt: skip
     dry_run: bool = setting(
         True, "Only print and plot the commands. False: send them. Do a dry run first.", live=False
@@ -61,7 +64,7 @@ class RobotSettings(Settings):
         "<ros2_control> tag, or else all that follow, in the order of the file.", live=False,
     )  # fmt: skip
     address: str = setting(
-        "", "Address for sonic (default tcp://127.0.0.1:5556) or twist2 (default 127.0.0.1:6379).", live=False
+        "", "Address for SONIC (default tcp://127.0.0.1:5556) or twist2 (default 127.0.0.1:6379).", live=False
     )
     robot_name: str = setting("g1", "Name of the robot in the keys of TWIST2.", live=False)
     robot_state_topic: str = setting(
@@ -138,6 +141,8 @@ class RobotFollower(AvatarNode):
         state = self._follower.step(pose)
         if not pose.stale:
             self._latest = time.monotonic(), state
+            if isinstance(self._sender, SonicSender):
+                self._sender.take(pose, self._follower.skeleton)
         elif self._guard is not None:
             self._guard.stop("the trackers are stale")
         if self._targets.get_subscription_count():
@@ -173,8 +178,8 @@ class RobotFollower(AvatarNode):
         if s.dry_run:
             self._sender = None
             order = self._fixed_order() or order
-        elif s.output == "sonic":
-            self._sender = SonicSender(self._figure, s.address or "tcp://127.0.0.1:5556")
+        elif s.output in SONIC:
+            self._sender = SonicSender(self._figure, s.address or "tcp://127.0.0.1:5556", s.output, guard)
         elif s.output == "twist2":
             self._sender = Twist2Sender(self._figure, s.address or "127.0.0.1:6379", s.robot_name)
         else:
@@ -189,6 +194,7 @@ class RobotFollower(AvatarNode):
             for name in given:
                 robot.joint(name)
             start = np.clip(np.array([given.get(n, 0.0) for n in self._names]), lower, upper)
+        self._base_guard = BaseGuard(guard.rate)
         self._guard = CommandGuard(self._names, lower, upper, guard, start, obeys=not s.dry_run)
         self._follow_index = [self._follower.names.index(n) if n in self._follower.names else -1 for n in self._names]
         self._moves = np.array([n in roles.joints for n in self._names])
@@ -209,7 +215,7 @@ class RobotFollower(AvatarNode):
     def _fixed_order(self) -> tuple[str, ...]:
         from mm_ros.robot import formats
 
-        if self._s.output == "sonic":
+        if self._s.output in SONIC:
             return formats.breadth_order(self._figure, "SONIC")
         return formats.limb_order(self._figure, "TWIST2") if self._s.output == "twist2" else ()
 
@@ -270,7 +276,8 @@ class RobotFollower(AvatarNode):
             if len(self._dry) < MOST_DRY:
                 self._dry.append((now, command))
         else:
-            base = self._latest[1].base if self._latest is not None else np.array([0.0, 0, 0, 1, 0, 0, 0])
+            assert self._latest is not None  # the guard commands nothing before the first pose
+            base = self._base_guard.step(self._latest[1].base, command.runs)
             try:
                 self._sender.send(command, base)
             except MmRosError as error:
@@ -308,6 +315,8 @@ class RobotFollower(AvatarNode):
         self._follower.settings = self.settings(FollowSettings)
         if self._guard is not None:
             self._guard.settings = self.settings(GuardSettings)
+        if isinstance(self._sender, SonicSender):
+            self._sender.body_guard.settings = self.settings(GuardSettings)
 
     def close(self) -> None:
         if self._sender is not None:

@@ -1,0 +1,135 @@
+"""The composed graph with each kind of input, and with less TF: `mm_ros up` as a user starts it."""
+
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed")
+pytest.importorskip("mm_ros.msg", reason="the messages are not built")
+
+import rclpy
+from geometry_msgs.msg import PoseStamped, Twist, Vector3
+from graph_harness import Client, NodeProcess, track_of, walking_clip
+from nav_msgs.msg import Path
+from processes import PATIENCE_S, end
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+
+from mm_ros.base.own_python import module_command
+from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE
+from mm_ros.ros.conversions import pose_to_ros, stamp_from_ros, stamp_to_ros
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ros():
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
+    rclpy.init()
+    yield
+    rclpy.try_shutdown()
+
+
+class Up(NodeProcess):
+    def __init__(self, avatar, log, *words):
+        self.name, self.log = "mm_ros up", log
+        self._command = module_command("mm_ros", "up", "--avatar", avatar, *words)
+        self.start()
+
+
+@contextmanager
+def up(tmp_path, avatar, *words, nodes=5):
+    client = Client(avatar, ("pose", "/tf", "trajectory", "trackers"))
+    try:
+        with Up(avatar, tmp_path / "log", *words) as process:
+            process.wait_ready(nodes)
+            yield client
+            assert process.stop() == 0, process.said()
+    finally:
+        client.close()
+
+
+def frames_of(client, avatar):
+    """Child frames of this avatar on TF, without its name."""
+    names = {t.child_frame_id for m in client.received["/tf"] for t in m.transforms}
+    return {n.partition("/")[2] for n in names if n.startswith(f"{avatar}/")}
+
+
+def test_tf_of_the_root_alone_of_all_joints_and_none(tmp_path):
+    with up(tmp_path, "few", "--tf", "root") as client:
+        assert client.spin_until(lambda: len(client.received["pose"]) > 30, PATIENCE_S)
+        assert frames_of(client, "few") == {"root"}
+        text = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="joints")
+        request = SetParameters.Request(parameters=[Parameter(name="tf", value=text)])
+        assert client.call(SetParameters, "/few/pose_postprocessor/set_parameters", request).results[0].successful
+        assert client.spin_until(lambda: {"root", "hips", "head"} <= frames_of(client, "few"), PATIENCE_S)
+        text.string_value = "off"
+        assert client.call(SetParameters, "/few/pose_postprocessor/set_parameters", request).results[0].successful
+        client.spin(0.5)  # transforms that were under way
+        client.received["/tf"].clear()
+        client.received["pose"].clear()
+        assert client.spin_until(lambda: len(client.received["pose"]) > 30, PATIENCE_S)
+        assert not frames_of(client, "few")
+        text.string_value = "some"
+        refused = client.call(SetParameters, "/few/pose_postprocessor/set_parameters", request).results[0]
+        assert not refused.successful and "joints, root, off" in refused.reason
+
+
+def test_poses_of_devices_on_topics(tmp_path):
+    track, names = track_of(walking_clip()), ("head_pose", "left_pose", "right_pose")
+    with up(tmp_path, "parts", "--trackers", "topics") as client:
+        publishers, sent = [client.publisher(name) for name in names], 0
+
+        def followed():
+            nonlocal sent
+            frame, now = track.frame(sent % len(track)), stamp_to_ros(client.now_ns())
+            for role, publisher in zip((HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE), publishers, strict=True):
+                msg = PoseStamped(pose=pose_to_ros([*frame.positions[role], *frame.rotations[role]]))
+                msg.header.stamp, msg.header.frame_id = now, "map"
+                publisher.publish(msg)
+            sent += 1
+            client.spin(1 / 90)
+            return sum(not m.stale for m in client.received["pose"]) > 20
+
+        assert client.spin_until(followed, PATIENCE_S)
+
+
+def test_a_velocity_command_moves_the_avatar(tmp_path):
+    with up(tmp_path, "driven", "--control", "joystick", nodes=3) as client:
+        commands = client.publisher("cmd_vel")
+
+        def away():
+            commands.publish(Twist(linear=Vector3(x=1.0)))
+            client.spin(0.02)
+            return any(m.root[0] > 0.5 for m in client.received["pose"][-1:])
+
+        assert client.spin_until(away, PATIENCE_S)
+
+
+def test_the_avatar_walks_along_a_path(tmp_path):
+    with up(tmp_path, "walker", "--control", "path", nodes=3) as client:
+        paths, msg = client.publisher("path"), Path()
+        msg.header.frame_id = "map"
+        for i in range(5):
+            point = PoseStamped()
+            point.pose.position.x = float(i)
+            msg.poses.append(point)
+        assert client.spin_until(lambda: paths.get_subscription_count() > 0, PATIENCE_S)
+        paths.publish(msg)
+        assert client.spin_until(lambda: any(m.root[0] > 1.0 for m in client.received["pose"][-1:]), PATIENCE_S)
+
+
+def test_a_session_is_replayed_in_its_own_time(tmp_path):
+    session = str(tmp_path / "session")
+    subprocess.run(module_command("mm_ros", "synth", "session", "--seconds", "4", "-o", session), check=True)
+    with up(tmp_path, "again", "--trackers", "none", "--use-sim-time", nodes=4) as client:
+        command = module_command("mm_ros", "replay", session, "--clock", "--loop", "--avatar", "again")
+        replay = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+
+            def stamps(topic):
+                messages = [m for m in client.received[topic] if topic != "pose" or not m.stale]
+                return {stamp_from_ros(m.header.stamp) for m in messages}
+
+            assert client.spin_until(lambda: len(stamps("trackers") & stamps("pose")) > 60, PATIENCE_S)
+        finally:
+            end(replay)
