@@ -38,7 +38,8 @@ def run_of(folder: Path, tests: str, *options: str) -> "subprocess.CompletedProc
     (folder / "conftest.py").write_text("import leftover_processes\nleftover_processes.PATIENCE_S = 0.2\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "leftover_processes", "-p", "no:cacheprovider", *options, "."]
+    plugins = ("-p", "leftover_processes", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *options, "."]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
