@@ -66,7 +66,7 @@ class PostStage:
     ) -> None:  # fmt: skip
         """`former`: last pose of a stage that was killed; the first pose fades in from there, or has another `run`."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
-        self._lengths = limb_lengths(skeleton)
+        self._lengths, self._low = limb_lengths(skeleton), LowPosture(skeleton)
         self.set_calibration(calibration)
         self.settings = settings
         self.reset()
@@ -88,6 +88,7 @@ class PostStage:
         self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
         self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
         self._wanted = None
+        self._low.set_height_sigma(calibration.head_height_sigma)
         self._mounted = np.array([r < WAIST_ROLE or name in calibration.mountings for r, name in enumerate(ROLES)])
         for name, mounting in calibration.mountings.items():
             self._devices[ROLES.index(name)] = self._on_this_skeleton(ROLES.index(name), mounting)
@@ -132,7 +133,7 @@ class PostStage:
         states = (body, source, new, make_hold(), make_feet(self.skeleton), make_user())
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
-        self._low = LowPosture(self.skeleton)
+        self._low.reset()
         self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
