@@ -27,7 +27,7 @@ help:
 	@echo "make test-openxr  tests against a real OpenXR runtime (Monado)"
 	@echo "make test-pose    the pose estimator on real pictures and videos: downloads its networks"
 	@echo "make bench        all measurements"
-	@echo "make audit        known vulnerabilities of the packages in .venv: asks an advisory database in the network"
+	@echo "make audit        known vulnerabilities of the packages in .venv: asks an advisory database in the network, or ADVISORIES=FOLDER"
 	@echo "make fuzz         open damaged files with every file reader (SECONDS=60, FUZZ_ARGS=--keep=FOLDER)"
 	@echo "make page         bundle the headset page again, and install IWER for its tests (needs npm)"
 	@echo "make pictures     make the pictures of the README again"
@@ -76,13 +76,18 @@ bench:
 	$(SETUP) --extras viewer,test --optional bench
 	$(VENV)/bin/mm_ros bench all $(BENCH_ARGS)
 
-# In a separate venv, so that the audit does not include its own dependencies.
+# In a separate venv, so that the audit does not include its own dependencies. ADVISORIES: a folder, for machines without
+# network.
 audit:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr
+ifdef ADVISORIES
+	$(PY) tools/audit.py $(ADVISORIES)
+else
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/pip install --quiet pip-audit
 	$(VENV)-audit/bin/pip-audit --vulnerability-service osv --progress-spinner off \
 	  --path "$$($(PY) -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
+endif
 
 fuzz:
 	$(SETUP) --extras test

@@ -31,9 +31,9 @@ from mm_ros.tracking import bend as bending
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.trajectory import lean as leaning
 from mm_ros.trajectory.from_trackers import (
-    CERTAIN_M_PER_S,
     CERTAIN_RAD,
     LARGEST_TURN,
+    STEADY_M_PER_S,
     WAIST_HALFLIFE_S,
     TrajectorySettings,
     _check,
@@ -384,7 +384,8 @@ class TrajectoryStage:
         def at(values: F64) -> F64:
             return np.asarray(np.interp(times, known, np.concatenate([[0.0], values])))
 
-        share = s.learned_ahead / (1.0 + (estimate.shift_sigma / (CERTAIN_M_PER_S * np.array(AHEAD_S))) ** 2)
+        unsteady = STEADY_M_PER_S + math.hypot(*(self._velocity_now() - self.slow))
+        share = s.learned_ahead / (1.0 + (estimate.shift_sigma / (unsteady * np.array(AHEAD_S))) ** 2)
         own = moving * np.stack([at(estimate.shifts[:, 0]), at(estimate.shifts[:, 1])], axis=-1)
         offsets = offsets + at(share)[:, None] * (own - offsets)
         share = s.learned_turn / (1.0 + (estimate.yaw_sigma / CERTAIN_RAD) ** 2)

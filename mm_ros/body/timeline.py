@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mm_ros.body.types import F64
+from mm_ros.body.types import F64, IDENTITY_POSE
 
 ADVANCE = "advance"  # the next sample: integrate over dt
 DROP = "drop"  # a duplicate or late sample: ignore it
@@ -14,6 +14,7 @@ HOLD = "hold"  # first sample after a gap: keep the state, do not integrate over
 
 LATE_S = 0.1  # a sample older by at most this is late; an older one means a loop or a seek
 GAP_S = 0.5
+_IDENTITY = list(IDENTITY_POSE)
 
 
 class Judgement(NamedTuple):
@@ -61,7 +62,10 @@ class Timeline:
 
 def is_identity(pose: F64) -> bool:
     """Whether a pose (x, y, z, qw, qx, qy, qz) is the identity to a micrometre and a microradian."""
-    x, y, z, _, qx, qy, qz = pose.tolist()
+    numbers = pose.tolist()
+    if numbers == _IDENTITY:
+        return True
+    x, y, z, _, qx, qy, qz = numbers
     if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half the angle; −q is q: qw's sign does not matter
         return False
     return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)

@@ -87,8 +87,8 @@ NUMBERS = {
     "--stooped": Number(0.0, 1.0, "SHARE"), "--seed": Number(0, 2**53, "N", whole=True),
     "--jobs": Number(1, 1024, "N", whole=True), "--threads": Number(1, 1024, "N", whole=True),
     "--avatars": Number(1, 64, "N", whole=True), "--wait-for": COUNT, "--folds": COUNT, "--tune": COUNT,
-    "--memory": COUNT, "--rounds": POSITIVE, "-k": POSITIVE, "--variants": POSITIVE, "--epochs": POSITIVE,
-    "--batches": POSITIVE, "--units": POSITIVE,
+    "--memory": COUNT, "--keys": COUNT, "--rounds": POSITIVE, "-k": POSITIVE, "--variants": POSITIVE,
+    "--epochs": POSITIVE, "--batches": POSITIVE, "--units": POSITIVE,
     "--width": POSITIVE, "--latent": POSITIVE, "--members": POSITIVE,
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  mm_ros bench steering --json steering.json\n"
-        "  mm_ros bench steering --engines search --video steering   # steering.gif, steering.png"
+        "  mm_ros bench steering --keys 0 --video steering   # steering-keys.gif, steering-keys.png, …"
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
@@ -41,7 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_learned_model(parser)
     add_number(parser, "--rounds", default=6, help="repeats of each change, at other moments (default: %(default)s)")
     add_number(parser, "--seed", default=0, help="seed of these moments (default: %(default)s)")
-    parser.add_argument("--video", type=output_file, metavar="FILE", help="also write FILE.gif and FILE.png")
+    parser.add_argument("--paper", action="store_true", help="also measure the parameter variants of Szkaradek 2024")
+    add_number(
+        parser, "--keys", default=100, metavar="N",
+        help="number of keys in a real Chromium whose time to the pose is measured; 0: none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--video", type=output_file, metavar="FILE",
+        help="also write a film and a contact sheet of each mode: FILE-keys.gif …",
+    )
     add_json(parser)
 
 
@@ -50,48 +58,100 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.evaluation.benchmarks import steering as bench
     from mm_ros.matching.matcher import MatcherSettings
     from mm_ros.motion.default_database import default_database_path
+    from mm_ros.motion.feature_files import STEERED
     from mm_ros.motion.files import read_database
 
-    if args.video and args.video.suffix not in ("", ".gif", ".png"):
-        raise MmRosError(f"--video: expected a name without an ending, or .gif, came '{args.video}'")
+    if args.video and args.video.suffix:
+        raise MmRosError(f"--video: expected a name without an ending, came '{args.video}'")
     progress = Progress()
-    database = read_database(args.database or default_database_path(progress))
+    database = read_database(args.database or default_database_path(progress, STEERED))
     own = bench.reference(database)
     scripted = bench.streams(args.seed, args.rounds)
     out: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(),
                            "load_1_min": os.getloadavg()[0], "date": date.today().isoformat(), "seed": args.seed,
                            "rounds": args.rounds, "database": own.numbers, "engines": {}}  # fmt: skip
-    riders = {}
-    for name in args.engines:
-        settings = MatcherSettings(engine=name, model=args.model)
-        riders[name] = bench.Rider(database, settings)
-        out["engines"][name] = bench.bench(
-            riders[name], scripted, own, partial(progress, name)
-        )  # fmt: skip
+    riders = {name: bench.Rider(database, MatcherSettings(engine=name, model=args.model)) for name in args.engines}
+    for name, rider in riders.items():
+        out["engines"][name] = bench.bench(rider, scripted, own, partial(progress, name))
     progress.end()
-    print(table(("engine", *(c[1] for c in COLUMNS)), [_row(n, r) for n, r in out["engines"].items()]))
-    rows = [
-        [name, *(f"{100 * r['path_deviation_m'][k]:.1f}" for k in ("mean", "median", "p95")),
-         f"{100 * r['path_speed_error']:.1f}", f"{r['frame_ms']['median']:.3f}", f"{r['frame_ms']['p99']:.2f}"]
-        for name, r in out["engines"].items()
-    ]  # fmt: skip
-    print(f"\npath at {bench.PATH_SPEED:g} m/s: distance from it, error of the speed at key points\n" + table(
-        ("engine", "mean cm", "median cm", "p95 cm", "speed %", "frame ms", "p99"), rows))  # fmt: skip
+    _print(out["engines"], "engine", bench)
     numbers = own.numbers
     print(f"\nthe database itself: skate {numbers['skate_ratio']:.3f}, jitter {numbers['jitter']:.0f}, pops/min "
           f"{numbers['pops_per_min']:.1f} over all its clips (column database: at the speeds of the runs); "
           f"{out['cores']} cores, load {out['load_1_min']:.1f}")  # fmt: skip
+    if args.paper:
+        out["variants"] = _variants(args, database, scripted, own, progress, bench)
+    if args.keys:
+        out["key_to_pose_ms"] = _keys(args)
     if args.video:
-        out["video"] = _film(args.video, riders, bench)
+        out["video"] = [file for name, show in bench.shows().items() for file in _film(args.video, name, riders, show)]
     write_json(args.json, out)
     return 0
+
+
+def _print(results: dict[str, dict[str, Any]], what: str, bench: Any) -> None:
+    print(table((what, *(c[1] for c in COLUMNS)), [_row(n, r) for n, r in results.items()]))
+    rows = [
+        [name, *(f"{100 * r['path_deviation_m'][k]:.1f}" for k in ("mean", "median", "p95")),
+         *(f"{100 * r[k]:.1f}" for k in ("path_speed_error", "path_speed_error_worst")),
+         *(f"{r['frame_ms'][k]:.3f}" for k in ("mean", "median", "p99")), f"{r['memory_mb']:.1f}", *_thesis(name)]
+        for name, r in results.items()
+    ]  # fmt: skip
+    print(f"\npath at {bench.PATH_SPEED:g} m/s: distance from it, error of the speed at key points; time and memory\n"
+          + table(("engine", "mean cm", "median cm", "p95 cm", "speed %", "worst %", "mean ms", "median ms", "p99 ms",
+                   "MB", "thesis ms", "thesis MB"), rows))  # fmt: skip
+
+
+def _thesis(engine: str) -> tuple[str, str]:
+    """Time and memory of Szkaradek 2024 for this engine, on another machine and with other motion."""
+    from mm_ros.evaluation.benchmarks.engines import PAPER
+
+    if engine not in PAPER:
+        return "", ""
+    return f"{PAPER[engine][1]:g}", f"{PAPER[engine][2]:g}"
 
 
 def _row(name: str, result: dict[str, Any]) -> list[str]:
     return [name, *(f"{factor * result[key]:.{digits}f}" for key, _, factor, digits in COLUMNS)]
 
 
-def _film(path: Path, riders: dict[str, Any], bench: Any) -> list[str]:
+def _variants(
+    args: argparse.Namespace, database: Any, scripted: Any, own: Any, progress: Any, bench: Any
+) -> dict[str, Any]:
+    """Run the paper's parameter variants of the engines that search."""
+    out: dict[str, Any] = {}
+    for engine in (e for e in args.engines if e != "state_machine"):
+        for name, (search, forced, decay) in bench.VARIANTS.items():
+            matcher, post = bench.variant(name, engine, args.model)
+            label = f"{engine}, {name}"
+            found = bench.bench(bench.Rider(database, matcher, post), scripted, own, partial(progress, label))
+            given = {"search_time_s": search, "forced_search_time_s": forced, "decay_s": decay,
+                     "blend_halflife_s": post.blend_halflife}  # fmt: skip
+            out[label] = {"parameters": given, **found}
+    progress.end()
+    print("\nvariants of Szkaradek 2024, table 5.2; half-life = decay time / "
+          f"{bench.DECAY_PER_HALFLIFE:.1f} (99 % decayed)")  # fmt: skip
+    _print(out, "variant", bench)
+    return out
+
+
+def _keys(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure the time from a key in Chromium to its pose in the page."""
+    from mm_ros.cli import warm
+    from mm_ros.cli.demo import Processes, free_port
+    from mm_ros.ros.bench.keys import key_latency
+
+    warm.run(argparse.Namespace(quiet=True, database=args.database, control="keyboard"))
+    found = key_latency(
+        Processes(), free_port(8190), args.keys, args.seed, args.database, lambda text: print(text, flush=True)
+    )
+    print("key in the page → its pose back in the page: " + "  ".join(
+        f"{k} {found[k]:.1f}" for k in ("p50", "p90", "p99", "max")) + f" ms, {found['answers']} answers, "
+        f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    return found
+
+
+def _film(path: Path, name: str, riders: dict[str, Any], show: Any) -> list[str]:
     """Write a film and a contact sheet of the engines side by side under the same input."""
     import numpy as np
 
@@ -99,15 +159,14 @@ def _film(path: Path, riders: dict[str, Any], bench: Any) -> list[str]:
     from mm_ros.show.render import contact_sheet, write_gif, write_png
 
     every, rate = 5, 12.0
-    stream = bench.show_stream()
     actors = [
-        Actor(rider.database.skeleton, rider.steer(stream).poses[::every], BODY if i == 0 else GHOST)
+        Actor(rider.database.skeleton, show(rider).poses[::every], BODY if i == 0 else GHOST)
         for i, rider in enumerate(riders.values())
     ]
     pictures = film(actors)
-    gif, png = path.with_suffix(".gif"), path.with_suffix(".png")
+    gif, png = (path.with_name(f"{path.name}-{name}{ending}") for ending in (".gif", ".png"))
     write_gif(gif, pictures, rate)
-    chosen = np.linspace(0, len(pictures) - 1, 12).astype(int)
+    chosen = np.linspace(0, len(pictures) - 1, 16).astype(int)
     write_png(png, contact_sheet([pictures[i] for i in chosen], 4))
-    print(f"film: {gif}   picture: {png}   from left: {', '.join(riders)}")
+    print(f"{name}: film {gif}   picture {png}   from left: {', '.join(riders)}")
     return [str(gif), str(png)]

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.cli.demo import Processes, free_port
     from mm_ros.ros.bench.webxr import run_bench
 
-    warm.run(argparse.Namespace(quiet=True, database=args.database))
+    warm.run(argparse.Namespace(quiet=True, database=args.database, control="vr"))
     result = run_bench(
         Processes(), free_port(8190), args.rate, args.seconds, args.database, lambda text: print(text, flush=True)
     )

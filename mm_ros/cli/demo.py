@@ -118,7 +118,7 @@ def _prepare(args: argparse.Namespace) -> None:
     from mm_ros.cli import warm
 
     print("1/3 database and kernels (created at the first start, then cached) …", flush=True)
-    warm.run(argparse.Namespace(quiet=False, database=args.database))
+    warm.run(argparse.Namespace(quiet=False, database=args.database, control=args.control))
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.cli import warm
 
     print("preparing database and kernels (slow at the first start) …", flush=True)
-    warm.run(argparse.Namespace(quiet=True, database=args.database))
+    warm.run(argparse.Namespace(quiet=True, database=args.database, control="vr"))
     url = address("localhost", args.port, token)
     with Processes() as processes:
         _start(args, processes, url)

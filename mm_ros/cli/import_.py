@@ -34,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--draft-map", type=output_file, metavar="YAML", help="write a draft joint map for the first file, and stop"
     )
-    parser.add_argument("--features", type=Path, metavar="YAML", help="feature layout (default: built-in, 27 numbers)")
+    parser.add_argument(
+        "--features", default="vr", metavar="YAML",
+        help="feature layout: vr (27 numbers), steered (for keys, gamepad and path) or a YAML file (default: vr)",
+    )
     parser.add_argument(
         "--leading-foot", action="store_true", help="add two features for a camera's hint about the leading foot"
     )
@@ -65,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mm_ros.motion.feature_files import read_functions, read_layout
-    from mm_ros.motion.features import default_layout, with_leading_foot
+    from mm_ros.motion.feature_files import layout_of, read_functions
+    from mm_ros.motion.features import with_leading_foot
     from mm_ros.motion.importing import find_files, import_files
     from mm_ros.motion.importing.report import short_report, write_report
 
@@ -74,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
     _keep_what_is_there(args, report)
     if args.draft_map is not None:
         return _draft(find_files(args.paths)[0], args.draft_map)
-    layout = read_layout(args.features) if args.features is not None else default_layout()
-    functions = read_functions(args.features, layout) if args.features is not None else {}
+    layout = layout_of(args.features)
+    functions = read_functions(args.features, layout)
     if args.leading_foot:
         layout = with_leading_foot(layout)
     progress = Progress(args.quiet)

@@ -170,8 +170,10 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
     """
     from rclpy.parameter import Parameter
 
+    from mm_ros.motion.feature_files import STEERED
     from mm_ros.ros.parameters import world_frame
 
+    steered = args.control != "vr"
     page = {"page": args.page or args.control == "keyboard" or None, "page_wifi": args.headset_wifi or None}
     given = {
         "tracker_bridge": {
@@ -180,8 +182,8 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
         },
         "joystick_control": page, "path_control": page,
         "pose_estimator": {"camera": "" if args.camera == "topic" else args.camera},
-        "motion_matcher": {"database": str(args.database or "")},
-        "visualizer": {"database": str(args.database or "")},
+        "motion_matcher": {"database": str(args.database or ""), "control": args.control if steered else ""},
+        "visualizer": {"database": str(args.database or ""), "features": STEERED if steered else ""},
         "pose_postprocessor": {"tf": args.tf},
         "robot_follower": {
             "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mm_ros.base.cache import forget_old_code, kernels_key, locked
-from mm_ros.cli.arguments import add_database
+from mm_ros.cli.arguments import CONTROLS, add_database
 
 HELP = "build the default database and compile the kernels, so that later starts are fast"
 
@@ -14,6 +14,9 @@ HELP = "build the default database and compile the kernels, so that later starts
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: mm_ros warm"
     add_database(parser)
+    parser.add_argument(
+        "--control", default="vr", choices=CONTROLS, help="input whose default database is built (default: vr)"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing on success")
 
 
@@ -21,21 +24,28 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     # Five nodes that start at once wait here for the first one instead of compiling five times.
     with locked(f"warm-{kernels_key()}"):  # by key, because another checkout compiles its own kernels
-        frames = _make_database(args.database, args.quiet)
+        path = args.database or _make_database(args.control, args.quiet)
+        frames = _frames(path)
         if not args.quiet:
             print("compiling kernels …", flush=True)
-        load_kernels(args.database)
+        load_kernels(path)
         forget_old_code()
     if not args.quiet:
         print(f"ready after {time.monotonic() - start:.1f} s: {frames} frames of motion, kernels compiled")
     return 0
 
 
-def _make_database(path: Path | None, quiet: bool) -> int:
+def _make_database(control: str, quiet: bool) -> Path:
     from mm_ros.motion.default_database import default_database_path
+    from mm_ros.motion.feature_files import features_for
+
+    return default_database_path(None if quiet else _Progress(), features_for(control))
+
+
+def _frames(path: Path) -> int:
     from mm_ros.motion.files import read_database
 
-    return len(read_database(path or default_database_path(None if quiet else _Progress())))
+    return len(read_database(path))
 
 
 def load_kernels(path: Path | None = None) -> None:

@@ -16,7 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import identity
 from mm_ros.base.onnx_runtime import ort
 from mm_ros.body.types import F32, F64
-from mm_ros.facing.ensemble import Ensemble
+from mm_ros.facing.compiled import Network, compiled
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
 from mm_ros.facing.orientation import OrientationSettings
 
@@ -129,13 +129,13 @@ class OnnxModel:
         self._input = inputs[0].name
         self.width = int(inputs[0].shape[-1])
         self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
-        self._compiled = self._ensemble() if self.remembers else None
+        self._compiled = self._recognized() if self.remembers else None
         # The first run allocates memory, so it is done before the first frame.
         self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
 
-    def _ensemble(self) -> Ensemble | None:
+    def _recognized(self) -> Network | None:
         try:
-            return Ensemble.of(*graph_of(self.path))
+            return compiled(*graph_of(self.path))
         except (IndexError, KeyError, ValueError):  # written in another way than by our training
             return None
 

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -108,6 +109,10 @@ class MatcherSettings(RootControlSettings):
         0.0,
         7.0,
     )
+    abrupt_interval: float = setting(
+        0.0, "Minimum time between a search and the next one that an abrupt change causes. Larger values search less "
+        "often and react later.", "s", 0.0, 10.0,
+    )
 
 
 def parse_weights(text: str) -> dict[str, float]:
@@ -155,6 +160,23 @@ def _sum(positions: F32, directions: F32, position: F64) -> float:
         for v in values.flat:
             total += float(v)
     return float(total + position[0] + position[1])
+
+
+@njit
+def _with_root(
+    positions: F32, rotations: F32, velocities: F32, angular: F32, factors: F32, tempo: Any, moved: F64
+) -> None:
+    """Scale a pose of the database to the user's segments and to the tempo; row 0 becomes the root's motion."""
+    for j in range(len(positions)):
+        for k in range(3):
+            positions[j, k] *= factors[j, 0]
+            velocities[j, k] *= tempo
+            angular[j, k] *= tempo
+    for k in range(3):
+        positions[0, k] = angular[0, k] = velocities[0, k] = np.float32(0.0)
+        rotations[0, k] = np.float32(k == 0)
+    rotations[0, 3] = np.float32(0.0)
+    velocities[0, 0], velocities[0, 1], angular[0, 2] = moved[0], moved[1], moved[2]
 
 
 class MatcherStage:
@@ -347,15 +369,18 @@ class MatcherStage:
             return "band"
         if self.source.remaining <= dt:
             return "clip end"
-        if self._abrupt(desired):
+        if self._may_search(self.settings.abrupt_interval) and self._abrupt(desired):
             return "abrupt"
-        return "interval" if self.since_search >= self._active.search_interval - 1e-6 else ""
+        return "interval" if self._may_search(self.settings.search_interval) else ""
 
     def _abrupt(self, desired: Trajectory) -> bool:
         ahead, yaw = self._searched_trajectory
         x, y = self._relative_end(desired)
         moved = math.hypot(x - ahead[0], y - ahead[1]) > self.settings.abrupt_distance
         return moved or abs(wrap(desired.yaw - yaw)) > self.settings.abrupt_turn
+
+    def _may_search(self, interval: float) -> bool:
+        return self.since_search >= interval - 1e-6
 
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
@@ -481,13 +506,9 @@ class MatcherStage:
 
     def _make_pose(self, desired: Trajectory) -> AvatarPose:
         positions, rotations, velocities, angular = self.source.pose()
-        x, y, yaw = self.control.root
-        moved = self.control.velocity
-        velocities *= np.float32(self.tempo)
-        angular *= np.float32(self.tempo)
-        positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions *= self.segments.factors()
-        velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
+        x, y, yaw = self.control.root.tolist()
+        moved, tempo = self.control.velocity, np.float32(self.tempo)
+        _with_root(positions, rotations, velocities, angular, self.segments.factors(), tempo, moved)
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),

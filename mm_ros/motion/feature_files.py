@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.body.skeleton import NAMES
 from mm_ros.motion.feature_values import FeatureFunction, Functions
-from mm_ros.motion.features import KINDS, Feature, FeatureLayout, default_layout
+from mm_ros.motion.features import KINDS, Feature, FeatureLayout, default_layout, steered_layout
 
 _EXAMPLE_HEAD = """\
 # The built-in feature layout: the features that motion matching compares. `mm_ros import --features THIS` builds a
@@ -40,6 +41,22 @@ _EXAMPLE_HEAD = """\
 
 MOST_TIME_S, MOST_NUMBER, MOST_WIDTH = 60.0, 1e6, 1000
 KEYS = tuple(f.name for f in fields(Feature))
+VR, STEERED = "vr", "steered"
+BUILT_IN: dict[str, Callable[[], FeatureLayout]] = {VR: default_layout, STEERED: steered_layout}
+
+
+def features_for(control: str) -> str:
+    """Return the name of the built-in layout for a kind of control."""
+    return VR if control == "vr" else STEERED
+
+
+def layout_of(features: str) -> FeatureLayout:
+    """Return the built-in layout of this name, or that of a YAML file."""
+    if features in BUILT_IN:
+        return BUILT_IN[features]()
+    if not Path(features).is_file():
+        raise MmRosError(f"features: '{features}' is neither a YAML file nor one of {', '.join(BUILT_IN)}")
+    return read_layout(features)
 
 
 def read_layout(path: str | Path) -> FeatureLayout:
@@ -56,6 +73,8 @@ def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
 
     This executes those Python files.
     """
+    if path in BUILT_IN:
+        return {}
     return {f.name: _function(Path(path), f) for f in layout.features if f.kind == "function"}
 
 

@@ -164,6 +164,15 @@ def default_layout() -> FeatureLayout:
     return layout
 
 
+def steered_layout() -> FeatureLayout:
+    """The layout for a character without a headset: the built-in one with the velocity along the trajectory.
+
+    The future positions alone do not tell a stop from the turning point of a walk to and fro
+    (benchmarks/2026-11-steering.md).
+    """
+    return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))
+
+
 def with_leading_foot(layout: FeatureLayout, weight: float = 4.0) -> FeatureLayout:
     """Add the leading foot 0.4 and 0.2 s ago, for hints from a camera (matching/leading_foot.py), which arrive late."""
     return FeatureLayout((*layout.features, Feature(LEADING_FOOT, LEADING_FOOT, times=(-0.4, -0.2), weight=weight)))

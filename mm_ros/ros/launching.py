@@ -14,6 +14,7 @@ from mm_ros.base.files import read_yaml
 from mm_ros.base.own_python import module_command
 from mm_ros.base.renamed import refuse_renamed_in
 from mm_ros.base.share import share_folder
+from mm_ros.motion.feature_files import STEERED
 from mm_ros.robot.load import robot_text
 from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
@@ -99,7 +100,7 @@ def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
     check(given)
     given = _framed(given)
     others = [*_robot(given), *_others(given, [given["avatar"]])]
-    return [*_environment(given), *_after(_warm(given["database"]), [*_nodes(given), *others, *extra])]
+    return [*_environment(given), *_after(_warm(given), [*_nodes(given), *others, *extra])]
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
@@ -116,7 +117,7 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
     else:
         nodes = [n for one in each for n in _processes(one)]
     others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"}, [one["avatar"] for one in each])
-    return [*_environment(given), *_after(_warm(given["database"]), [*nodes, *others])]
+    return [*_environment(given), *_after(_warm(fixed), [*nodes, *others])]
 
 
 def _given(user: User) -> dict[str, str]:
@@ -185,6 +186,8 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
+    if given["control"] != "vr":
+        out |= {"motion_matcher": {"control": given["control"]}, "visualizer": {"features": STEERED}}.get(node, {})
     if node == "pose_postprocessor":
         out["tf"] = given["tf"]
     if node == "robot_follower":
@@ -323,11 +326,12 @@ def _has_state_publisher(robot: str) -> bool:
     return True
 
 
-def _warm(database: str) -> Any:
+def _warm(given: dict[str, str]) -> Any:
     """Compile the kernels and generate the default database once, instead of once per node."""
     from launch.actions import ExecuteProcess
 
-    command = module_command("mm_ros", "warm", *(["--database", database] if database else []))
+    database = ["--database", given["database"]] if given["database"] else []
+    command = module_command("mm_ros", "warm", "--control", given["control"], *database)
     return ExecuteProcess(cmd=command, output="screen", name="mm_ros_warm")
 
 

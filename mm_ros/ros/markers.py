@@ -35,6 +35,7 @@ LOCKED: Color = (1.0, 0.25, 0.05, 1.0)
 VELOCITY: Color = (1.0, 0.3, 0.8, 1.0)
 USER_FEET: Color = (0.2, 0.9, 0.4, 0.5)
 PATH: Color = (0.5, 0.8, 0.5, 1.0)
+WALKED: Color = (0.5, 0.8, 0.5, 0.35)
 TEXT: Color = (1.0, 1.0, 1.0, 1.0)
 
 LIFETIME_S = 0.5
@@ -44,6 +45,7 @@ FACING_M, FAN_STEPS = 0.7, 12
 SMALLEST_BALL_M, LARGEST_BALL_M = 0.06, 0.4
 VELOCITY_S = 0.2  # length of a velocity arrow: the distance in this time
 TEXT_M = 0.09
+KEY_M = 0.1
 # Ellipsoid around a locked foot, in multiples of the horizontal distance from ankle to toes.
 FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
@@ -194,8 +196,17 @@ def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[M
     return [_strip(name, 0, color, line), *arrows]
 
 
-def path(name: str, points: Any) -> list[Marker]:
-    return [_strip(name, 0, PATH, _on_floor(points))]
+def path(name: str, points: Any, following: int, keys: Any, progress: float) -> list[Marker]:
+    """The curve (N, 2) behind and ahead of the character, whose next point is `following`, key points and progress."""
+    points, dots = _on_floor(points), _marker(name, 2, Marker.SPHERE_LIST, PATH, (KEY_M, KEY_M, KEY_M))
+    dots.points = _points(_on_floor(keys))
+    at = max(following - 1, 0)
+    return [
+        _strip(name, 0, WALKED, points[: at + 1]) if at else _deleted(name, 0),
+        _strip(name, 1, PATH, points[at:]) if at + 1 < len(points) else _deleted(name, 1),
+        dots,
+        _text(name, 3, f"{progress:.0%}", points[at] + np.array([0.0, 0.0, TEXT_M])),
+    ]
 
 
 def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:

@@ -22,7 +22,7 @@ FARTHEST_M = 30.0
 
 @dataclass(frozen=True)
 class MarkerDisplay:
-    """A topic of markers; while its display is off in RViz, the visualizer computes nothing for it."""
+    """A topic of markers; while its display is off in RViz, its node computes nothing for it."""
 
     title: str
     topic: str
@@ -33,11 +33,12 @@ class MarkerDisplay:
 MARKERS: tuple[MarkerDisplay, ...] = (
     MarkerDisplay(
         "Markers", "markers", True,
-        ("feet", "user_feet", "trackers", "facing", "trajectory", "matched_trajectory", "path"),
+        ("feet", "user_feet", "trackers", "facing", "trajectory", "matched_trajectory"),
     ),
     MarkerDisplay("Match", "markers/match", False, ("text", "features", "matched_pose", "candidates")),
     MarkerDisplay("Motion", "markers/motion", False, ("skeleton", "velocity")),
     MarkerDisplay("True body", "markers/truth", False, ("truth",)),
+    MarkerDisplay("Path", "markers/path", True, ("path",)),
 )
 
 

@@ -38,7 +38,8 @@ from mm_ros.trajectory.lean import RATE as LEAN_RATE
 from mm_ros.trajectory.lean import Lean, lean_settle, lean_step
 
 WAIST_HALFLIFE_S = 0.1
-CERTAIN_M_PER_S, CERTAIN_RAD = 0.6, 0.5  # expected error of the network at which its share is half
+STEADY_M_PER_S = 0.2  # expected error of constant velocity per second of prediction, when the velocity is steady
+CERTAIN_RAD = 0.5  # expected error of the network's facing at which its share is half
 LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 
@@ -69,7 +70,8 @@ class TrajectorySettings(Settings):
         0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
     )
     learned_ahead: float = setting(
-        1.0, "Share of the step network in the predicted positions, where it is certain. 0: constant velocity.",
+        1.0, "Share of the step network in the predicted positions, where its expected error is below that of constant "
+        "velocity. 0: constant velocity.",
         "", 0.0, 1.0,
     )
     learned_turn: float = setting(
@@ -316,13 +318,16 @@ def _predict(
     across = s.lateral * (m[ACROSS] - _left(m, m[SLOW], m[SLOW + 1]))
     lasting_x = s.trend * vx + (1.0 - s.trend) * m[SLOW] - across * math.sin(m[YAW])
     lasting_y = s.trend * vy + (1.0 - s.trend) * m[SLOW + 1] + across * math.cos(m[YAW])
+    unsteady = STEADY_M_PER_S + math.hypot(vx - m[SLOW], vy - m[SLOW + 1])
     for i in range(len(times)):
         t = np.float64(times[i])
         dx, dy = t * moving * lasting_x, t * moving * lasting_y
         turn = m[TURN] * s.turn_persistence * -math.expm1(-t / s.turn_persistence)
         if known:
             k, part = _between(t)
-            dx, dy, turn = _learned(s, k, part, moving, yaw, shifts, shift_sigma, yaws, yaw_sigma, dx, dy, turn)
+            dx, dy, turn = _learned(
+                s, k, part, moving, unsteady, yaw, shifts, shift_sigma, yaws, yaw_sigma, dx, dy, turn
+            )
         positions[i, 0], positions[i, 1] = x + dx, y + dy
         directions[i, 0], directions[i, 1] = math.cos(yaw + turn), math.sin(yaw + turn)
     now[0], now[1], now[2], now[3] = x, y, moving * vx, moving * vy
@@ -342,14 +347,15 @@ def _between(t: float) -> tuple[int, float]:
 
 @njit
 def _learned(
-    s: Any, k: int, part: float, moving: float, yaw: float, shifts: Any, shift_sigma: Any, yaws: Any, yaw_sigma: Any,
-    dx: float, dy: float, turn: float,
+    s: Any, k: int, part: float, moving: float, unsteady: float, yaw: float, shifts: Any, shift_sigma: Any, yaws: Any,
+    yaw_sigma: Any, dx: float, dy: float, turn: float,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Blend the network's shift and turn into those of the prediction, by a share where the network is certain."""
+    """Blend the network's shift and turn into those of the prediction. The shares of the shifts follow from the squares
+    of the expected errors. `unsteady`: expected error of constant velocity [m] for each second of prediction."""
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
         if i >= 0:  # at time 0 all are 0
-            share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (CERTAIN_M_PER_S * AHEAD_S[i])) ** 2)
+            share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (unsteady * AHEAD_S[i])) ** 2)
             turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / CERTAIN_RAD) ** 2)
             own_x += weight * moving * shifts[i, 0]
             own_y += weight * moving * shifts[i, 1]

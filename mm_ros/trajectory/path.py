@@ -187,6 +187,11 @@ class PathStage:
         return self._first.seconds
 
     @property
+    def keys_when(self) -> F64:
+        """Times [s] after the start at which the key points are reached; those of the first lap of a loop."""
+        return self._first.keys_when
+
+    @property
     def progress(self) -> float:
         """Share of the path, or of the lap, that is behind the character."""
         t = self._now if self._around is None or self._now < self.seconds else self._lap(self._now)

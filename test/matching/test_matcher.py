@@ -79,6 +79,16 @@ def test_searches_every_interval_and_at_once_on_an_abrupt_change(database):
     assert match.searched and match.reason == "abrupt"
 
 
+def test_abrupt_changes_search_no_more_often_than_their_interval(database):
+    def zigzag(t: float) -> dict:
+        return {"velocity": (1.2, 0) if round(t * RATE) % 2 else (-1.2, 0)}
+
+    for interval, expected in ((0.0, RATE - 1), (0.2, 4)):
+        matcher = stage(database, search_interval=10.0, abrupt_interval=interval)
+        reasons = [m.reason for _, m in play(matcher, 1, zigzag)]
+        assert reasons.count("abrupt") == pytest.approx(expected, abs=1), interval
+
+
 def test_continues_unless_another_place_is_really_cheaper(database):
     results = play(stage(database), 3, walking)
     assert len({p.segment for p, _ in results}) <= 3

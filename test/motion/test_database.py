@@ -16,8 +16,9 @@ from mm_ros.matching.engines.source import SearchSource
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.build import BuildOptions, build_database, reference_skeleton
 from mm_ros.motion.cleaning import mirror
-from mm_ros.motion.feature_files import example_yaml, format_layout, read_functions, read_layout
-from mm_ros.motion.features import Feature, FeatureLayout, default_layout
+from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.feature_files import example_yaml, format_layout, layout_of, read_functions, read_layout
+from mm_ros.motion.features import Feature, FeatureLayout, default_layout, steered_layout
 from mm_ros.motion.files import MAGIC, read_database, read_header, write_database
 
 NAMES = ("idle", "walk 1.3", "back 0.9", "side 0.5", "curve 0.6 0.8")
@@ -281,6 +282,22 @@ def test_features_yaml_in_config_is_the_built_in_layout_with_its_weights():
     path = Path(__file__).parents[2] / "config" / "features.yaml"
     assert read_layout(path) == default_layout()
     assert path.read_text() == example_yaml(), "run tools/describe.py"
+
+
+def test_layouts_have_names_or_are_files(tmp_path: Path):
+    assert layout_of("vr") == default_layout() and layout_of("steered") == steered_layout()
+    assert {f.name for f in steered_layout().features} - {f.name for f in default_layout().features} == {
+        "trajectory_velocity"
+    }
+    own = tmp_path / "own.yaml"
+    own.write_text(format_layout(default_layout()))
+    assert layout_of(str(own)) == default_layout()
+    with pytest.raises(MmRosError, match="'other' is neither a YAML file nor one of vr, steered"):
+        layout_of("other")
+    with_function = FeatureLayout((*default_layout().features, Feature("f", "function", function="a:b", width=1)))
+    own.write_text(format_layout(with_function))
+    with pytest.raises(MmRosError, match="needs a database that `mm_ros import --features` made"):
+        default_database_path(features=str(own))
 
 
 def test_a_layout_survives_yaml(tmp_path: Path):

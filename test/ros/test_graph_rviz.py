@@ -15,12 +15,10 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
 
 import rclpy
-from geometry_msgs.msg import PoseStamped
 from graph_harness import START_S, Client
-from nav_msgs.msg import Path
 
 from mm_ros.ros import graph
-from mm_ros.ros.conversions import header, stamp_from_ros
+from mm_ros.ros.conversions import stamp_from_ros
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.ros.rviz import MARKERS, rviz_config
 
@@ -120,11 +118,6 @@ def namespaces(arrays: list) -> set[str]:
 
 def test_markers_are_in_the_namespaces_that_rviz_lists(client):
     expected = {d.topic: set(d.namespaces) for d in MARKERS}
-    path = Path(header=header(client.now_ns(), WORLD), poses=[PoseStamped(), PoseStamped()])
-    paths = client.publisher("path")  # as a user of control:=path does
-    assert client.spin_until(lambda: paths.get_subscription_count() > 0, 20.0)
-    paths.publish(path)
-    assert client.spin_until(lambda: "path" in namespaces(client.received["markers"]), 20.0)
     assert namespaces(client.received["markers"]) == expected["markers"]
 
 

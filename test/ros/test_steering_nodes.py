@@ -1,6 +1,7 @@
 """The nodes that steer a character: messages → `trajectory`, without a headset."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from nav_msgs.msg import Path
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Joy
 from std_msgs.msg import Float64
+
+from mm_ros.motion.feature_files import format_layout
+from mm_ros.motion.features import FeatureLayout, default_layout
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +114,25 @@ def test_a_path_a_goal_and_a_clicked_point_are_walked(chain):
     assert chain.run(4.0)[-1, :2] == pytest.approx((5.5, 4), abs=0.15)
 
 
+@pytest.mark.parametrize("chain", ["path_control"], indirect=True)
+def test_rviz_shows_the_curve_the_key_points_and_the_progress(chain):
+    chain.chain.send(*path((0, 0), (2, 0), (2, 2)))
+    shares, behind = [], []
+    for _ in range(10):
+        chain.run(0.5)
+        chain.node._draw()
+        marks = {m.id: m for m in chain.chain.last["markers/path"].markers}
+        assert {(m.ns, m.header.frame_id) for m in marks.values()} == {("path", "map")}
+        assert [(p.x, p.y) for p in marks[2].points] == [(0, 0), (2, 0), (2, 2)]
+        root = chain.chain.last["trajectory"].position
+        (ahead,) = [m.points[0] for m in (marks[1],) if m.points] or [marks[0].points[-1]]
+        assert math.hypot(ahead.x - root[0], ahead.y - root[1]) < 0.02
+        shares.append(int(marks[3].text.rstrip("%")))
+        behind.append(len(marks[0].points))
+    assert shares == sorted(shares) and shares[0] < 30 and shares[-1] == 100
+    assert behind == sorted(behind) and behind[-1] > 500
+
+
 @pytest.mark.parametrize(
     "chain", [("path_control", [Parameter("speeds", value=[0.6, 0.6]), Parameter("loop", value=True)])], indirect=True
 )
@@ -126,3 +149,31 @@ def test_absurd_paths_are_refused_and_the_character_walks_on(chain):
     assert np.linalg.norm(walking[-1, :2] - walking[-61, :2]) == pytest.approx(0.6, abs=0.15)
     chain.chain.now_ns -= 5 * FRAME_NS  # time goes back
     assert np.isfinite(chain.run(0.5)).all()
+
+
+OWN_LAYOUT = FeatureLayout(
+    tuple(replace(f, times=(0.3, 0.9)) if f.is_trajectory else f for f in default_layout().features)
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "times", "velocity"),
+    [
+        ({}, (1 / 3, 2 / 3, 1.0), False),
+        ({"control": "keyboard"}, (1 / 3, 2 / 3, 1.0), True),
+        ({"control": "path", "steered_features": "own"}, (0.3, 0.9), False),
+        ({"features": "own"}, (0.3, 0.9), False),
+        ({"features": "own", "control": "joystick"}, (1 / 3, 2 / 3, 1.0), True),
+    ],
+)
+def test_the_control_chooses_the_feature_layout(ros, monkeypatch, tmp_path_factory, given, times, velocity):
+    own = tmp_path_factory.getbasetemp() / "own_layout.yaml"
+    own.write_text(format_layout(OWN_LAYOUT))
+    values = {name: str(own) if value == "own" else value for name, value in given.items()}
+    chain = Chain(monkeypatch, "motion_matcher", motion_matcher=[Parameter(k, value=v) for k, v in values.items()])
+    try:
+        layout = chain.last["feature_layout"]
+        assert list(layout.trajectory_times) == pytest.approx(times)
+        assert ("trajectory_velocity" in layout.features) == velocity
+    finally:
+        chain.close()

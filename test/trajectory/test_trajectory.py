@@ -258,3 +258,22 @@ def test_the_kernel_equals_the_readable_form(seed):
                     np.testing.assert_allclose(getattr(out, name), getattr(expected, name), rtol=0, atol=1e-9)
                 for name in ("positions", "directions"):  # float32
                     np.testing.assert_allclose(getattr(out, name), getattr(expected, name), rtol=0, atol=3e-6)
+
+
+def test_the_network_counts_more_where_the_velocity_changes():
+    """Constant velocity predicts a steady walk well, but not a start."""
+    known = StepEstimate(FeetEstimate(np.zeros((2, 10))), np.zeros((3, 2)), np.full(3, 0.3), np.zeros(3), np.ones(3))
+
+    def share(way, seconds: float) -> float:
+        """Share of the network, which predicts no motion, in the predicted way of the last second."""
+        own, plain = stage(), stage(learned_ahead=0.0)
+        for i in range(round(seconds * RATE)):
+            t, h = i / RATE, 1e-4
+            frame = trackers(t, (way(t), 0.0, 1.68), 0.0, ((way(t + h) - way(t)) / h, 0.0, 0.0))
+            ends = [s.step(frame, facing(frame), known) for s in (own, plain)]
+        ways = [e.positions[-1, 0] - e.position[0] for e in ends]
+        return 1.0 - ways[0] / ways[1]
+
+    steady, start = share(lambda t: 1.2 * t, 2.0), share(lambda t: 0.6 * max(t - 1.0, 0.0) ** 2, 2.0)
+    assert 0.2 < steady < 0.4
+    assert start > steady + 0.1

@@ -1,5 +1,6 @@
 """The headset page in a real Chromium with an emulated headset: page → socket → gate → `trackers`, and poses back."""
 
+import re
 import socket
 import urllib.request
 from io import BytesIO
@@ -52,8 +53,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def world(own_folders):
-    # The emulated headset moves only when a test moves it.
-    made = World(free_port(), frozen_s=0.0)
+    # The emulated headset moves only when a test moves it, and a restart of the server may last longer than 2 s.
+    made = World(free_port(), frozen_s=0.0, new_epoch_s=60.0)
     yield made
     made.close()
 
@@ -324,6 +325,75 @@ def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, headset):
     finally:
         room.calibrate(Calibration())
         headset.until("mmRosPage.pose.sourceFromMap[2] < 0.01", what="the transform is undone")
+
+
+def test_the_state_is_shown_in_words_and_in_a_picture(world, headset):
+    shown = "mmRosPage.picture.head === 'good' && mmRosPage.picture.hands.join() === 'good,good'"
+    headset.until(shown, what="head and hands are shown as tracked")
+    words = headset.evaluate("document.getElementById('status').textContent")
+    assert "this one, in VR" in words and "head and both hands" in words
+    assert re.search(r"\d+ Hz.*, [0-9.]+ ms old, link [0-9.]+ ms", words)
+    rate, age = headset.evaluate("mmRosPage.picture.linkText")
+    assert rate.endswith(" Hz") and float(age.removesuffix(" ms")) >= 0.0
+    drawn = """() => { const c = document.getElementById('picture');
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return d.reduce((n, v, k) => n + (k % 4 === 3 && v > 0), 0) / (d.length / 4); }"""
+    assert headset.evaluate(drawn) > 0.03
+    headset.evaluate("__xr.controllers.right.connected = false")
+    headset.until("mmRosPage.picture.hands[1] === 'bad'", what="the lost hand is shown")
+    assert "right hand lost" in headset.evaluate("document.getElementById('status').textContent")
+
+
+def test_before_vr_the_picture_shows_the_avatar_but_no_headset(browser, world, headset):
+    headset.leave()
+    try:
+        headset.until("mmRosPage.picture.head === 'none' && mmRosPage.picture.link === 'none'")
+        assert headset.evaluate("mmRosPage.picture.server") == "good"
+        assert "no headset is in VR" in headset.evaluate("document.getElementById('status').textContent")
+    finally:
+        headset.enter()
+
+
+BUTTON = """(name) => { const b = mmRosPage.panel.buttons.find((b) => b.text.startsWith(name));
+  if (!b) return null;
+  const { canvas, board } = mmRosPage.panel, { width, height } = board.geometry.parameters;
+  const at = board.position.clone().set(((b.x + b.w / 2) / canvas.width - 0.5) * width,
+                                        (0.5 - (b.y + b.h / 2) / canvas.height) * height, 0);
+  return board.localToWorld(at).toArray(); }"""
+
+
+def press(headset, name):
+    """Point the right controller's ray at a button of the panel in VR, and pull the trigger."""
+    target = np.array(headset.until(f"({BUTTON})({name!r})", what=f"the button {name}"))
+    origin = np.array([0.25, 1.2, -0.2])
+    x, y, z = (target - origin) / np.linalg.norm(target - origin)
+    turn = np.array([y, -x, 0.0, 1.0 - z])  # shortest turn of the ray's -z to the direction: x, y, z, w
+    turn /= np.linalg.norm(turn)
+    headset.evaluate("([p, q]) => __put(__xr.controllers.right, p, q)", [origin.tolist(), turn.tolist()])
+    over = f"mmRosPage.panel.buttons[mmRosPage.panel.over]?.text.startsWith({name!r})"
+    headset.until(over, what=f"the ray is on the button {name}")
+    headset.evaluate("__xr.controllers.right.updateButtonValue('trigger', 1)")
+    headset.page.wait_for_timeout(100)
+    headset.evaluate("__xr.controllers.right.updateButtonValue('trigger', 0)")
+
+
+def test_the_panel_in_vr_calibrates_after_a_countdown_and_lists_engines(world, headset, monkeypatch):
+    headset.until("mmRosPage.placed")
+    measured = []
+    monkeypatch.setattr(world.bridge._calibrator, "measure", lambda: measured.append(1) or (False, "stand still first"))
+    press(headset, "Calibrate")
+    headset.until("mmRosPage.panel.countUntil > 0", what="the countdown runs")
+    assert not measured
+    world.until(lambda: measured, "the graph measures", meanwhile=lambda: headset.page.wait_for_timeout(50))
+    headset.until("mmRosPage.panel.message?.text === 'stand still first'", what="the panel shows the answer")
+    headset.evaluate("""() => { window.__said = []; const say = mmRosPage.link.say.bind(mmRosPage.link);
+        mmRosPage.link.say = (m) => { __said.push(m); say(m); }; }""")
+    try:
+        press(headset, "Engine")
+        headset.until("__said.some((m) => m.do === 'engine' && m.value)", what="the choice is sent")
+        assert headset.evaluate("__said.at(-1).value") in ("search", "learned", "state_machine")
+    finally:
+        headset.evaluate("delete mmRosPage.link.say")
 
 
 def test_the_page_for_watching_links_to_the_inspector(browser, world, monkeypatch):

@@ -9,16 +9,16 @@ import ssl
 import stat
 import struct
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from chromium import free_port
+from headset_clients import frame, next_pose, pose_message, until_true
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import LOST, TRACKED, identity_pose
+from mm_ros.body.types import LOST, TRACKED
 from mm_ros.web.access import PairingCode, session_token
 from mm_ros.web.headset import certificates, wire
 from mm_ros.web.headset.clock import PageClock
@@ -100,17 +100,6 @@ def test_the_devices_own_prediction_is_taken_from_the_stamp():
 # ---- messages
 
 
-def frame(**changed):
-    values = {
-        "states": 0b101010, "flags": 0, "sequence": 7, "time": 12.5, "lead": 0.0, "poses": [0.0, 1.6, 0, 0, 0, 0, 1] * 3
-    }  # fmt: skip
-    values |= changed
-    return struct.pack(
-        "<BBBBIdff21fI", 1, values["states"], values["flags"], 0, values["sequence"], values["time"], values["lead"],
-        0.1, *values["poses"], 99,
-    )  # fmt: skip
-
-
 def test_a_frame_is_read():
     read = wire.read_frame(frame(states=0b100010))
     assert read.states == (TRACKED, LOST, TRACKED)
@@ -183,14 +172,6 @@ def tracked_page(server):
         yield page
 
 
-def until_true(condition, what, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, what
-        time.sleep(0.005)
-    return value
-
-
 @pytest.fixture
 def server(folder):
     pytest.importorskip("websockets", reason="websockets is not installed (extra [webxr])")
@@ -198,16 +179,6 @@ def server(folder):
     made.start()
     yield made
     made.close()
-
-
-def pose_message():
-    return wire.PoseMessage(0, 5, 0, identity_pose(), np.zeros((2, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (2, 1)))
-
-
-def next_pose(page):
-    while not isinstance(message := page.recv(timeout=60), bytes) or message[0] != wire.POSE:
-        pass
-    return struct.unpack_from("<I", message, 4)[0]
 
 
 def test_a_pose_is_sent_at_once_and_not_kept_by_the_kernel_until_the_page_answers(server):

@@ -15,7 +15,7 @@ from mm_ros.base.workers import in_its_own
 from mm_ros.evaluation import measure, run
 from mm_ros.evaluation.replay_chain import run_chain
 from mm_ros.facing.model_file import load_facing_model
-from mm_ros.matching.engines.source import ENGINES
+from mm_ros.matching.engines.source import ENGINES, LEARNED, STATE_MACHINE
 from mm_ros.matching.engines.state_machine import StateMachineStage
 from mm_ros.matching.matcher import MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
@@ -117,22 +117,28 @@ def compare(
 def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
     """Memory of each engine in MB: sum of its arrays, file size and growth of its process."""
     database, learned = read_database(path), LearnedModel(model)
-    index = sum(a.nbytes for a in database.search_arrays.values())
-    counted = {
-        "search": sum(np.asarray(getattr(database, n)).nbytes for n in PARTS) + index,
-        "learned": learned.weight_bytes + sum(np.asarray(getattr(learned.digest, n)).nbytes for n in PARTS),
-        "state_machine": StateMachineStage(database).memory_bytes,
-    }
     stored = {"search": path.stat().st_size, "learned": learned.path.stat().st_size}
     grown = {engine: in_its_own(_grown, (engine, path, model)) for engine in ("search", "learned")}
     return {
         engine: {
-            "counted_mb": counted[engine] / 1e6,
+            "counted_mb": counted_mb(engine, database, learned),
             "file_mb": stored.get(engine, float("nan")) / 1e6,
             "process_grew_mb": grown.get(engine, float("nan")),
         }
         for engine in ENGINES
     }
+
+
+def counted_mb(engine: str, database: MotionDatabase, learned: LearnedModel | None) -> float:
+    """Sum of the arrays that an engine needs [MB]. `learned`: the model, for the learned engine."""
+    if engine == STATE_MACHINE:
+        return StateMachineStage(database).memory_bytes / 1e6
+    if engine == LEARNED:
+        assert learned is not None
+        kept, motion = learned.weight_bytes, learned.digest
+    else:
+        kept, motion = sum(a.nbytes for a in database.search_arrays.values()), database
+    return float(kept + sum(np.asarray(getattr(motion, n)).nbytes for n in PARTS)) / 1e6
 
 
 def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str, dict[str, Any]]:

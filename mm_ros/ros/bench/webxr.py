@@ -82,27 +82,18 @@ def run_bench(
     processes: Any, port: int, rate: float, seconds: float, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """`processes` starts the graph (`cli/demo.py`), whose page gets `port`."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        raise MmRosError(f"mm_ros bench webxr needs playwright: {setup_command('test')}") from None
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        raise MmRosError("mm_ros bench webxr needs Chromium: sudo apt install chromium")
-    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
-    token = new_token()
-    os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"  # the graph then prints no address
-    url = address("localhost", port, token)
+    sync_playwright, chromium = browser()
+    url = own_address(port)
     words = ["up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
     words += ["-p", "tracker_bridge.auto_calibrate=false"]
     words += ["--database", str(database)] if database else []
     with processes, _Echo() as echo, _Stamps() as stamps:
         processes.start(*words)
-        _await_page(url, processes.check)
+        await_page(url, processes.check)
         with sync_playwright() as p:
-            browser = p.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
+            started = p.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
             try:
-                page = browser.new_context(bypass_csp=True, viewport={"width": 200, "height": 150}).new_page()
+                page = started.new_context(bypass_csp=True, viewport={"width": 200, "height": 150}).new_page()
                 page.goto(url)
                 debug = page.context.new_cdp_session(page)
                 debug.send("Performance.enable")
@@ -121,19 +112,39 @@ def run_bench(
                 seen = page.evaluate(SEEN)
                 metrics = {m["name"]: m["value"] for m in debug.send("Performance.getMetrics")["metrics"]}
             finally:
-                browser.close()
+                started.close()
     errors = _stamp_errors(stamps, np.array(seen["times"]), metrics["NavigationStart"])
     return {
         "rate": rate, "seconds": seconds, "cpus": os.cpu_count(),
-        "sample_to_pose_ms": _figures(seen["back"]), "echo_ms": _figures(seen["echo"]),
-        "stamp_error_ms": _figures(np.abs(errors)),
+        "sample_to_pose_ms": figures(seen["back"]), "echo_ms": figures(seen["echo"]),
+        "stamp_error_ms": figures(np.abs(errors)),
         "stamp_error_mean_ms": float(np.mean(errors)) if len(errors) else None,
-        "page_logic_ms": _figures(seen["logic"]),
+        "page_logic_ms": figures(seen["logic"]),
         "sent": seen["sent"], "published": len(stamps.ns), "poses_back": len(seen["back"]),
         "missed": seen["lost"] - seen["missed"], "memory_mb": memory, "graph_cpu_percent": 100.0 * used_s / seconds,
         "memory_by_minute_mb": by_minute(memory), "growth_mb": growth(memory),
         "page_heap_by_minute_mb": by_minute(heap), "page_heap_growth_mb": growth(heap),
     }  # fmt: skip
+
+
+def browser() -> tuple[Any, str]:
+    """Return playwright's context and the path of Chromium; raise MmRosError where one is missing."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        raise MmRosError(f"a measurement in Chromium needs playwright: {setup_command('test')}") from None
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise MmRosError("a measurement in Chromium needs it: sudo apt install chromium")
+    return sync_playwright, chromium
+
+
+def own_address(port: int) -> str:
+    """Choose a DDS domain and a token for the graph that is started next; return the address of its page."""
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
+    token = new_token()
+    os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"  # the graph then prints no address
+    return address("localhost", port, token)
 
 
 def _measure(page: Any, debug: Any, seconds: float, pid: int) -> tuple[Samples, Samples]:
@@ -186,14 +197,14 @@ def _stamp_errors(stamps: _Stamps, times_ms: Any, navigation_s: float) -> Any:
     return (published - times_ms[nearer])[inside]
 
 
-def _figures(values: Any) -> dict[str, float]:
+def figures(values: Any) -> dict[str, float]:
     if not len(values):
         return {}
     p50, p90, p99 = np.percentile(values, [50, 90, 99])
     return {"p50": float(p50), "p90": float(p90), "p99": float(p99), "max": float(np.max(values))}
 
 
-def _await_page(url: str, ended: Callable[[], str]) -> None:
+def await_page(url: str, ended: Callable[[], str]) -> None:
     until = time.monotonic() + START_S
     while True:
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mm_ros.base.files import identity
-from mm_ros.base.settings import Settings, setting
+from mm_ros.base.settings import Settings, like, setting
 from mm_ros.body.rounding import rounded_trajectory
 from mm_ros.body.timeline import is_identity
 from mm_ros.body.types import Calibration, Trajectory, still_trajectory
@@ -18,10 +18,13 @@ from mm_ros.matching.engines.source import LEARNED, STATE_MACHINE
 from mm_ros.matching.engines.state_machine import StateMachineStage, matcher_stage
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
+from mm_ros.matching.root_control import REPLACES
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.feature_files import STEERED, VR
 from mm_ros.motion.files import read_database
 from mm_ros.msg import Landmarks
+from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     feature_layout_to_ros,
     landmarks_from_ros,
@@ -31,7 +34,7 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 
-Files = tuple[str, str, str]  # database, engine, model of a learned engine
+Files = tuple[str, str, str, str]  # database, engine, model of a learned engine, features
 WARM_UP_NS = 11_111_111
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
@@ -44,12 +47,26 @@ class DatabaseSettings(Settings):
         "then needs no database.",
         file=".mmdb",
     )
+    control: str = setting(
+        "vr", "Input that steers the avatar: `steered_features` replaces `features` unless it is vr. `mm_ros up` and "
+        "the launch files set it.", choices=graph.CONTROLS, live=False,
+    )
+    features: str = setting(
+        VR, "Feature layout of the procedural database: vr, steered or a YAML file. Another database has its own.",
+        live=False,
+    )
+    steered_features: str = like(features, STEERED, REPLACES.format("features"))
     runners_up: bool = setting(
         False, "Publish the next best candidates in `match` too. Finding them takes longer than the search itself."
     )
     follow: str = setting(
         "", "Follow only trajectories with this `source`. Empty: follow the source of the first trajectory received."
     )
+
+
+def features_of(settings: DatabaseSettings) -> str:
+    """Return the name or file of the layout for the kind of control."""
+    return settings.features if settings.control == "vr" else settings.steered_features
 
 
 class Opened(NamedTuple):
@@ -86,7 +103,7 @@ class MotionMatcher(AvatarNode):
             return None
 
         def load() -> None:
-            found = opened(matcher, files[0])
+            found = opened(matcher, files)
             self._made(matcher, found, self._stage.scale)
             self._loaded = {files: found}
 
@@ -106,7 +123,7 @@ class MotionMatcher(AvatarNode):
     def _build(self) -> None:
         settings = self.settings(MatcherSettings)
         self._opened = files_of(self._live.current)
-        self._use(settings, opened(settings, self._opened[0]))
+        self._use(settings, opened(settings, self._opened))
 
     def _use(self, settings: MatcherSettings, found: Opened) -> None:
         scale = avatar_scale(self._calibration, found.database.skeleton)
@@ -178,7 +195,7 @@ class MotionMatcher(AvatarNode):
             self._stage.settings = settings
             return
         loaded, self._loaded = self._loaded, {}
-        found = loaded[files] if files in loaded else opened(settings, files[0])
+        found = loaded[files] if files in loaded else opened(settings, files)
         if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
             self._use(settings, found)  # the same as a restart of the node
         else:
@@ -193,15 +210,16 @@ def files_of(settings: list[Settings]) -> Files:
     """Return the settings that decide which files are opened."""
     matcher = of_kind(settings, MatcherSettings)
     model = matcher.model if matcher.engine == LEARNED else ""
-    return of_kind(settings, DatabaseSettings).database, matcher.engine, model
+    own = of_kind(settings, DatabaseSettings)
+    return own.database, matcher.engine, model, features_of(own)
 
 
-def opened(settings: MatcherSettings, path: str) -> Opened:
+def opened(settings: MatcherSettings, files: Files) -> Opened:
     """Open model and database; a learned model without a database uses the digest inside the model."""
-    learned = load_learned(settings)
+    learned, path = load_learned(settings), files[0]
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])
-    file = Path(path or default_database_path())
+    file = Path(path or default_database_path(features=files[3]))
     key = (str(file), identity(file))
     if key not in _databases:
         damage: list[str] = []

@@ -1,4 +1,4 @@
-"""Node `path_control`: path, or clicks on the page → trajectory, at 60 Hz."""
+"""Node `path_control`: path, or clicks on the page → trajectory, at 60 Hz; markers of the path for RViz."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from nav_msgs.msg import Path
 from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.motion.features import default_layout
+from mm_ros.ros import markers
 from mm_ros.ros.foreign import goal_from_ros, headings_from_ros, path_from_ros, point_from_ros
 from mm_ros.ros.headset_page import serve_page
 from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
-PERIOD_S = 1 / 60
+PERIOD_S, DRAW_S = 1 / 60, 1 / 30
 DRAWN_POINTS = 200  # of a path on the page
 
 
@@ -32,7 +33,9 @@ class PathControl(AvatarNode):
         self.listen("/goal_pose", self._on_goal)
         self.listen("/clicked_point", self._on_point)
         self._page = serve_page(self, facts=self._facts, actions={"goal": self._on_click})
+        self._markers = self.publisher("markers/path")
         self.every(PERIOD_S, self._step)
+        self.every(DRAW_S, self._draw)
         self.start()
 
     def _on_path(self, msg: Path) -> None:
@@ -67,6 +70,12 @@ class PathControl(AvatarNode):
         path = {"points": drawn.round(2).tolist(), "keys": keys.round(2).tolist(), "next": -(-following // every),
                 "progress": round(self._stage.progress, 3)}  # fmt: skip
         return {"control": "path", "path": path}
+
+    def _draw(self) -> None:
+        if self._markers.get_subscription_count() and len(self._stage.keys) > 1:
+            points, following = self._stage.course()
+            drawn = markers.path("path", points, following, self._stage.keys, self._stage.progress)
+            self._markers.publish(markers.array(drawn, self.now_ns(), self.world_frame))
 
     def _step(self) -> None:
         desired = self._stage.step(self.now_ns())

@@ -7,24 +7,23 @@ that is off in RViz costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nav_msgs.msg import Path as PathMsg
 
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
 from mm_ros.body.types import AvatarPose, BodyOrientation, TrackerFrame, Trajectory
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.feature_files import VR
 from mm_ros.motion.files import read_database
 from mm_ros.msg import Match
 from mm_ros.ros import conversions as convert
 from mm_ros.ros import graph, markers
 from mm_ros.ros.cdr import deserialized
-from mm_ros.ros.foreign import path_from_ros
 from mm_ros.ros.inbox import Inbox
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.qos import message_class
@@ -50,6 +49,9 @@ class VisualizerSettings(Settings):
         "Database of motion_matcher, for the poses of its candidates (runners_up). Empty: the procedural database.",
         live=False,
     )
+    features: str = setting(
+        VR, "Feature layout of motion_matcher's procedural database: vr, steered or a YAML file.", live=False
+    )
 
 
 @dataclass
@@ -66,7 +68,6 @@ class Seen:
     searched: Match | None = None  # the last Match of a frame in which a search ran
     query: Any = None  # query of `searched` as positions and velocities; `winner` is its found frame in the same form
     winner: Any = None
-    path: Any = field(default_factory=lambda: np.zeros((0, 2)))
 
 
 class Visualizer(AvatarNode):
@@ -91,7 +92,6 @@ class Visualizer(AvatarNode):
             "markers": self._plain, "markers/match": self._match, "markers/motion": self._motion,
             "markers/truth": self._truth,
         }  # fmt: skip
-        self.listen("path", self._keep_path)  # always subscribed: it is published once, perhaps before RViz starts
         self.every(1.0 / self.settings(VisualizerSettings).marker_rate, self._step)
         self.start()
 
@@ -128,11 +128,8 @@ class Visualizer(AvatarNode):
             query, winner = (feature_vectors(msg.feature_names, v) for v in (msg.query_physical, msg.winner_physical))
             self._keep(searched=msg, query=query, winner=winner)
 
-    def _keep_path(self, msg: PathMsg) -> None:
-        self._keep(path=path_from_ros(msg, self.world_frame))
-
     def reset(self) -> None:
-        self._seen = Seen(path=self._seen.path)
+        self._seen = Seen()
 
     # ---- drawing
 
@@ -150,8 +147,6 @@ class Visualizer(AvatarNode):
             out += markers.desired("trajectory", seen.trajectory)
         if seen.winner is not None and seen.winner.positions:
             out += markers.found("matched_trajectory", *seen.winner.path(seen.pose.root))
-        if len(seen.path) > 1:
-            out += markers.path("path", seen.path)
         return seen.pose.stamp_ns, out
 
     def _match(self, seen: Seen) -> tuple[int, list[Any]]:
@@ -176,7 +171,8 @@ class Visualizer(AvatarNode):
         Empty where `database`, the hash of the database that was searched, is not that of this node's database.
         """
         if self._database is None:
-            self._database = read_database(Path(self.settings(VisualizerSettings).database or default_database_path()))
+            s = self.settings(VisualizerSettings)
+            self._database = read_database(Path(s.database or default_database_path(features=s.features)))
         if database != self._database.hash or not 0 <= frame < len(self._database):
             return []
         positions, rotations = self._database.positions[frame], self._database.rotations[frame]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 import ssl
 import threading
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
+from statistics import median
 from typing import Any
 
 from mm_ros import __version__
@@ -47,6 +49,7 @@ PAIRING_FILES = ("pair.js", "page.css")
 PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))  # over Wi-Fi, without the token
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
 MOST_BAD = 100  # malformed messages of one page
+PAIRING, MOST_CODES = 8, 10  # devices that type the code at the same time, and codes that one connection may send
 UNDER_WAY = 2
 FIRST_PINGS, FIRST_PING_S, PING_S = 10, 0.03, 0.5
 TAKEN_OVER = 4001
@@ -74,6 +77,7 @@ class Page:
         self.about: dict[str, Any] = {}
         self.is_page = True  # false for `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
+        self.ages_ms: deque[float] = deque(maxlen=90)  # from the sample to its arrival
         self.frame: wire.PageFrame | None = None  # the last one
         self.missed = 0  # sequence numbers that did not arrive
         self.pings: dict[int, int] = {}
@@ -107,6 +111,7 @@ class HeadsetServer:
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
         self._sequence = 0
+        self._pairing = 0  # open connections that may send a code
         self._loop: asyncio.AbstractEventLoop | None = None
         self._files = {name: (STATIC / name).read_bytes() for name in {*PAGE_FILES, *PAIRING_FILES}}
         self._index, self._pair = (STATIC / "index.html").read_bytes(), (STATIC / "pair.html").read_bytes()
@@ -239,7 +244,9 @@ class HeadsetServer:
     def _public(self, path: str, opens: bool, host: str) -> Any:
         """Answer a request without the token over Wi-Fi: the page that asks for the code, and the CA's certificate."""
         if opens:
-            return None if path == "/pair" else _refusal("there is no WebSocket at this path", 404)
+            if path != "/pair":
+                return _refusal("there is no WebSocket at this path", 404)
+            return _refusal("too many devices ask for the code", 503) if self._pairing >= PAIRING else None
         if path == "/":
             self.counts["code_pages"] += 1
             return _response(self._pair, TYPES[".html"], host)
@@ -256,7 +263,7 @@ class HeadsetServer:
         name = path[1:]
         if name in PAGE_FILES:
             return _response(self._files[name], TYPES[Path(name).suffix], host)
-        if name.startswith("skin/") and name[5:].isdigit() and int(name[5:]) in self.skins:
+        if re.fullmatch(r"skin/[0-9]{1,10}", name) and int(name[5:]) in self.skins:
             return _response(self.skins[int(name[5:])], "application/octet-stream", host)
         return _refusal("this file does not exist", 404)
 
@@ -291,12 +298,17 @@ class HeadsetServer:
         """Compare the typed code; send the token if it is right."""
         from websockets.exceptions import ConnectionClosed
 
-        with suppress(ConnectionClosed, asyncio.TimeoutError):
+        self._pairing += 1
+        try:
             async with _within(60.0):
-                async for typed in connection:
-                    why = self.code.judge(typed)
+                for _ in range(MOST_CODES):
+                    why = self.code.judge(await connection.recv())
                     self.counts["wrong_codes"] += bool(why)
                     await connection.send(json.dumps({"why": why} if why else {"token": self.token}))
+        except ConnectionClosed:
+            pass
+        finally:
+            self._pairing -= 1
 
     async def _keep_pinging(self, page: Page) -> None:
         while True:
@@ -366,7 +378,9 @@ class HeadsetServer:
         # that each pose would wait for the next frame.
         page.credit = min(page.credit + 1, UNDER_WAY)
         if page.clock.known:
-            self.on_frame(page, frame, page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns))
+            stamp_ns = page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns)
+            page.ages_ms.append((now_ns - stamp_ns) * 1e-6)
+            self.on_frame(page, frame, stamp_ns)
 
     def _steer(self, page: Page, steering: wire.Steering) -> None:
         if self.on_steering is None:
@@ -451,6 +465,7 @@ class HeadsetServer:
                 "mode": tracker.mode, "visibility": tracker.visibility, "hz": tracker.rate(now_ns),
                 "lead_ms": round(tracker.clock.lead_ms, 1), "missed": tracker.missed,
                 "trip_ms": round(tracker.clock.trip_ms, 2),
+                "age_ms": round(median(tracker.ages_ms), 2) if tracker.ages_ms else 0.0,
             }  # fmt: skip
         steering = None
         if self.on_steering is not None:

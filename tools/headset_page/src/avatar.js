@@ -1,6 +1,6 @@
 // The avatar's skin: one skeleton, drawn in the room, in first person and in the mirror.
 import {
-  Bone, BufferAttribute, BufferGeometry, DetachedBindMode, DoubleSide, Group, Matrix4, Mesh, MeshBasicMaterial,
+  Bone, BufferAttribute, BufferGeometry, Color, DetachedBindMode, DoubleSide, Group, Matrix4, Mesh, MeshBasicMaterial,
   MeshStandardMaterial, PlaneGeometry, Quaternion, Skeleton, SkinnedMesh, Vector3,
 } from "three";
 import { blob } from "./textures.js";
@@ -8,14 +8,16 @@ import { blob } from "./textures.js";
 // ROS axes (x forward, y left, z up) to those of WebXR (x right, y up, z back).
 export const XR_FROM_ROS = new Matrix4().set(0, -1, 0, 0, 0, 0, 1, 0, -1, 0, 0, 0, 0, 0, 0, 1);
 const FEET = [17, 21], UPPER_CHEST = 4, NECK = 5, HEAD = 6; // joints
+const SUIT = new Color(0x7fa6e8), VISOR = new Color(0x1d2530), LIGHT = new Color(0xe9dfd3), SHOE = new Color(0x39455a);
+const PARTS = new Map([[NECK, LIGHT], [HEAD, LIGHT], [10, LIGHT], [14, LIGHT], [17, SHOE], [18, SHOE], [21, SHOE], [22, SHOE]]);
 const BESIDE_EYES = 0.45; // share of head and neck above which a vertex would be in the way of the user's own eyes
 const ONE = new Vector3(1, 1, 1);
 const p = new Vector3(), q = new Quaternion(), m = new Matrix4();
 
 export class Avatar {
   constructor() {
-    this.material = new MeshStandardMaterial({ color: 0x7fa6e8, roughness: 0.55, metalness: 0.0 });
-    this.inside = new MeshStandardMaterial({ color: 0x7fa6e8, roughness: 0.55, side: DoubleSide });
+    this.material = new MeshStandardMaterial({ vertexColors: true, roughness: 0.5, metalness: 0.0 });
+    this.inside = new MeshStandardMaterial({ vertexColors: true, roughness: 0.5, side: DoubleSide });
     this.shadowOnly = new MeshBasicMaterial({ colorWrite: false, depthWrite: false });
     this.room = frozen(new Group());
     this.mirrored = frozen(new Group());
@@ -24,7 +26,10 @@ export class Avatar {
     this.root = new Vector3(); // in the page's space
     this.head = new Vector3();
     this.feet = [];
-    for (const group of [this.room, this.mirrored]) this.feet.push(FEET.map(() => footShadow(group)));
+    for (const group of [this.room, this.mirrored]) {
+      group.visible = false; // until the first pose
+      this.feet.push(FEET.map(() => footShadow(group)));
+    }
   }
 
   get ready() { return this.skeletonId !== null; }
@@ -60,6 +65,7 @@ export class Avatar {
     geometry.setAttribute("normal", new BufferAttribute(normals, 3));
     geometry.setAttribute("skinWeight", new BufferAttribute(weights, 4));
     geometry.setAttribute("skinIndex", new BufferAttribute(joints, 4));
+    geometry.setAttribute("color", new BufferAttribute(colours(rest, vertices, weights, joints), 3));
     geometry.setIndex(new BufferAttribute(faces, 1));
     const own = (this.ownGeometry = headless(geometry, rest));
     const mesh = (geo, material, parent) => {
@@ -105,6 +111,7 @@ export class Avatar {
       q.fromArray(pose.sourceFromMap, 3);
       room.multiply(m.compose(p, q, ONE));
     }
+    this.room.visible = true;
     this.mirrored.visible = reflection !== null;
     if (reflection) this.mirrored.matrix.multiplyMatrices(reflection, room);
     this.root.fromArray(joints, 0).applyMatrix4(room);
@@ -118,6 +125,26 @@ export class Avatar {
       }
     });
   }
+}
+
+/** A suit with shoes, light hands and head, and a visor where the eyes are. */
+function colours(rest, vertices, weights, joints) {
+  const out = new Float32Array(vertices.length), mixed = new Color();
+  const head = [0, 1, 2].map((k) => rest[3 * HEAD + k]);
+  for (let v = 0; v < vertices.length / 3; v++) {
+    mixed.setRGB(0, 0, 0);
+    for (let c = 0; c < 4; c++) {
+      const share = weights[4 * v + c], colour = PARTS.get(joints[4 * v + c]) ?? SUIT;
+      mixed.r += share * colour.r;
+      mixed.g += share * colour.g;
+      mixed.b += share * colour.b;
+    }
+    const [ahead, , up] = head.map((at, k) => vertices[3 * v + k] - at);
+    const inside = Math.min(1, Math.max(0, (0.034 - Math.abs(up - 0.092)) / 0.012)) * Math.min(1, Math.max(0, (ahead - 0.022) / 0.02));
+    if (joints[4 * v] === HEAD) mixed.lerp(VISOR, inside);
+    mixed.toArray(out, 3 * v);
+  }
+  return out;
 }
 
 /** The same skin, in which all vertices of head and neck are one point at the base of the neck: a closed collar. */

@@ -8,6 +8,7 @@ import { PathView } from "./path.js";
 import { Room } from "./scene.js";
 import { Steering } from "./steering.js";
 import * as wire from "./wire.js";
+import * as picture from "./picture.js";
 import { rows } from "./words.js";
 import { supported, Tracking } from "./xr.js";
 
@@ -158,6 +159,7 @@ class App {
 
   _showStatus() {
     if (!this.link) return; // the first state comes while the link is made
+    this._drawPicture();
     const list = $("status");
     list.replaceChildren(
       ...rows(this.status, this.link.state).flatMap(([name, text, tone]) => {
@@ -183,6 +185,18 @@ class App {
     // The inspector listens on this machine only, so a headset has no link to it.
     $("inspector").hidden = !(inspector && !this.hasHeadset && ["localhost", "127.0.0.1"].includes(location.hostname));
     if (inspector) $("inspector").href = inspector;
+  }
+
+  /** What the picture of the state shows. */
+  get picture() { return picture.parts(this.status, this.link.state); }
+
+  _drawPicture() {
+    const canvas = $("picture"), scale = Math.min(devicePixelRatio, 2) * 1.2;
+    canvas.width = Math.round(picture.WIDTH * scale);
+    canvas.height = Math.round(picture.HEIGHT * scale);
+    const g = canvas.getContext("2d");
+    g.scale(scale, scale);
+    picture.draw(g, this.status, this.link.state);
   }
 
   _choices(name, choice) {

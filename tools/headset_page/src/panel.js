@@ -1,8 +1,9 @@
 // Panel in VR: status and buttons on a board beside the mirror, pressed with the ray of a controller or a hand.
 import { CanvasTexture, Group, Mesh, MeshBasicMaterial, PlaneGeometry, Raycaster, RingGeometry, SRGBColorSpace, Vector3 } from "three";
+import * as picture from "./picture.js";
 import { rows } from "./words.js";
 
-const W = 960, H = 800, METRES = 0.92;
+const W = 960, H = 980, METRES = 1.0, PICTURE = 2.1; // pixels, metres across, scale of the picture
 const TONES = { good: "#7ddb9b", fair: "#ffd166", bad: "#ff8a80" };
 const COUNT_S = 4;
 
@@ -39,7 +40,7 @@ export class VrPanel {
   /** Beside the mirror, turned towards the user. */
   place(feet, yaw) {
     const right = new Vector3(Math.cos(yaw), 0, -Math.sin(yaw)), ahead = new Vector3(-Math.sin(yaw), 0, -Math.cos(yaw));
-    this.group.position.copy(feet).addScaledVector(ahead, 0.95).addScaledVector(right, -1.2).setY(1.3);
+    this.group.position.copy(feet).addScaledVector(ahead, 1.12).addScaledVector(right, -1.22).setY(1.3);
     this.group.lookAt(feet.x, 1.45, feet.z);
   }
 
@@ -96,18 +97,24 @@ export class VrPanel {
     g.fillStyle = "#ffffff";
     g.font = "600 44px system-ui, sans-serif";
     g.fillText("Your avatar", 44, 58);
-    let y = 122;
-    for (const [name, text, tone] of rows(status, linkState).filter(([n]) => n !== "Pages").slice(0, 7)) {
+    g.save();
+    g.translate((W - PICTURE * picture.WIDTH) / 2, 92);
+    g.scale(PICTURE, PICTURE);
+    picture.draw(g, status, linkState);
+    g.restore();
+    g.textBaseline = "middle";
+    let y = 366;
+    for (const [name, text, tone] of rows(status, linkState).filter(([n]) => !["Pages", "Server"].includes(n) || linkState !== "connected").slice(0, 6)) {
       g.fillStyle = TONES[tone];
       g.beginPath();
       g.arc(56, y, 8, 0, 7);
       g.fill();
       g.fillStyle = "#9fb0c3";
-      g.font = "500 28px system-ui, sans-serif";
+      g.font = "500 31px system-ui, sans-serif";
       g.fillText(name, 80, y);
       g.fillStyle = "#ffffff";
-      g.font = "400 28px system-ui, sans-serif";
-      y = wrapped(g, text, 252, y, W - 292, 36) + 46;
+      g.font = "400 31px system-ui, sans-serif";
+      y = wrapped(g, text, 268, y, W - 308, 38) + 50;
     }
     this._note(g, now);
     this.buttons = this._layout(status);
@@ -132,20 +139,20 @@ export class VrPanel {
     }
     g.fillStyle = tone;
     g.font = "500 29px system-ui, sans-serif";
-    wrapped(g, text, 44, 514, W - 88, 36);
+    wrapped(g, text, 44, 728, W - 88, 36);
   }
 
   _layout(status) {
     const out = [
-      { x: 44, y: 598, w: 420, h: 76, text: this.countUntil ? "Measuring …" : "Calibrate", press: () => this.startCalibration() },
-      { x: 496, y: 598, w: 420, h: 76, text: "Leave", quiet: true, press: () => this.actions.leave() },
+      { x: 44, y: 790, w: 420, h: 76, text: this.countUntil ? "Measuring …" : "Calibrate", press: () => this.startCalibration() },
+      { x: 496, y: 790, w: 420, h: 76, text: "Leave", quiet: true, press: () => this.actions.leave() },
     ];
     [["database", "Motion"], ["engine", "Engine"]].forEach(([name, title], k) => {
       const choice = status?.choices?.[name];
       if (!choice?.all?.length) return;
       const next = choice.all[(choice.all.indexOf(choice.now) + 1) % choice.all.length];
       out.push({
-        x: 44 + 452 * k, y: 692, w: 420, h: 76, quiet: true, text: `${title}: ${choice.now ?? "…"}`,
+        x: 44 + 452 * k, y: 880, w: 420, h: 76, quiet: true, text: `${title}: ${choice.now ?? "…"}`,
         press: () => choice.all.length > 1 && this.actions.choose(name, next),
       });
     });

@@ -1,12 +1,13 @@
 // Room, light and mirror, in metres and in WebXR axes (x right, y up, z back).
 import {
-  BackSide, BoxGeometry, CircleGeometry, Color, DirectionalLight, EqualStencilFunc, Fog, Group, HemisphereLight,
-  Matrix4, Mesh, MeshBasicMaterial, MeshStandardMaterial, NeutralToneMapping, PCFShadowMap, PlaneGeometry,
-  ReplaceStencilOp, Scene, Shape, ShapeGeometry, ShaderMaterial, SphereGeometry, Vector3, WebGLRenderer,
+  AlwaysStencilFunc, BackSide, BoxGeometry, CircleGeometry, Color, DirectionalLight, DoubleSide, EqualStencilFunc, Fog,
+  Group, HemisphereLight, Matrix4, Mesh, MeshBasicMaterial, MeshStandardMaterial, NeutralToneMapping, PCFShadowMap,
+  PlaneGeometry, ReplaceStencilOp, Scene, Shape, ShapeGeometry, ShaderMaterial, SphereGeometry, Vector3, WebGLRenderer,
 } from "three";
-import { planks, sheen } from "./textures.js";
+import { ceiling, planks, plaster, sheen } from "./textures.js";
 
-const WIDTH = 2.0, LOW = 0.06, HIGH = 2.16; // of the mirror
+const WIDTH = 1.7, LOW = 0.06, HIGH = 2.16; // of the mirror
+const HALF_ROOM = 3.4, DEPTH = 5.2, HEIGHT = 2.9; // of the room in front of the mirror
 const HORIZON = new Color(0xb9c6d3), ZENITH = new Color(0x5f7fa8), NADIR = new Color(0x8f8a80);
 export const MIRROR_AWAY = 1.6;
 
@@ -28,6 +29,7 @@ export class Room {
     this.scene.add(this.surroundings);
     this._lights();
     this._mirror();
+    this._walls();
     this.place(new Vector3(0, 0, 0), 0);
   }
 
@@ -57,12 +59,13 @@ export class Room {
     const mirror = (this.mirror = new Group());
     const wall = new Shape();
     const half = WIDTH / 2;
-    wall.moveTo(-4, 0).lineTo(4, 0).lineTo(4, 3).lineTo(-4, 3).lineTo(-4, 0);
+    wall.moveTo(-HALF_ROOM, 0).lineTo(HALF_ROOM, 0).lineTo(HALF_ROOM, HEIGHT).lineTo(-HALF_ROOM, HEIGHT).lineTo(-HALF_ROOM, 0);
     const hole = new Shape();
     hole.moveTo(-half, LOW).lineTo(half, LOW).lineTo(half, HIGH).lineTo(-half, HIGH).lineTo(-half, LOW);
     wall.holes.push(hole);
-    this.wall = new Mesh(new ShapeGeometry(wall), new MeshStandardMaterial({ color: 0xe9e4da, roughness: 0.95, emissive: 0xb3aca0, emissiveIntensity: 0.55 }));
-    this.wall.receiveShadow = true;
+    const front = new ShapeGeometry(wall), { position, uv } = front.attributes;
+    for (let k = 0; k < position.count; k++) uv.setXY(k, position.getX(k) / (2 * HALF_ROOM) + 0.5, position.getY(k) / HEIGHT);
+    this.wall = new Mesh(front, new MeshBasicMaterial({ map: (this.plaster = plaster()), fog: false }));
     // Everything behind the opening is drawn only where this pane is seen.
     this.pane = new Mesh(
       new PlaneGeometry(WIDTH, HIGH - LOW),
@@ -79,19 +82,56 @@ export class Room {
     glass.position.y = this.pane.position.y;
     glass.renderOrder = 5;
     mirror.add(this.wall, this.pane, glass);
-    const wood = new MeshStandardMaterial({ color: 0x3b3027, roughness: 0.5 });
-    const beam = (w, h, x, y) => {
-      const made = new Mesh(new BoxGeometry(w, h, 0.05), wood);
-      made.position.set(x, y, 0.0);
+    // Light comes along the wall, so that the frame needs some light of its own.
+    const wood = new MeshStandardMaterial({ color: 0x9a6f45, roughness: 0.4, emissive: 0x9a6f45, emissiveIntensity: 0.22 });
+    const lip = new MeshBasicMaterial({ color: 0xe2c38f, fog: false });
+    const beam = (w, h, x, y, depth, material) => {
+      const made = new Mesh(new BoxGeometry(w, h, depth), material);
+      made.position.set(x, y, depth / 2 - 0.01);
       mirror.add(made);
     };
-    const t = 0.055, middle = (LOW + HIGH) / 2;
-    beam(t, HIGH - LOW + 2 * t, -half - t / 2, middle);
-    beam(t, HIGH - LOW + 2 * t, half + t / 2, middle);
-    beam(WIDTH, t, 0, LOW - t / 2);
-    beam(WIDTH, t, 0, HIGH + t / 2);
+    const middle = (LOW + HIGH) / 2;
+    for (const [t, depth, material] of [[0.075, 0.06, wood], [0.014, 0.068, lip]]) {
+      for (const side of [-1, 1]) {
+        beam(t, HIGH - LOW + 2 * t, side * (half + t / 2), middle, depth, material);
+        beam(WIDTH, t, 0, middle + side * (middle - LOW + t / 2), depth, material);
+      }
+    }
     this.reflection = new Matrix4();
     this.scene.add(mirror);
+  }
+
+  /** The other walls and the ceiling, and the same again behind the mirror: the room is symmetric to it. */
+  _walls() {
+    this.walls = new Group();
+    const plain = new MeshBasicMaterial({ map: this.plaster, fog: false, side: DoubleSide });
+    const above = new MeshBasicMaterial({ map: ceiling(), fog: false, side: DoubleSide });
+    const edge = new MeshBasicMaterial({ color: 0xf4f1ea, fog: false });
+    const plane = (w, h, material, x, y, z, turn) => {
+      const made = new Mesh(new PlaneGeometry(w, h), material);
+      made.position.set(x, y, z);
+      made.rotation.set(turn === null ? Math.PI / 2 : 0, turn ?? 0, 0);
+      this.walls.add(made);
+    };
+    const board = (w, d, x, z) => {
+      const made = new Mesh(new BoxGeometry(w, 0.09, d), edge);
+      made.position.set(x, 0.045, z);
+      this.walls.add(made);
+    };
+    for (const side of [-1, 1]) {
+      plane(2 * HALF_ROOM, HEIGHT, plain, 0, HEIGHT / 2, side * DEPTH, 0);
+      board(2 * HALF_ROOM, 0.03, 0, side * (DEPTH - 0.015));
+      plane(2 * HALF_ROOM, DEPTH, above, 0, HEIGHT, (side * DEPTH) / 2, null);
+      for (const end of [-1, 1]) {
+        plane(DEPTH, HEIGHT, plain, end * HALF_ROOM, HEIGHT / 2, (side * DEPTH) / 2, Math.PI / 2);
+        board(0.03, DEPTH, end * (HALF_ROOM - 0.015), (side * DEPTH) / 2);
+        if (side > 0) {
+          const long = HALF_ROOM - WIDTH / 2 - 0.075;
+          board(long, 0.03, end * (HALF_ROOM - long / 2), 0.015);
+        }
+      }
+    }
+    this.mirror.add(this.walls);
   }
 
   /** Materials of the mirrored copy are drawn only inside the pane. */
@@ -132,8 +172,15 @@ export class Room {
     const ar = mode === "ar";
     this.mirror.visible = mode !== "flat";
     this.wall.visible = !ar;
-    this.surroundings.visible = !ar;
-    this.scene.fog = ar ? null : this.fog;
+    // In passthrough the room is seen only in the mirror.
+    for (const part of [this.surroundings, this.walls]) {
+      part.traverse(({ material }) => {
+        if (!material) return;
+        Object.assign(material, {
+          stencilWrite: ar, stencilRef: 1, stencilFunc: ar ? EqualStencilFunc : AlwaysStencilFunc,
+        });
+      });
+    }
   }
 }
 
@@ -151,6 +198,6 @@ function sky() {
       }`,
   });
   const dome = new Mesh(new SphereGeometry(40, 32, 16), material);
-  dome.renderOrder = -3;
+  dome.renderOrder = -1;
   return dome;
 }

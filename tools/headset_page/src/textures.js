@@ -46,6 +46,43 @@ export function planks() {
   return texture;
 }
 
+/** A light wall, a little darker towards floor, ceiling and corners, as indirect light makes it. */
+export function plaster() {
+  const [made, g] = canvas(512, 256);
+  g.fillStyle = "#d9d4ca";
+  g.fillRect(0, 0, 512, 256);
+  const shade = (x0, y0, x1, y1, stops) => {
+    const fade = g.createLinearGradient(x0, y0, x1, y1);
+    for (const [at, alpha] of stops) fade.addColorStop(at, `rgba(74,62,52,${alpha})`);
+    g.fillStyle = fade;
+    g.fillRect(0, 0, 512, 256);
+  };
+  shade(0, 0, 0, 256, [[0, 0.3], [0.1, 0.12], [0.35, 0], [0.72, 0.05], [0.93, 0.2], [1, 0.42]]);
+  shade(0, 0, 512, 0, [[0, 0.34], [0.05, 0.16], [0.22, 0.02], [0.5, 0], [0.78, 0.02], [0.95, 0.16], [1, 0.34]]);
+  return coloured(made);
+}
+
+/** A ceiling with two lit panels. */
+export function ceiling() {
+  const [made, g] = canvas(256, 256);
+  g.fillStyle = "#cfcac0";
+  g.fillRect(0, 0, 256, 256);
+  g.filter = "blur(9px)";
+  g.fillStyle = "#fffdf6";
+  for (const x of [52, 152]) g.fillRect(x, 62, 52, 132);
+  g.filter = "none";
+  g.fillStyle = "#ffffff";
+  for (const x of [56, 156]) g.fillRect(x, 66, 44, 124);
+  return coloured(made);
+}
+
+function coloured(made) {
+  const texture = new CanvasTexture(made);
+  texture.colorSpace = SRGBColorSpace;
+  texture.anisotropy = 4;
+  return texture;
+}
+
 let blobTexture = null;
 /** Soft dark spot under a foot. */
 export function blob() {

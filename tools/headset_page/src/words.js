@@ -13,7 +13,8 @@ export function rows(status, linkState) {
   if (path) out.push(["Path", `${path.keys.length} key points, ${Math.round(100 * path.progress)} % done`, "good"]);
   if (!control) out.push(["Headset", ...sessionText(session)]);
   if (session?.active && tracking) {
-    const texts = ROLES.filter(([role]) => tracking[role]).map(([role, name], k) => {
+    const whole = ROLES.every(([role], k) => tracking[role] === "tracked" && !(k && status.hands?.[k - 1]));
+    const texts = whole ? ["head and both hands"] : ROLES.filter(([role]) => tracking[role]).map(([role, name], k) => {
       const hand = k > 0 && status.hands?.[k - 1] && tracking[role] === "tracked" ? " (bare)" : "";
       return `${name.toLowerCase()} ${STATES[tracking[role]]}${hand}`;
     });
@@ -22,8 +23,9 @@ export function rows(status, linkState) {
   }
   if (session?.active) {
     const lost = session.missed ? `, ${session.missed} lost` : "";
-    const good = session.hz > 50 && session.trip_ms < 40;
-    out.push(["Samples", `${Math.round(session.hz)} Hz${lost}, link ${session.trip_ms.toFixed(1)} ms`, good ? "good" : "fair"]);
+    const good = session.hz > 50 && session.age_ms < 25;
+    const age = `${session.age_ms.toFixed(1)} ms old`;
+    out.push(["Samples", `${Math.round(session.hz)} Hz${lost}, ${age}, link ${session.trip_ms.toFixed(1)} ms`, good ? "good" : "fair"]);
   }
   if (pose) {
     const text = pose.hz ? `${Math.round(pose.hz)} Hz, ${pose.latency_ms.toFixed(0)} ms after the ${control ? "input" : "sample"}` : "no pose yet";
@@ -31,7 +33,7 @@ export function rows(status, linkState) {
   }
   if (calibration) {
     const text = calibration.calibrated
-      ? `headset at ${calibration.height.toFixed(2)} m when standing${calibration.arm_span ? `, arm span ${calibration.arm_span.toFixed(2)} m` : ""}`
+      ? `headset at ${calibration.height.toFixed(2)} m${calibration.arm_span ? `, arm span ${calibration.arm_span.toFixed(2)} m` : ""}`
       : "not measured: stand upright for three seconds";
     out.push(["Calibration", text, calibration.calibrated ? "good" : "fair"]);
   }

@@ -1,15 +1,16 @@
-"""The shipped facing network as one compiled function.
+"""The shipped networks of facing and steps, each as one compiled function.
 
-onnxruntime needs about half a microsecond for each of the network's fifty nodes, and reads all weights twice, once for
-the mirrored input. `Ensemble.of` recognizes the graph that `mm_ros train orientation` writes; other networks run in
-onnxruntime. The results agree to 1e-6.
+onnxruntime needs about half a microsecond for each node, and reads the weights of the facing twice, once for the
+mirrored input. `compiled` recognizes the graphs that `mm_ros train orientation` and `mm_ros train steps` write; other
+networks run in onnxruntime. The results agree to 1e-6.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,27 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F32
 from mm_ros.maths.jit import njit
 
-GRAPH = "29dcb3abfba5042f"  # digest of the nodes that `step` computes
+FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # digests of the nodes that the classes below compute
 ROWS = 2  # the input and its mirror image
 
 
+class Network(Protocol):
+    def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
+        """One frame (1, D) → (1, K) and the new state."""
+
+
+def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
+    """The network of an ONNX graph, or None if no class here computes the same."""
+    kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
+    graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
+    try:
+        return kinds[graph](weights)
+    except (KeyError, ValueError, IndexError):
+        return None
+
+
 class Ensemble:
-    """Weights of the members. The last ones have a memory (GRU)."""
+    """The network of the facing: members that answer together, of which the last ones have a memory (GRU)."""
 
     def __init__(self, w: dict[str, NDArray[Any]]) -> None:
         """Raise ValueError or KeyError if the weights have other shapes than those that `step` reads."""
@@ -54,21 +70,42 @@ class Ensemble:
         self._limits = np.array([w["low"][0], w["high"][0], w["tiny"][0]], np.float32)
         self._memory = (recurrent, ROWS, memory)
 
-    @classmethod
-    def of(cls, nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Ensemble | None:
-        """The network of an ONNX graph, or None if `step` would not compute the same."""
-        if hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest() != GRAPH:
-            return None
-        try:
-            return cls(weights)
-        except (KeyError, ValueError, IndexError):
-            return None
-
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
         """One frame (1, D) → (1, 4) and the new state, which is the same array unless `tick`."""
         out, now = np.empty((1, 4), np.float32), np.empty_like(remembered) if tick else remembered
         before, after = remembered.reshape(self._memory), now.reshape(self._memory)
-        run(inputs[0], before, after, out[0], tick, self._limits, *self._weights)
+        run_ensemble(inputs[0], before, after, out[0], tick, self._limits, *self._weights)
+        return out, now
+
+
+class Layers:
+    """The network of the steps: a dense layer, two layers with a memory (GRU), and a dense layer."""
+
+    def __init__(self, w: dict[str, NDArray[Any]]) -> None:
+        """Raise ValueError or KeyError if the weights have other shapes than those that `step` reads."""
+        inputs, width = w["w_first_half"].shape
+        memory, outputs = w["w_last_half"].shape
+        shapes: dict[str, tuple[int, ...]] = {
+            "mean": (inputs,), "inverse": (inputs,), "w_first_half": (inputs, width), "b_first": (width,),
+            "into_0_half": (1, 3 * memory, width), "back_0_half": (1, 3 * memory, memory), "bias_0": (1, 6 * memory),
+            "into_1_half": (1, 3 * memory, memory), "back_1_half": (1, 3 * memory, memory), "bias_1": (1, 6 * memory),
+            "w_last_half": (memory, outputs), "b_last": (outputs,),
+        }  # fmt: skip
+        if any(w[name].shape != shape for name, shape in shapes.items()):
+            raise ValueError("another size of a layer")
+        if w["ones"].tolist() != [1, 1] or w["time"].tolist() != [0]:
+            raise ValueError("another division of the state")
+        # The rows of a GRU's matrices are its outputs; transposed, a step reads them in order.
+        turned = {name: w[name][0].T if name.startswith(("into", "back")) else w[name] for name in shapes}
+        self._weights: Any = tuple(np.ascontiguousarray(values, np.float32) for values in turned.values())
+        self._limits = np.array([w["low"][0], w["high"][0]], np.float32)
+        self._memory, self._outputs = (2, memory), outputs
+
+    def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
+        """One frame (1, D) → (1, K) and the new state. The graph ignores `tick`."""
+        out, now = np.empty((1, self._outputs), np.float32), np.empty_like(remembered)
+        before, after = remembered.reshape(self._memory), now.reshape(self._memory)
+        run_layers(inputs[0], before, after, out[0], self._limits, *self._weights)
         return out, now
 
 
@@ -90,7 +127,51 @@ def add_product(x: Any, w: Any, out: Any) -> None:
 
 
 @njit
-def run(
+def add_row(x: Any, w: Any, out: Any) -> None:
+    """out (M,) += x (N,) @ w (N, M)."""
+    n, m = w.shape
+    for i in range(0, n - n % 4, 4):
+        a0, a1, a2, a3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for j in range(m):
+            out[j] += a0 * w[i, j] + a1 * w[i + 1, j] + a2 * w[i + 2, j] + a3 * w[i + 3, j]
+    for i in range(n - n % 4, n):
+        for j in range(m):
+            out[j] += x[i] * w[i, j]
+
+
+@njit
+def run_layers(
+    x: Any, h: Any, h_now: Any, out: Any, limits: Any, mean: Any, inverse: Any, w_first: Any, b_first: Any,
+    into_0: Any, back_0: Any, bias_0: Any, into_1: Any, back_1: Any, bias_1: Any, w_last: Any, b_last: Any,
+) -> None:  # fmt: skip
+    """`x` (D,) inputs; `h`, `h_now` (2, R) state before and after; `out` (K,)."""
+    seen, first = np.empty(len(x), np.float32), b_first.copy()
+    for i in range(len(x)):
+        seen[i] = min(max((x[i] - mean[i]) * inverse[i], limits[0]), limits[1])
+    add_row(seen, w_first, first)
+    np.maximum(first, np.float32(0.0), first)
+    gru(first, h[0], into_0, back_0, bias_0[0], h_now[0])
+    gru(h_now[0], h[1], into_1, back_1, bias_1[0], h_now[1])
+    out[:] = b_last
+    add_row(h_now[1], w_last, out)
+
+
+@njit
+def gru(x: Any, h: Any, into: Any, back: Any, bias: Any, now: Any) -> None:
+    """A GRU of ONNX (gates keep, reset; the reset behind the matrix). `bias` (6 R,): of the inputs, of the state."""
+    memory = len(h)
+    heard, own = bias[: 3 * memory].copy(), bias[3 * memory :].copy()
+    add_row(x, into, heard)
+    add_row(h, back, own)
+    for j in range(memory):
+        keep = 1.0 / (1.0 + math.exp(-(heard[j] + own[j])))
+        reset = 1.0 / (1.0 + math.exp(-(heard[memory + j] + own[memory + j])))
+        new = math.tanh(heard[2 * memory + j] + reset * own[2 * memory + j])
+        now[j] = (1.0 - keep) * new + keep * h[j]
+
+
+@njit
+def run_ensemble(
     x: Any, h: Any, h_now: Any, out: Any, tick: bool, limits: Any, order: Any, signs: Any, mean: Any,
     inverse_scale: Any, w0: Any, b0: Any, into: Any, into_bias: Any, back: Any, back_bias: Any, hears: Any, w1: Any,
     b1: Any, w2: Any, b2: Any, unmirror: Any,
