@@ -18,13 +18,16 @@ from mm_ros.body.types import (
 )
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
+from mm_ros.facing.model_file import load_facing_model
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
 from mm_ros.matching.engines.learned import LearnedNetworks
 from mm_ros.matching.engines.state_machine import matcher_stage
 from mm_ros.matching.matcher import MatcherSettings
+from mm_ros.matching.model_file import load_learned
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
+from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
@@ -67,7 +70,7 @@ class Avatar:
         step_model: StepModel | None = None,
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
-        self.calibration, self._database_skeleton = calibration, database.skeleton
+        self.calibration, self.database = calibration, database
         self.scale = avatar_scale(calibration, database.skeleton)
         segments = avatar_segments(calibration, database.skeleton)
         self.skeleton = database.skeleton.scaled(self.scale, segments)
@@ -80,6 +83,16 @@ class Avatar:
         self.post = PostStage(settings.post, self.skeleton, calibration)
         self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
+
+    @classmethod
+    def load(
+        cls, database: MotionDatabase, calibration: Calibration | None = None, settings: AvatarSettings | None = None
+    ) -> Avatar:
+        """Build an avatar with the networks that the settings name. The learned engine brings its own database."""
+        settings = settings or AvatarSettings()
+        learned = load_learned(settings.matcher)
+        facing, steps = load_facing_model(settings.orientation), load_step_model(settings.steps)
+        return cls(learned.digest if learned else database, calibration, settings, facing, learned, steps)
 
     def reset(self) -> None:
         for stage in (self.orientation, self.fusion, self.steps, self.trajectory, self.matcher, self.post):
@@ -94,10 +107,10 @@ class Avatar:
         self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
         self.steps.calibration = calibration
         self.trajectory.set_calibration(calibration)
-        self.scale = avatar_scale(calibration, self._database_skeleton)
-        segments = avatar_segments(calibration, self._database_skeleton)
+        self.scale = avatar_scale(calibration, self.database.skeleton)
+        segments = avatar_segments(calibration, self.database.skeleton)
         self.matcher.set_scale(self.scale, segments)
-        self.skeleton = self._database_skeleton.scaled(self.scale, segments)
+        self.skeleton = self.database.skeleton.scaled(self.scale, segments)
         if self.post.use_skeleton(self.skeleton):
             self.post.set_calibration(calibration)
         else:

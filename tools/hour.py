@@ -13,12 +13,8 @@ from time import perf_counter
 import numpy as np
 
 from mm_ros.avatar import Avatar
-from mm_ros.facing.model_file import load_facing_model
-from mm_ros.facing.orientation import OrientationSettings
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.files import read_database
-from mm_ros.steps.estimator import StepSettings
-from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import simulate_clip
 from mm_ros.tracking.sources.synthetic import user_clip
@@ -40,10 +36,7 @@ def main() -> None:
     args = parser.parse_args()
     clip = user_clip(60.0)
     database = read_database(args.database or default_database_path())
-    avatar = Avatar(
-        database, from_skeleton(clip.skeleton), model=load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(database, from_skeleton(clip.skeleton))
     avatar.warm_up()
     track = simulate_clip(clip)
     frames = [track.frame(i) for i in range(len(track))]

@@ -18,8 +18,6 @@ from mm_ros.body.types import RIGHT_HAND_ROLE
 from mm_ros.evaluation import measure
 from mm_ros.evaluation.replay_chain import run_chain
 from mm_ros.evaluation.run import truth_of
-from mm_ros.facing.model_file import load_facing_model
-from mm_ros.facing.orientation import OrientationSettings
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.build import build_database
 from mm_ros.motion.importing import load_clips
@@ -27,8 +25,6 @@ from mm_ros.motion.shared_data import dataset
 from mm_ros.motion.stoop import stooped
 from mm_ros.show.film import figure
 from mm_ros.show.render import ACCENT, GHOST, Shape, contact_sheet, follow, render, write_png
-from mm_ros.steps.estimator import StepSettings
-from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import TrackerTrack, simulate_clip
 
@@ -71,10 +67,7 @@ def dot(at: np.ndarray) -> Shape:
 
 def sheet(name: str, clip: Clip, clips: list[Clip], first: float, last: float, bearing: float) -> None:
     database = build_database([c for c in clips if c.subject != clip.subject])
-    avatar = Avatar(
-        database, from_skeleton(clip.skeleton), None, load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(database, from_skeleton(clip.skeleton))
     track = simulate_clip(clip)
     if name == "reach":
         track = reaching(track)

@@ -1,4 +1,4 @@
-"""Motion clip on the canonical skeleton."""
+"""Motion clip on a skeleton."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import PARENTS, J, Skeleton
+from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F32
-from mm_ros.maths import rotations as rot
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,10 @@ class Clip:
     source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        f = len(self.positions)
-        if self.positions.shape != (f, J, 3) or self.rotations.shape != (f, J, 4):
+        f, j = len(self.positions), len(self.skeleton)
+        if self.positions.shape != (f, j, 3) or self.rotations.shape != (f, j, 4):
             raise MmRosError(
-                f"clip '{self.name}': expected (F, {J}, 3) and (F, {J}, 4), "
+                f"clip '{self.name}': expected (F, {j}, 3) and (F, {j}, 4), "
                 f"came {self.positions.shape} and {self.rotations.shape}"
             )
 
@@ -45,7 +44,7 @@ class Clip:
 
     def globals(self) -> tuple[F32, F32]:
         """Positions (F, J, 3) and rotations (F, J, 4) in the clip's room."""
-        p, q = rot.forward_kinematics(PARENTS, self.positions, self.rotations)
+        p, q = self.skeleton.kinematics(self.positions, self.rotations)
         return p, q
 
     def cut(self, first: int, stop: int) -> Clip:

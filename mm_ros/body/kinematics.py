@@ -12,11 +12,11 @@ from mm_ros.body.skeleton import (
     LEFT_HAND,
     LEFT_LOWER_ARM,
     LEFT_LOWER_LEG,
-    PARENTS,
+    LEFT_SHOULDER,
     RIGHT_HAND,
     RIGHT_LOWER_LEG,
-    J,
     Skeleton,
+    default_skeleton,
 )
 from mm_ros.body.types import F64
 from mm_ros.maths import quat
@@ -37,10 +37,12 @@ class Body(NamedTuple):
     room_rotations: F64  # (J, 4)
 
 
-def make_body() -> Body:
-    q = np.zeros((J, 4))
+def make_body(skeleton: Skeleton | None = None) -> Body:
+    """Joint arrays for this skeleton (default: the canonical joints alone), in no pose yet."""
+    parents = (skeleton or default_skeleton()).parents.copy()
+    q = np.zeros((len(parents), 4))
     q[:, 0] = 1.0
-    return Body(PARENTS.copy(), np.zeros((J, 3)), q, np.zeros((J, 3)), q.copy())
+    return Body(parents, np.zeros((len(q), 3)), q, np.zeros((len(q), 3)), q.copy())
 
 
 def limb_lengths(skeleton: Skeleton) -> F64:
@@ -68,6 +70,12 @@ def update_room(body: Any, first: int, stop: int) -> None:
         p = quat.add(quat.get3(body.room_positions, k), quat.rotate(q, quat.get3(body.positions, j)))
         quat.put3(body.room_positions, j, p)
         quat.put4(body.room_rotations, j, quat.mul(q, quat.get4(body.rotations, j)))
+
+
+@njit
+def update_limbs(body: Any) -> None:
+    """Compute the room poses of arms and legs, and of all joints that follow the canonical ones."""
+    update_room(body, LEFT_SHOULDER, len(body.parents))
 
 
 @njit

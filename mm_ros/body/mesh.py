@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.body.shape import Bone
-from mm_ros.body.skeleton import DEFAULT_TIPS, NAMES, PARENTS, J, Skeleton, default_skeleton
+from mm_ros.body.skeleton import LEFT_HAND, NAMES, TIPS, Skeleton, default_skeleton
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
@@ -21,10 +21,17 @@ CELL_M = 0.014
 FOLLOW_M = 0.02  # a joint whose flesh is this much farther away has 1/e of the weight
 FAR = 1.0
 SMOOTHINGS = 6
+FURTHER_RADIUS_M = 0.011  # of the flesh of joints behind the canonical ones
+LAST_BONE = 0.8  # length of the last bone of a chain over that of the bone before it
 
 # Joint, start and end (share of the way to the child, then metres forward, left, up), radii, for a height of 1.75 m.
 # Rows of the left side are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
+_MITTEN: tuple[_Row, ...] = (  # fingers of skeletons without joints of fingers
+    ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
+    ("left_hand", (0, -0.018, 0.085, 0), (0, -0.012, 0.155, -0.006), 0.017, 0.013),
+    ("left_hand", (0, 0.03, 0.03, -0.004), (0, 0.056, 0.085, -0.01), 0.017, 0.014),
+)
 _FLESH: tuple[_Row, ...] = (
     ("hips", (0, -0.008, 0.075, -0.03), (0, -0.008, -0.075, -0.03), 0.09, 0.09),
     ("hips", (0, -0.035, 0.065, -0.07), (0, 0.0, 0.058, 0.06), 0.08, 0.085),
@@ -47,9 +54,7 @@ _FLESH: tuple[_Row, ...] = (
     ("left_lower_arm", (0.3, 0, 0, 0), (1, 0, 0, 0), 0.043, 0.027),
     ("left_hand", (0, 0.018, 0.03, 0), (0, 0.022, 0.085, 0), 0.02, 0.018),
     ("left_hand", (0, -0.018, 0.03, 0), (0, -0.02, 0.085, 0), 0.02, 0.018),
-    ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
-    ("left_hand", (0, -0.018, 0.085, 0), (0, -0.012, 0.155, -0.006), 0.017, 0.013),
-    ("left_hand", (0, 0.03, 0.03, -0.004), (0, 0.056, 0.085, -0.01), 0.017, 0.014),
+    *_MITTEN,
     ("left_upper_leg", (-0.05, 0, -0.002, 0), (0.45, 0.004, -0.004, 0), 0.09, 0.078),
     ("left_upper_leg", (0.45, 0.004, -0.004, 0), (1, 0, 0, 0.03), 0.078, 0.058),
     ("left_lower_leg", (-0.03, 0.004, 0, 0), (0.1, 0.002, 0, 0), 0.056, 0.053),
@@ -88,7 +93,7 @@ class Skin:
 
     def dense_weights(self) -> F32:
         """Weights of all joints (V, J)."""
-        out = np.zeros((len(self.vertices), J), np.float32)
+        out = np.zeros((len(self.vertices), len(self.rest)), np.float32)
         np.put_along_axis(out, self.joints, self.weights, axis=1)
         return out
 
@@ -139,7 +144,7 @@ def _make(skeleton: Skeleton) -> Skin:
     field, corner = _field(flesh, cell)
     points, faces = _surface_net(field)
     vertices = corner + cell * points
-    share = _shares(flesh, vertices, FOLLOW_M * scale)
+    share = _shares(flesh, skeleton.parents, vertices, FOLLOW_M * scale)
     for _ in range(SMOOTHINGS):  # Taubin smoothing: removes ridges and keeps the volume
         for step in (0.5, -0.53):
             vertices = vertices + step * (_mean_of_neighbours(vertices, faces) - vertices)
@@ -179,24 +184,31 @@ def _mean_of_neighbours(values: F64, faces: NDArray[np.uint32]) -> F64:
 def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
     rest = np.asarray(skeleton.rest_positions(), np.float64)
     joints, start, end, radii = [], [], [], []
-    for name, a, b, r0, r1 in _FLESH:
+    fingers = bool((skeleton.parents[len(NAMES) :] == LEFT_HAND).any())
+    for name, a, b, r0, r1 in (row for row in _FLESH if not (fingers and row in _MITTEN)):
         for side in ("left", "right") if name.startswith("left") else ("",):
-            joint = NAMES.index(name.replace("left", side) if side else name)
+            joint = skeleton.index(name.replace("left", side) if side else name)
             way = _way(skeleton, joint, scale)
             mirror = np.array([1.0, -1.0 if side == "right" else 1.0, 1.0]) * scale
             joints.append(joint)
             start.append(rest[joint] + a[0] * way + mirror * a[1:])
             end.append(rest[joint] + b[0] * way + mirror * b[1:])
             radii.append((r0 * scale, r1 * scale))
+    for j in range(len(NAMES), len(skeleton)):  # further joints, for example of fingers
+        below = np.flatnonzero(skeleton.parents == j)
+        joints.append(j)
+        start.append(rest[j])
+        end.append(rest[j] + (skeleton.offsets[below[0]] if len(below) else LAST_BONE * skeleton.offsets[j]))
+        radii.append((FURTHER_RADIUS_M * scale,) * 2)
     return _Flesh(np.array(joints), np.array(start), np.array(end), np.array(radii))
 
 
 def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
     """Vector from a joint to its first child, or to the tip of the bone [m]."""
-    children = [k for k in range(J) if PARENTS[k] == joint]
-    if children:
-        return np.asarray(skeleton.offsets[children[0]], np.float64)
-    return np.array(DEFAULT_TIPS[NAMES[joint]]) * scale
+    tip = TIPS.get(skeleton.names[joint])
+    if tip is not None:
+        return np.array(tip) * scale
+    return np.asarray(skeleton.offsets[np.flatnonzero(skeleton.parents == joint)[0]], np.float64)
 
 
 def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
@@ -261,13 +273,13 @@ def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.ui
     return np.concatenate(out).astype(np.uint32)
 
 
-def _shares(flesh: _Flesh, vertices: F64, follow: float) -> F64:
+def _shares(flesh: _Flesh, parents: NDArray[np.int32], vertices: F64, follow: float) -> F64:
     """Weights (V, J) of the nearest joint, its parent and its children, by the distance of their flesh."""
-    away = np.full((len(vertices), J), np.inf)
+    away = np.full((len(vertices), len(parents)), np.inf)
     for b, joint in enumerate(flesh.joints):
         away[:, joint] = np.minimum(away[:, joint], flesh.distance(b, vertices))
-    near = np.eye(J, dtype=bool)
-    for j, parent in enumerate(PARENTS):
+    near = np.eye(len(parents), dtype=bool)
+    for j, parent in enumerate(parents):
         if parent > 0:
             near[j, parent] = near[parent, j] = True
     share: F64 = np.where(near[away.argmin(1)], np.exp(-(away - away.min(1, keepdims=True)) / follow), 0.0)

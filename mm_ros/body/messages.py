@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
 from mm_ros.body.landmarks import COUNT, Landmarks, flat
-from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
+from mm_ros.body.skeleton import LEFT_FOOT, LEFT_TOES, MOST_JOINTS, NAMES, RIGHT_FOOT, RIGHT_TOES, Skeleton
 from mm_ros.body.types import (
     F64,
     FEET_NUMBERS,
@@ -270,13 +270,14 @@ def feet_from(numbers: Any) -> FeetEstimate | None:
 
 
 def avatar_pose_from(msg: Any) -> AvatarPose:
-    positions, velocities, angular = (np.zeros((J, 3), np.float32) for _ in range(3))
-    rotations = np.zeros((J, 4), np.float32)
+    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # all joints except the root
+    positions, velocities, angular = (np.zeros((moved + 1, 3), np.float32) for _ in range(3))
+    rotations = np.zeros((moved + 1, 4), np.float32)
     rotations[0, 0] = 1.0
-    positions[1:] = numbers_from("joint positions", msg.positions, (J - 1, 3))
-    rotations[1:] = w_first(numbers_from("joint rotations", msg.rotations, (J - 1, 4)))
-    velocities[1:] = numbers_from("joint velocities", msg.velocities, (J - 1, 3))
-    angular[1:] = numbers_from("joint angular velocities", msg.angular_velocities, (J - 1, 3))
+    positions[1:] = numbers_from("joint positions", msg.positions, (moved, 3))
+    rotations[1:] = w_first(numbers_from("joint rotations", msg.rotations, (moved, 4)))
+    velocities[1:] = numbers_from("joint velocities", msg.velocities, (moved, 3))
+    angular[1:] = numbers_from("joint angular velocities", msg.angular_velocities, (moved, 3))
     moving = numbers_from("root velocity", msg.root_velocity, (6,))
     velocities[0], angular[0] = moving[:3], moving[3:]
     root = np.array(msg.root, np.float64)
@@ -301,9 +302,11 @@ def avatar_pose_from(msg: Any) -> AvatarPose:
 
 
 def skeleton_from(msg: Any) -> Skeleton:
-    if tuple(msg.joints) != NAMES or list(msg.parents) != PARENTS.tolist():
-        raise MmRosError(f"skeleton '{msg.name}' is not the canonical humanoid. Joints: {', '.join(NAMES)}")
-    out = plausible.skeleton(Skeleton(numbers_from("skeleton offsets", msg.offsets, (J, 3))))
+    names = tuple(msg.joints)
+    if names[: len(NAMES)] != NAMES:
+        raise MmRosError(f"skeleton '{msg.name}' does not begin with the canonical joints: {', '.join(NAMES)}")
+    offsets = numbers_from("skeleton offsets", msg.offsets, (len(names), 3))
+    out = plausible.skeleton(Skeleton(offsets, names, np.array(msg.parents, np.int32)))
     if out.hash != msg.hash:
         raise MmRosError(f"skeleton '{msg.name}': its hash is {msg.hash:x}, but that of its offsets is {out.hash:x}")
     return out

@@ -256,11 +256,12 @@ def avatar_pose(pose: AvatarPose) -> AvatarPose:
 
 @_quietly
 def _check_joints(pose: AvatarPose) -> None:
+    rows = *NAMES, *(f"joint {j}" for j in range(len(NAMES), len(pose.positions)))
     _check_pose("root", pose.root)
-    _check("position of {}", pose.positions, "offset", NAMES)
-    _check_rotation("rotation of {}", pose.rotations, rows=NAMES)
-    _check("velocity of {}", pose.velocities, "rate of a joint", NAMES)
-    _check("angular velocity of {}", pose.angular_velocities, "rate of a joint", NAMES)
+    _check("position of {}", pose.positions, "offset", rows)
+    _check_rotation("rotation of {}", pose.rotations, rows=rows)
+    _check("velocity of {}", pose.velocities, "rate of a joint", rows)
+    _check("angular velocity of {}", pose.angular_velocities, "rate of a joint", rows)
 
 
 @_quietly

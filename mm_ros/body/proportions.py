@@ -157,7 +157,7 @@ def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
     offsets = skeleton.offsets.copy()
     offsets[upper] = bone
     notes.append(f"a bone of {np.linalg.norm(bone):.2f} m is added from chest to neck and shoulders: it had length 0")
-    return Skeleton(offsets)
+    return skeleton.with_offsets(offsets)
 
 
 def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
@@ -176,7 +176,7 @@ def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
         offsets[bone] *= np.float32(factor)
     offsets[HIPS, 2] += np.float32(length - now.leg)
     notes.append(f"the legs are changed from {now.leg:.2f} to {length:.2f} m: head and arms belong to such legs")
-    return Skeleton(offsets)
+    return skeleton.with_offsets(offsets)
 
 
 def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
@@ -194,7 +194,7 @@ def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
         f"trunk and neck are changed by {factor - 1:+.0%}: the head joint was at {now.head:.2f} leg lengths, people "
         f"have {HEAD_OVER_LEG.low:g} to {HEAD_OVER_LEG.high:g}"
     )
-    return Skeleton(offsets)
+    return skeleton.with_offsets(offsets)
 
 
 def _with_arms(skeleton: Skeleton, notes: list[str]) -> Skeleton:
@@ -221,4 +221,4 @@ def _with_length(
         f"{what} are changed by {people.usual / value - 1:+.0%}: they had {value:.2f} leg lengths, people have "
         f"{people.low:g} to {people.high:g}"
     )
-    return Skeleton(offsets)
+    return skeleton.with_offsets(offsets)

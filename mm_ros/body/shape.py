@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mm_ros.body.skeleton import PARENTS
+from mm_ros.base.errors import MmRosError
+from mm_ros.body.skeleton import Skeleton, default_skeleton
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import quat
 
@@ -22,9 +23,15 @@ class Bone:
     radius_end: float
 
 
-def room_joints(pose: AvatarPose) -> tuple[F64, F64]:
-    """Positions (J, 3) and rotations (J, 4) of the joints in the room."""
-    p, q = np.empty(pose.positions.shape), np.empty(pose.rotations.shape)
+_CANONICAL = default_skeleton().parents
+
+
+def room_joints(pose: AvatarPose, skeleton: Skeleton | None = None) -> tuple[F64, F64]:
+    """Positions (J, 3) and rotations (J, 4) of the joints in the room; without a skeleton, of the canonical joints."""
+    parents = _CANONICAL if skeleton is None else skeleton.parents
+    if len(pose.positions) < len(parents):
+        raise MmRosError(f"the pose has {len(pose.positions)} joints; expected the {len(parents)} of its skeleton")
+    p, q = np.empty((len(parents), 3)), np.empty((len(parents), 4))
     p[0], q[0] = pose.root[:3], pose.root[3:]
-    quat.forward_kinematics(PARENTS, pose.positions, pose.rotations, p, q)
+    quat.forward_kinematics(parents, pose.positions, pose.rotations, p, q)
     return p, q

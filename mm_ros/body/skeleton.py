@@ -1,4 +1,8 @@
-"""The canonical humanoid: one joint order and one rest pose for every motion and every avatar.
+"""The skeleton: joint tree, names and rest pose of a motion or an avatar.
+
+Every skeleton begins with the same canonical joints, in one order. Code about the body (feet, head, hands) names them
+by the constants of this module. Further joints, for example fingers, follow behind; names, parents, partners of the
+other side and their number come from the `Skeleton`.
 
 In the rest pose (a T-pose facing +x, arms along ±y, legs along −z) the rotation of every joint is the identity.
 Skeletons therefore differ only in their offsets, and a local rotation means the same on all of them.
@@ -7,14 +11,15 @@ Skeletons therefore differ only in their offsets, and a local rotation means the
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.maths import rotations as rot
 
 JOINTS: tuple[tuple[str, str], ...] = (
     ("root", ""),
@@ -44,6 +49,8 @@ JOINTS: tuple[tuple[str, str], ...] = (
 NAMES: tuple[str, ...] = tuple(name for name, _ in JOINTS)
 PARENTS: NDArray[np.int32] = np.array([NAMES.index(p) if p else -1 for _, p in JOINTS], np.int32)
 J = len(NAMES)
+PARENTS.setflags(write=False)
+MOST_JOINTS = 255
 (ROOT, HIPS, SPINE, CHEST, UPPER_CHEST, NECK, HEAD,
  LEFT_SHOULDER, LEFT_UPPER_ARM, LEFT_LOWER_ARM, LEFT_HAND,
  RIGHT_SHOULDER, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND,
@@ -53,12 +60,6 @@ J = len(NAMES)
 # Joints whose offsets are the bones of the arms, and those of trunk and neck
 ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)
 TRUNK_BONES = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD, LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
-
-# Left joint ↔ right joint, for mirroring.
-MIRROR: NDArray[np.int32] = np.array(
-    [NAMES.index(n.replace("left", "\0").replace("right", "left").replace("\0", "right")) for n in NAMES],
-    np.int32,
-)
 
 # A 1.75 m person: head joint at 1.60 m, eyes at about 1.65 m.
 DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
@@ -90,7 +91,7 @@ DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
     np.float32,
 )
 # End of the last bone of a chain in the leaf joint's axes [m]: crown, finger tips, toe tips.
-DEFAULT_TIPS: dict[str, tuple[float, float, float]] = {
+TIPS: dict[str, tuple[float, float, float]] = {
     "head": (0.02, 0.0, 0.18),
     "left_hand": (0.0, 0.17, 0.0),
     "right_hand": (0.0, -0.17, 0.0),
@@ -106,9 +107,9 @@ class Segments(NamedTuple):
     arms: float = 1.0
 
     @lru_cache(maxsize=16)  # noqa: B019  (a few users; the matcher asks in each step)
-    def factors(self) -> NDArray[np.float32]:
-        """Factor of each joint's offset (J, 1), read-only."""
-        out = np.ones((J, 1), np.float32)
+    def factors(self, joints: int) -> NDArray[np.float32]:
+        """Factor of each joint's offset (joints, 1), read-only. Joints that are not canonical keep their size."""
+        out = np.ones((joints, 1), np.float32)
         out[list(TRUNK_BONES)], out[list(ARM_BONES)] = self.trunk, self.arms
         out.setflags(write=False)
         return out
@@ -119,20 +120,62 @@ WHOLE = Segments()
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Joint tree. `offsets` (J, 3): each joint in its parent's axes at rest [m]; `offsets[HIPS]` is above the floor."""
+    """Joint tree of J joints, which begins with the canonical ones.
+
+    `offsets` (J, 3): each joint in its parent's axes at rest [m]; `offsets[HIPS]` is above the floor. `parents` (J,):
+    index of each joint's parent, which precedes it; −1 for the root.
+    """
 
     offsets: NDArray[np.float32]
     names: tuple[str, ...] = NAMES
+    parents: NDArray[np.int32] = field(default_factory=lambda: PARENTS)
 
     def __post_init__(self) -> None:
         if self.offsets.shape != (len(self.names), 3) or not np.isfinite(self.offsets).all():
             raise MmRosError(
                 f"skeleton offsets: expected {len(self.names)} finite rows of 3, came shape {self.offsets.shape}"
             )
+        if self.names != NAMES or self.parents is not PARENTS:
+            self._check_tree()
+
+    def _check_tree(self) -> None:
+        """Check names and parents, because compiled code indexes by parents without bounds checks."""
+        count, names, parents = len(self.names), self.names, np.asarray(self.parents)
+        if names[:J] != NAMES:
+            raise MmRosError(f"skeleton: its first joints must be {', '.join(NAMES)}; came {', '.join(names[:J])}")
+        if count > MOST_JOINTS or len(set(names)) != count:
+            raise MmRosError(f"skeleton: expected at most {MOST_JOINTS} joints with different names, came {count}")
+        if parents.shape != (count,) or parents[:J].tolist() != PARENTS.tolist():
+            raise MmRosError("skeleton: its canonical joints have other parents than those of mm_ros")
+        if (parents[J:] < 1).any() or (parents[J:] >= np.arange(J, count)).any():
+            raise MmRosError("skeleton: each joint must follow its parent")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def mirrored(self) -> NDArray[np.int32]:
+        """Index of each joint's partner on the other side (J,); of joints in the middle, their own."""
+        swapped = [n.replace("left", "\0").replace("right", "left").replace("\0", "right") for n in self.names]
+        return np.array([self.index(n) for n in swapped], np.int32)
 
     @property
-    def parents(self) -> NDArray[np.int32]:
-        return PARENTS
+    def canonical(self) -> Skeleton:
+        """The canonical joints alone."""
+        return self if len(self) == J else Skeleton(self.offsets[:J])
+
+    def ancestors(self, joint: int) -> tuple[int, ...]:
+        """Parent, grandparent, … of a joint; the last one is the root."""
+        parent = int(self.parents[joint])
+        return () if parent < 0 else (parent, *self.ancestors(parent))
+
+    def with_offsets(self, offsets: NDArray[np.float32]) -> Skeleton:
+        """The same joints with other offsets."""
+        return replace(self, offsets=offsets)
+
+    def kinematics(self, positions: Any, rotations: Any) -> tuple[Any, Any]:
+        """Local positions (…, J, 3) and rotations (…, J, 4) → those in the frame of joint 0's pose."""
+        return rot.forward_kinematics(self.parents, positions, rotations)
 
     def index(self, name: str) -> int:
         try:
@@ -155,7 +198,7 @@ class Skeleton:
         """Joint positions (J, 3) above the floor in the rest pose [m]."""
         out = self.offsets.copy()
         for j in range(1, len(out)):
-            out[j] += out[PARENTS[j]]
+            out[j] += out[self.parents[j]]
         return out
 
     @property
@@ -177,8 +220,13 @@ class Skeleton:
     def scaled(self, scale: float, segments: Segments = WHOLE) -> Skeleton:
         """A skeleton of another size."""
         offsets = self.offsets * np.float32(scale)
-        return Skeleton((offsets * segments.factors()).astype(np.float32), self.names)
+        return self.with_offsets((offsets * segments.factors(len(self))).astype(np.float32))
 
 
 def default_skeleton() -> Skeleton:
     return Skeleton(DEFAULT_OFFSETS.copy())
+
+
+def canonical_kinematics(positions: Any, rotations: Any) -> tuple[Any, Any]:
+    """`Skeleton.kinematics` of the canonical joints alone, which need no skeleton: further joints are left out."""
+    return rot.forward_kinematics(PARENTS, positions[..., :J, :], rotations[..., :J, :])

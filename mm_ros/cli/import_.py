@@ -46,6 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--true-rate", help="frame rate of the files (default: from the header, checked)")
     add_number(parser, "--rate", default=60.0, help="frame rate of the database (default: %(default)s)")
     parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
+    parser.add_argument(
+        "--fingers", action="store_true",
+        help="also import the motion of fingers: a skeleton of 53 instead of 23 joints",
+    )  # fmt: skip
     parser.add_argument("--raw-root", action="store_true", help="do not smooth the virtual root")
     parser.add_argument("--keep-proportions", action="store_true", help="do not correct joints that sit wrong")
     parser.add_argument("--keep-feet", action="store_true", help="do not lock stance feet to the floor")
@@ -126,8 +130,9 @@ def _options(args: argparse.Namespace) -> Any:
     if args.keep_proportions:
         every = replace(every, keep_proportions=True)
     return replace(
-        options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=args.jobs
-    )
+        options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=args.jobs,
+        fingers=args.fingers,
+    )  # fmt: skip
 
 
 def _read_map(path: Path) -> dict[str, str]:

@@ -53,19 +53,13 @@ def load_kernels(path: Path | None = None) -> None:
     from mm_ros.avatar import Avatar
     from mm_ros.body.shape import room_joints
     from mm_ros.body.types import rest_pose
-    from mm_ros.facing.model_file import load_facing_model
-    from mm_ros.facing.orientation import OrientationSettings
     from mm_ros.motion.default_database import default_database_path
     from mm_ros.motion.files import read_database
-    from mm_ros.steps.estimator import StepSettings
-    from mm_ros.steps.model_file import load_step_model
     from mm_ros.tracking import gate as tracker_gate
     from mm_ros.tracking.room import Room
 
     database = read_database(path or default_database_path())
-    avatar = Avatar(
-        database, model=load_facing_model(OrientationSettings()), step_model=load_step_model(StepSettings())
-    )
+    avatar = Avatar.load(database)
     avatar.warm_up()
     avatar.fusion.warm_up()
     tracker_gate.warm_up()

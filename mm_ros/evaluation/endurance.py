@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.body.skeleton import LEFT_TOES, PARENTS, RIGHT_TOES
+from mm_ros.body.skeleton import LEFT_TOES, RIGHT_TOES, canonical_kinematics
 from mm_ros.body.types import F64, Trajectory
-from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
 
@@ -55,7 +54,7 @@ def endure(stage: Any, times: tuple[float, ...], minutes: float, seed: int = 0, 
         poses.append((pose.positions, pose.rotations))
         far.append(np.linalg.norm(pose.root[:2] - desired.position))
     positions, rotations = (np.stack(a).astype(np.float64) for a in zip(*poses, strict=True))
-    joints, _ = rot.forward_kinematics(PARENTS, positions, rotations)
+    joints, _ = canonical_kinematics(positions, rotations)
     each = round(60 / DT)
     return {
         "finite": bool(np.isfinite(joints).all()),

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mm_ros.body.skeleton import PARENTS
 from mm_ros.evaluation.explain import Explanation
-from mm_ros.maths import rotations as rot
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.show.film import figure
 from mm_ros.show.render import ACCENT, BODY, GHOST, contact_sheet, follow, render, write_png
@@ -23,6 +21,6 @@ def write_picture(path: Path, database: MotionDatabase, e: Explanation) -> None:
     for frame, color in shown:
         p, q = np.array(database.positions[frame], np.float64), np.array(database.rotations[frame], np.float64)
         p[0], q[0] = 0.0, (1.0, 0.0, 0.0, 0.0)
-        body = figure(database.skeleton, *rot.forward_kinematics(PARENTS, p, q), color)
+        body = figure(database.skeleton, *database.skeleton.kinematics(p, q), color)
         pictures.append(render([body], follow(0, 0, 3.4), 240, 300))
     write_png(path, contact_sheet(pictures, len(pictures)))

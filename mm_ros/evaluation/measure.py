@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_HAND, PARENTS, RIGHT_FOOT, RIGHT_HAND
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_HAND, RIGHT_FOOT, RIGHT_HAND, canonical_kinematics
 from mm_ros.body.types import F64, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, TRACKED
 from mm_ros.evaluation import footfalls, look_ahead
 from mm_ros.evaluation.footfalls import Feet
@@ -105,7 +105,7 @@ NOTHING_KNOWN = Known()
 
 
 def room(track: PoseTrack) -> tuple[F64, F64]:
-    p, q = rot.forward_kinematics(PARENTS, *track.local())
+    p, q = canonical_kinematics(*track.local())
     return np.asarray(p), np.asarray(q)
 
 
@@ -113,7 +113,7 @@ def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[
     """Joints in the room, contacts and locks at the times `wanted` [s], with the interpolation of `resample`."""
     positions, rotations = track.local()
     place = np.interp(wanted, times, np.arange(len(times), dtype=np.float64))
-    p, q = rot.forward_kinematics(PARENTS, cubic(positions, place), spherical(rotations, place))
+    p, q = canonical_kinematics(cubic(positions, place), spherical(rotations, place))
     nearest = np.clip(np.round(place).astype(int), 0, len(times) - 1)
     return np.asarray(p), np.asarray(q), track.contacts[nearest], track.locked[nearest]
 

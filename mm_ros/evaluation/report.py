@@ -14,12 +14,11 @@ import numpy as np
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.base.files import write_whole
-from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.skeleton import canonical_kinematics
 from mm_ros.body.types import F64
 from mm_ros.evaluation import measure, table
 from mm_ros.evaluation.evaluate import Evaluation
 from mm_ros.evaluation.run import Outcome
-from mm_ros.maths import rotations as rot
 from mm_ros.show.film import figure
 from mm_ros.show.render import BODY, GHOST, follow, render, write_gif
 
@@ -148,7 +147,7 @@ def pair(o: Outcome, t: float, width: int = 340, height: int = 300) -> Any:
     i = int(np.clip(np.searchsorted(result.stamps_ns, result.stamps_ns[0] + t * 1e9), 0, len(result) - 1))
     local = [a[i].astype(np.float64) for a in (result.pose.positions, result.pose.rotations)]
     local[0][0], local[1][0] = result.pose.root[i, :3], result.pose.root[i, 3:]
-    shapes = [figure(o.kept["skeleton"], *rot.forward_kinematics(PARENTS, *local), BODY)]
+    shapes = [figure(o.kept["skeleton"], *canonical_kinematics(*local), BODY)]
     if truth is not None:
         f = min(round(t * measure.RATE), len(truth.positions) - 1)
         there = [np.asarray(a[f], np.float64) for a in (truth.positions, truth.rotations)]

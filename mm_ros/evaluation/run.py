@@ -17,7 +17,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
 from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import Sighting
-from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.skeleton import canonical_kinematics
 from mm_ros.body.types import LOST, ROLES, Calibration, TrackerFrame
 from mm_ros.evaluation import measure
 from mm_ros.evaluation.footfalls import Landings
@@ -36,7 +36,6 @@ from mm_ros.evaluation.replay_chain import ChainResult, run_chain
 from mm_ros.evaluation.rows import CHANCE, DATABASE, GROUND_TRUTH, OURS, STEPS, Row
 from mm_ros.evaluation.still import StillStage
 from mm_ros.facing.model_file import load_facing_model
-from mm_ros.matching.model_file import load_learned
 from mm_ros.maths import rotations as rot
 from mm_ros.motion import metrics as m
 from mm_ros.motion.contacts import TOES, contacts, contacts_of
@@ -45,7 +44,6 @@ from mm_ros.motion.files import read_database
 from mm_ros.motion.kinds import KINDS, kinds_of
 from mm_ros.sessions.session import Session
 from mm_ros.sessions.tables import Table
-from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation, simulate_landmarks
@@ -156,14 +154,9 @@ def _database(path: Path) -> MotionDatabase:
 
 
 def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibration: Calibration) -> Avatar:
-    settings = row.settings(base)
-    learned = load_learned(settings.matcher)
-    if learned is not None:
-        database = learned.digest  # the learned engine carries its own database
-    avatar = Avatar(database, calibration, settings, load_facing_model(settings.orientation), learned,
-                    load_step_model(settings.steps))  # fmt: skip
+    avatar = Avatar.load(database, calibration, row.settings(base))
     if row.drag:
-        avatar.matcher = StillStage(database, avatar.scale)  # type: ignore[assignment]
+        avatar.matcher = StillStage(avatar.database, avatar.scale)  # type: ignore[assignment]
     return avatar
 
 
@@ -316,7 +309,7 @@ def combined_hash(outcomes: list[Outcome], row: str = "ours") -> str:
 def database_clips(database: MotionDatabase) -> Iterator[tuple[Any, Any]]:
     """Joint positions in the room (F, J, 3) and contacts (F, 2) of each clip of the database."""
     for a, b in zip(database.range_starts, database.range_stops, strict=True):
-        p, _ = rot.forward_kinematics(PARENTS, np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
+        p, _ = canonical_kinematics(np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
         yield p.astype(np.float64), np.asarray(database.contacts[a:b])
 
 

@@ -37,7 +37,7 @@ class StillStage:
         positions = (np.asarray(d.positions[row]) * np.float32(self.scale)).astype(np.float32)
         rotations = np.array(d.rotations[row], np.float32)
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions *= self.segments.factors()
+        positions *= self.segments.factors(len(positions))
         half = desired.yaw / 2
         root = np.array([*desired.position, 0.0, math.cos(half), 0.0, 0.0, math.sin(half)])
         still, feet = np.zeros_like(positions), np.zeros(2, np.bool_)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +30,8 @@ class Network(Protocol):
 
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
     """The network of an ONNX graph, or None if no class here computes the same."""
+    if numba.config.DISABLE_JIT:
+        return None  # in plain Python a frame would take half a second
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
     graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
     try:

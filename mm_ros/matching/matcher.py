@@ -508,7 +508,7 @@ class MatcherStage:
         positions, rotations, velocities, angular = self.source.pose()
         x, y, yaw = self.control.root.tolist()
         moved, tempo = self.control.velocity, np.float32(self.tempo)
-        _with_root(positions, rotations, velocities, angular, self.segments.factors(), tempo, moved)
+        _with_root(positions, rotations, velocities, angular, self.segments.factors(len(positions)), tempo, moved)
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),

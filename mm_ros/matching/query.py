@@ -83,15 +83,6 @@ class QueryBuilder:
         self.foot_velocities = [of_joint.get(("joint_velocity", foot)) for foot in FEET]
         self.mean = np.asarray(database.feature_mean, np.float32)
         self.std = np.asarray(database.feature_std, np.float32)
-        self.pose_columns = np.concatenate(
-            [
-                np.arange(s.start, s.stop)
-                for f in layout.features
-                if not f.is_trajectory
-                for s in [layout.offsets[f.name]]
-            ]
-            or [np.zeros(0, np.int64)]
-        )
 
     def query(self, desired: Trajectory, root: Any, pose_features: F32, past: F64 | None = None) -> F32:
         """Normalized query (D,). `root`: x, y, yaw of the avatar in the room. `pose_features` (D,): a normalized row

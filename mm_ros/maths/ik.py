@@ -34,6 +34,30 @@ def corner(root: Row, end: Row, side: Row, first: float, second: float) -> Vec:
 
 
 @njit
+def lifted_corner(
+    root: Row, end: Row, normal: Row, first: float, second: float, lowest: float, outward: Row
+) -> Vec:
+    """Normal of the plane of a limb whose middle joint shall not be lower than `lowest` [m].
+
+    The limb turns about the line root–end as little as necessary, toward `outward` if its plane is vertical.
+    """
+    line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
+    centre = corner(root, end, (0.0, 0.0, 0.0), first, second)
+    out = math.sqrt(max(first * first - quat.dot(quat.sub(centre, root), quat.sub(centre, root)), 0.0))
+    side = quat.cross(line, normal)
+    up = quat.across((0.0, 0.0, 1.0), line)
+    steepest = quat.norm(up)
+    if centre[2] + out * side[2] >= lowest or out < 1e-6 or steepest < 1e-6:
+        return (normal[0], normal[1], normal[2])
+    up = quat.scale(up, 1.0 / steepest)
+    rise = min((lowest - centre[2]) / (out * steepest), 1.0)
+    level = quat.across(quat.across(quat.add(side, quat.scale(outward, rise - quat.dot(side, up))), line), up)
+    level = quat.unit(level, (0.0, 0.0, 0.0))
+    side = quat.add(quat.scale(up, rise), quat.scale(level, math.sqrt(1.0 - rise * rise)))
+    return quat.unit(quat.cross(side, line), normal)
+
+
+@njit
 def bend_limits(first: float, second: float, sharpest: float) -> float:
     """Distance root–end when the middle joint is bent by `sharpest` (rad; 0 is straight)."""
     return math.sqrt(first * first + second * second + 2.0 * first * second * math.cos(sharpest))

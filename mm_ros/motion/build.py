@@ -83,16 +83,19 @@ def build_database(
 def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -> Skeleton:
     """Return the median skeleton of all subjects, with the hips raised so that the toes are on the floor."""
     distinct = {s.hash: s for s in skeletons}
+    counts = sorted({len(s) for s in skeletons})
+    if len(counts) > 1:
+        raise MmRosError(f"the clips have {counts[0]} and {counts[-1]} joints; import all with fingers or none")
     subjects = [distinct[h] for h in sorted(distinct)]
     if len(subjects) == 1 and not symmetric:
         return subjects[0]
     offsets = np.median([s.offsets for s in subjects], axis=0)
-    out = symmetric_skeleton(Skeleton(offsets.astype(np.float32)))
+    out = symmetric_skeleton(subjects[0].with_offsets(offsets.astype(np.float32)))
     toes = [out.index("left_toes"), out.index("right_toes")]
     wanted = np.median([s.rest_positions()[toes, 2] for s in subjects])
     offsets = out.offsets.copy()
     offsets[HIPS, 2] += np.float32(wanted - out.rest_positions()[toes, 2].mean())
-    return Skeleton(offsets)
+    return out.with_offsets(offsets)
 
 
 def _piece(

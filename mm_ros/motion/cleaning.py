@@ -15,13 +15,15 @@ import numpy as np
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import HIPS, MIRROR, Skeleton
+from mm_ros.body.skeleton import HIPS, Skeleton
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
 MOST_FRAMES = 600_000  # per resampled clip (2.8 hours at 60 Hz); more would mean a wrong rate and fill the memory
+
+_Y_FLIPPED = np.array([1, -1, 1], np.float32)
 
 
 @dataclass(frozen=True)
@@ -65,22 +67,23 @@ def resample(clip: Clip, rate: float) -> Clip:
 
 
 def mirror_skeleton(skeleton: Skeleton) -> Skeleton:
-    return Skeleton((skeleton.offsets[MIRROR] * np.array([1, -1, 1], np.float32)).astype(np.float32), skeleton.names)
+    return skeleton.with_offsets((skeleton.offsets[skeleton.mirrored] * _Y_FLIPPED).astype(np.float32))
 
 
 def symmetric_skeleton(skeleton: Skeleton) -> Skeleton:
     both = (skeleton.offsets + mirror_skeleton(skeleton).offsets) / np.float32(2)
-    return Skeleton(both.astype(np.float32), skeleton.names)
+    return skeleton.with_offsets(both.astype(np.float32))
 
 
 def mirror(clip: Clip) -> Clip:
     """Mirror a clip at the x–z plane: skeleton, motion and tags exchange left and right."""
+    other = clip.skeleton.mirrored
     return replace(
         clip,
         name=f"{clip.name}_mirrored",
         skeleton=mirror_skeleton(clip.skeleton),
-        positions=np.ascontiguousarray(clip.positions[:, MIRROR] * np.array([1, -1, 1], np.float32)),
-        rotations=np.ascontiguousarray(clip.rotations[:, MIRROR] * np.array([1, -1, 1, -1], np.float32)),
+        positions=np.ascontiguousarray(clip.positions[:, other] * _Y_FLIPPED),
+        rotations=np.ascontiguousarray(clip.rotations[:, other] * np.array([1, -1, 1, -1], np.float32)),
         tags=tuple((_other_side(n), a, b) for n, a, b in clip.tags),
     )
 

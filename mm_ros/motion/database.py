@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import NAMES, J, Skeleton
+from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F32
 from mm_ros.motion.features import FeatureLayout
 
@@ -60,14 +60,12 @@ class MotionDatabase:
 
     def _check_shapes(self) -> None:
         """Check all shapes, because compiled code indexes the arrays without bounds checks."""
-        n, columns = len(self.positions), self.layout.size
-        if self.skeleton.names != NAMES:
-            raise MmRosError(f"database: its joints must be {', '.join(NAMES)}; came {', '.join(self.skeleton.names)}")
+        n, j, columns = len(self.positions), len(self.skeleton), self.layout.size
         shapes: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
-            "positions": (np.float32, (n, J, 3)),
-            "rotations": (np.float32, (n, J, 4)),
-            "velocities": (np.float32, (n, J, 3)),
-            "angular_velocities": (np.float32, (n, J, 3)),
+            "positions": (np.float32, (n, j, 3)),
+            "rotations": (np.float32, (n, j, 4)),
+            "velocities": (np.float32, (n, j, 3)),
+            "angular_velocities": (np.float32, (n, j, 3)),
             "contacts": (np.uint8, (n, 2)),
             "head_height_ratio": (np.float32, (n,)),
             "tags": (np.uint64, (n,)),

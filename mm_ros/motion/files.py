@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from mm_ros.base.checksums import BodyChecksums, SoundFile, block_checksums
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import open_regular, write_whole
-from mm_ros.body.skeleton import PARENTS, Skeleton
+from mm_ros.body.skeleton import Skeleton
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.features import Feature, FeatureLayout
 
@@ -63,7 +63,7 @@ def _parts(database: MotionDatabase) -> Iterator[bytes | memoryview]:
         "checksums": block_checksums(_body(arrays)),
         "clip_names": list(database.clip_names),
         "joint_names": list(database.skeleton.names),
-        "joint_parents": PARENTS.tolist(),
+        "joint_parents": database.skeleton.parents.tolist(),
         "layout": [asdict(f) for f in database.layout.features],
         "layout_hash": database.layout.hash,
         "provenance": database.provenance,
@@ -191,9 +191,8 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
                 raise MmRosError(f"is broken: its {name} must be a list of strings")
         if not isinstance(header["provenance"], dict):
             raise MmRosError("is broken: its provenance must be a table")
-        skeleton = Skeleton(np.array(arrays["skeleton_offsets"]), tuple(header["joint_names"]))
-        if header["joint_parents"] != PARENTS.tolist():
-            raise MmRosError("has another joint hierarchy than this mm_ros")
+        parents = np.array(header["joint_parents"], np.int32)
+        skeleton = Skeleton(np.array(arrays["skeleton_offsets"]), tuple(header["joint_names"]), parents)
         return MotionDatabase(
             skeleton=skeleton,
             rate=float(header["rate"]),

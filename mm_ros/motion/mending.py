@@ -23,8 +23,8 @@ from mm_ros.body.skeleton import (
     LEFT_TOES,
     LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
+    NAMES,
     NECK,
-    PARENTS,
     RIGHT_FOOT,
     RIGHT_HAND,
     RIGHT_LOWER_ARM,
@@ -66,18 +66,20 @@ def mended(clip: Clip) -> Clip:
     clip = with_repaired_legs(clip)
     local = clip.rotations.astype(np.float64)
     local[:, ROOT] = (1, 0, 0, 0)
-    _, q = rot.forward_kinematics(PARENTS, np.zeros((*local.shape[:2], 3)), local)
+    parents = clip.skeleton.parents
+    _, q = clip.skeleton.kinematics(np.zeros((*local.shape[:2], 3)), local)
     changed = np.zeros(q.shape[:2], np.bool_)
     for joints in PARTS:
         for first, stop in _strikes(q[:, joints], clip.rate):
             changed[first:stop, joints] = True
             for joint in joints:
                 q[first:stop, joint] = _bridge(q[:, joint], first, stop)
-    changed[:, 1:] |= changed[:, PARENTS[1:]]
-    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot
+    changed[:, 1:] |= changed[:, parents[1:]]
+    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot …
+    changed[:, len(NAMES) :] = False  # … and fingers theirs to the hand
     frames, nodes = np.nonzero(changed)
     rotations = clip.rotations.copy()
-    rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, PARENTS[nodes]]), q[frames, nodes])
+    rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, parents[nodes]]), q[frames, nodes])
     return replace(clip, rotations=rotations)
 
 

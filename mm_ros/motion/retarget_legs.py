@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import HIPS, LEFT_UPPER_LEG, PARENTS, J, Skeleton
+from mm_ros.body.skeleton import HIPS, LEFT_UPPER_LEG, RIGHT_TOES, Skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import TOES, stances
 from mm_ros.motion.metrics_feet import skating
 
 Array = Any
-_LEGS = [HIPS, *range(LEFT_UPPER_LEG, J)]
+_LEGS = [HIPS, *range(LEFT_UPPER_LEG, RIGHT_TOES + 1)]
 _REACH = 0.9995  # maximum hip–ankle distance over leg length; below 1 to keep the knee's direction defined
 
 SHORTEST_FOOT = 1e-4  # m from ankle to toe joint; shorter feet (both joints in one place) have no heel to lift
@@ -50,7 +50,7 @@ def with_toes_at(clip: Clip, targets: Array) -> Clip:
 
     When a leg would have to become longer than it was, the heel rises instead, more so for straighter legs.
     """
-    p, q = rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
+    p, q = clip.skeleton.kinematics(clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
     rotations = clip.rotations.astype(np.float64)
     for side, toes in enumerate(TOES):
         upper, lower, foot = toes - 3, toes - 2, toes - 1
@@ -166,5 +166,3 @@ def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
         "below_floor_m": float(np.maximum(rest - toes[..., 2], 0).max()),
     }
 
-
-assert PARENTS[TOES[0] - 2] == TOES[0] - 3 and TOES[1] < J

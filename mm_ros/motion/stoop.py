@@ -21,8 +21,8 @@ from mm_ros.body.skeleton import (
     HIPS,
     LEFT_SHOULDER,
     LEFT_UPPER_LEG,
+    NAMES,
     NECK,
-    PARENTS,
     RIGHT_SHOULDER,
     RIGHT_UPPER_LEG,
     SPINE,
@@ -88,7 +88,8 @@ def stooped(clip: Clip, ratio: float) -> Clip:
     positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
     positions[:, 0, :2] += moves[:, :2]
     positions[:, HIPS, 2] += moves[:, 2]
-    rotations[:, HIPS:] = rot.normalize(rot.multiply(rot.inverse(turned[:, PARENTS[HIPS:]]), turned[:, HIPS:]))
+    own = slice(HIPS, len(NAMES))  # further joints keep their rotations in their parents
+    rotations[:, own] = rot.normalize(rot.multiply(rot.inverse(turned[:, clip.skeleton.parents[own]]), turned[:, own]))
     bent = replace(clip, positions=positions.astype(np.float32), rotations=rotations.astype(np.float32))
     out = with_toes_at(bent, upright[0][:, list(TOES)])
     return replace(out, name=f"{clip.name} {TAG} {ratio:g}", tags=(*clip.tags, (TAG, 0, len(clip))))
@@ -110,14 +111,14 @@ def _depth_of(clip: Clip, ratio: float) -> float:
 
 
 def _globals(clip: Clip) -> tuple[Array, Array]:
-    return rot.forward_kinematics(PARENTS, clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
+    return clip.skeleton.kinematics(clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
 
 
 def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Array, Array, Array]:
     """Return, in the room, rotations (F, J, 4) (legs unchanged), shifts of the hips (F, 3) and head heights (F,)."""
     p, q = upright
     turned = _pitched(q, min(depth, 1.0) * float(STEEPEST))
-    bent = _from_hips(clip.positions, turned, p[:, HIPS])
+    bent = _from_hips(clip, turned, p[:, HIPS])
     ahead = rot.rotate(q[:, 0], np.tile([1.0, 0.0, 0.0], (len(q), 1)))
     moves = -BALANCE * float(((bent[HEAD] - p[:, HEAD]) * ahead).sum(-1).mean()) * ahead
     knees = max(depth - 1.0, 0.0) * DEEPEST * clip.skeleton.head_height
@@ -125,13 +126,13 @@ def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Ar
     return turned, moves, bent[HEAD][:, 2] + moves[:, 2]
 
 
-def _from_hips(positions: Array, turned: Array, hips: Array) -> dict[int, Array]:
+def _from_hips(clip: Clip, turned: Array, hips: Array) -> dict[int, Array]:
     """Return positions of trunk, head and upper legs in the room, for the hips' position and all global rotations."""
     out = {HIPS: hips}
     for j in (*_PITCH, *LEGS):
         if j != HIPS:
-            parent = int(PARENTS[j])
-            out[j] = out[parent] + rot.rotate(turned[:, parent], positions[:, j].astype(np.float64))
+            parent = int(clip.skeleton.parents[j])
+            out[j] = out[parent] + rot.rotate(turned[:, parent], clip.positions[:, j].astype(np.float64))
     return out
 
 

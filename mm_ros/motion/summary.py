@@ -9,9 +9,8 @@ import numpy as np
 
 from mm_ros.body.clip import Clip
 from mm_ros.body.proportions import unusual
-from mm_ros.body.skeleton import HEAD, HIPS, LEFT_HAND, PARENTS, RIGHT_HAND
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_HAND, RIGHT_HAND
 from mm_ros.body.types import F64
-from mm_ros.maths import rotations as rot
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.extreme import EXTREME_TAGS, HIGH_LEG, lifted_legs
 from mm_ros.motion.kinds import RUN_SPEED, kinds_of, root_motion
@@ -154,7 +153,7 @@ def _some_joints(database: MotionDatabase) -> F64:
     p = np.asarray(database.positions[::EVERY], np.float64)
     q = np.asarray(database.rotations[::EVERY], np.float64)
     p[:, 0], q[:, 0] = 0.0, (1.0, 0.0, 0.0, 0.0)
-    return np.asarray(rot.forward_kinematics(PARENTS, p, q)[0])
+    return np.asarray(database.skeleton.kinematics(p, q)[0])
 
 
 def _hand_speed(database: MotionDatabase) -> F64:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mm_ros.body.skeleton import HIPS, J
+from mm_ros.body.skeleton import HIPS
 from mm_ros.body.types import AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import decay
@@ -34,7 +34,7 @@ class FadeIn:
 
     def _clear(self) -> None:
         # Value and rate of x, y, z and yaw of the root; of each joint's rotation and, last, of the hips' position.
-        self._root, self._joints = np.zeros((2, 4)), np.zeros((2, J + 1, 3))
+        self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 1, 3))
         self._active = False
 
     def step(self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False) -> AvatarPose:
@@ -66,8 +66,10 @@ class FadeIn:
         self._active = True
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
-        turned = rot.multiply(last.rotations.astype(np.float64), rot.inverse(pose.rotations.astype(np.float64)))
-        self._joints[0, :-1] = rot.log(turned)
+        self._joints = np.zeros((2, len(pose.rotations) + 1, 3))
+        both = min(len(last.rotations), len(pose.rotations))  # the skeleton may have got or lost fingers
+        before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
+        self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))
         self._joints[0, -1] = last.positions[HIPS] - pose.positions[HIPS]
 
     def _advance(self, dt: float) -> None:

@@ -16,7 +16,7 @@ from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
 from mm_ros.body.skeleton import LEFT_UPPER_LEG, Skeleton
 from mm_ros.body.types import F64
 from mm_ros.maths import quat
-from mm_ros.maths.ik import bend_limits, bend_two, soft_reach, swung_normal
+from mm_ros.maths.ik import bend_limits, bend_two, lifted_corner, soft_reach, swung_normal
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import LN2, decay, decay3
@@ -25,6 +25,7 @@ KNEE_AXIS = (0.0, 1.0, 0.0)  # in the axes of thigh and shin: to the left
 STRETCH_ZONE = 0.06  # m before full leg length in which stretching slows down, where the motion bends the leg
 SHORTEST_ZONE = 0.027  # m, the least such zone, where the motion itself stretches the leg
 SHARPEST_KNEE = 2.7  # rad
+KNEE_HEIGHT = 0.07  # of the knee joint on the floor, as a share of the leg's length
 BENT_KNEE = 0.08  # m: a tracked knee this far from the line from hip to ankle decides the plane of the leg
 LOCK_HEIGHT = 0.06  # m above rest height: a higher toe is not locked, even in reported contact
 RELOCK_COOLDOWN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
@@ -333,6 +334,9 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
     hinge = quat.rotate(quat.get4(body.room_rotations, leg), KNEE_AXIS)
     normal = swung_normal(hip, quat.get3(body.room_positions, leg + 2), hinge, end)
     normal = _toward_knee(feet.knee[side], hip, end, normal)
+    outward = quat.rotate(quat.get4(body.room_rotations, 0), (0.0, 1.0 - 2.0 * side, 0.0))
+    lowest = ground + KNEE_HEIGHT * (lengths[side, 2] + lengths[side, 3])
+    normal = lifted_corner(hip, end, normal, lengths[side, 2], lengths[side, 3], lowest, outward)
     thigh, shin, knee = bend_two(
         hip, end, normal, quat.get3(body.positions, leg + 1), quat.get3(body.positions, leg + 2), KNEE_AXIS
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_room
+from mm_ros.body.kinematics import LEG_STRIDE, turn_joint, update_limbs, update_room
 from mm_ros.body.skeleton import (
     CHEST,
     HEAD,
@@ -24,7 +24,6 @@ from mm_ros.body.skeleton import (
     NECK,
     SPINE,
     UPPER_CHEST,
-    J,
 )
 from mm_ros.body.types import CHEST_ROLE, LEFT_FOOT_ROLE, LEFT_KNEE_ROLE, WAIST_ROLE
 from mm_ros.maths import quat
@@ -57,7 +56,7 @@ def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: An
         _move(body, x)
     missing = quat.sub(head, quat.get3(body.room_positions, HEAD))
     _shift_hips(body, quat.scale(missing, head[3]))
-    update_room(body, LEFT_SHOULDER, J)
+    update_limbs(body)
     return quat.sub(quat.get3(body.room_positions, HIPS), before)
 
 
@@ -194,7 +193,7 @@ def _move(body: Any, x: Any) -> None:
     turn_joint(body, NECK, neck)
     turn_joint(body, HEAD, head)
     update_room(body, SPINE, LEFT_SHOULDER)
-    update_room(body, LEFT_SHOULDER, J)
+    update_limbs(body)
 
 
 @njit

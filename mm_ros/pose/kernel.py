@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mm_ros.body.kinematics import LEG_STRIDE, update_room
-from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_SHOULDER, LEFT_TOES, UPPER_CHEST, J
+from mm_ros.body.kinematics import LEG_STRIDE, update_limbs, update_room
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_TOES, UPPER_CHEST
 from mm_ros.body.types import (
     F64,
     HEAD_ROLE,
@@ -50,7 +50,7 @@ RETURN_HALFLIFE_S = 0.06  # of the gap between a limb's held target and the trac
 
 
 class Source(NamedTuple):
-    """The last matched pose and the offsets on it: row j is the rotation of joint j, row J the hips' position."""
+    """The last matched pose and the offsets on it: row j is joint j's rotation, the last row the hips' position."""
 
     positions: F64  # (J, 3)
     rotations: F64  # (J, 4)
@@ -90,10 +90,11 @@ def make_user() -> User:
     return User(np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2)), np.ones(2, np.uint8))
 
 
-def make_source() -> Source:
-    q = np.zeros((J, 4))
+def make_source(joints: int) -> Source:
+    q = np.zeros((joints, 4))
     q[:, 0] = 1.0
-    return Source(np.zeros((J, 3)), q, np.zeros((J, 3)), np.zeros((J, 3)), np.zeros((2, 4)), make_offsets(J + 1))
+    rows = (np.zeros((joints, 3)) for _ in range(3))
+    return Source(next(rows), q, next(rows), next(rows), np.zeros((2, 4)), make_offsets(joints + 1))
 
 
 def make_hold() -> Hold:
@@ -223,7 +224,8 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
         quat.put3(s.root, 1, rate)
         s.root[1, 3] = turn
     s.root[0] = new.root[0]
-    for j in range(HIPS, J):
+    last = len(new.rotations)  # row of the offset of the hips' position
+    for j in range(HIPS, last):
         if jumped:
             _restart(s, t, new, j, lost, lost_turn, dt)
         q, w = quat.get4(new.rotations, j), quat.get3(new.angular_velocities, j)
@@ -231,7 +233,7 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
         out, _ = with_offset(q, w, x, v)
         quat.put4(body.rotations, j, out)
         quat.put3(body.positions, j, quat.get3(new.positions, j))
-    x, _ = decay_offset(s.offsets, J, t.kind, t.halflife, 0.0 if jumped else dt)
+    x, _ = decay_offset(s.offsets, last, t.kind, t.halflife, 0.0 if jumped else dt)
     quat.put3(body.positions, HIPS, quat.add(quat.get3(new.positions, HIPS), x))
     s.positions[:] = new.positions
     s.rotations[:] = new.rotations
@@ -261,13 +263,13 @@ def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: 
     start_offset(s.offsets, j, x, v, t.kind, t.blend_time)
     if j == HIPS:
         v_old = quat.get3(s.velocities, HIPS)
-        x, v = decay_offset(s.offsets, J, t.kind, t.halflife, dt)
+        x, v = decay_offset(s.offsets, len(new.rotations), t.kind, t.halflife, dt)
         p = quat.add(quat.add(quat.get3(s.positions, HIPS), quat.scale(v_old, dt)), x)
         p = quat.rotate(quat.from_yaw(lost_turn * dt), quat.add(p, quat.scale(lost, dt)))
         x = quat.sub(p, quat.get3(new.positions, HIPS))
         v = quat.add(quat.sub(quat.add(v_old, v), quat.get3(new.velocities, HIPS)), lost)
         v = quat.add(v, quat.cross((0.0, 0.0, lost_turn), p))
-        start_offset(s.offsets, J, x, v, t.kind, t.blend_time)
+        start_offset(s.offsets, len(new.rotations), x, v, t.kind, t.blend_time)
 
 
 @njit
@@ -339,7 +341,7 @@ def post_step(
     blend(body, source, t, new, jumped, dt)
     quat.put3(body.positions, 0, (new.root[0, 0], new.root[0, 1], new.root[0, 2]))
     quat.put4(body.rotations, 0, quat.from_yaw(new.root[0, 3]))
-    update_room(body, 0, J)
+    update_room(body, 0, len(body.parents))
     toes = (quat.get3(body.room_positions, LEFT_TOES), quat.get3(body.room_positions, LEFT_TOES + LEG_STRIDE))
     feet_q = (quat.get4(body.room_rotations, LEFT_FOOT), quat.get4(body.room_rotations, LEFT_FOOT + LEG_STRIDE))
     toes_q = (quat.get4(body.room_rotations, LEFT_TOES), quat.get4(body.room_rotations, LEFT_TOES + LEG_STRIDE))
@@ -359,7 +361,7 @@ def post_step(
     still = (_least(shift[0], shift[0] + bent[0]), _least(shift[1], shift[1] + bent[1]), shift[2])
     feet_shift = quat.mix(shift, still, on_feet)
     hold.hips[2, 1] = quat.angle_of(quat.between(upright, torso_axis(body)))
-    update_room(body, LEFT_SHOULDER, J)
+    update_limbs(body)
     shift = quat.add(feet_shift, _trunk(body, hold, lengths, t, trackers, tracker_rotations, seen, devices, dt))
     for side in range(2):
         toe = quat.add(toes[side], (shift[0], shift[1], -new.root[0, 2]))

@@ -23,6 +23,7 @@ from mm_ros.tracking.bend import Bend
 
 # Shares of the height of the standing hips
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
+LOWEST_SQUAT = 0.3  # of a person on feet or knees: lower hips would press the knees into the floor
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
 CRAWLING_LEAN = 1.0  # rad; a low person who leans more is on the knees
 KNEELS_S = 1.5  # s of calm after which a low person kneels; a squat is shorter
@@ -57,11 +58,16 @@ class LowPosture:
         rest = skeleton.rest_positions().astype(np.float64)
         self._standing, self._hips = float(rest[HEAD, 2]), float(rest[HIPS, 2])
         self._length = float(np.linalg.norm(rest[HEAD] - rest[HIPS]))
+        self._bend = Bend()
         self.reset()
+
+    def set_height_sigma(self, height_sigma: float) -> None:
+        """Set the uncertainty of the user's standing height [m]."""
+        self._bend.unsure = height_sigma / self._standing
 
     def reset(self) -> None:
         self.low = make_low()
-        self._bend = Bend()
+        self._bend.reset()
         self._kind = -1
 
     def forget_place(self) -> None:
@@ -78,28 +84,31 @@ class LowPosture:
             return self.low
         height = head[2] - ground
         self._bend.step(dt, frame, height, self._standing, yaw)
-        lean = self._lean(height)
+        lying = self._lean(height, LOWEST_HIPS)
+        hips = (height - self._length * math.cos(lying)) / self._hips
+        lowest = LOWEST_SQUAT + float(self.low.legs[LIE]) * (LOWEST_HIPS - LOWEST_SQUAT)
+        lean = self._lean(height, lowest)
         self.low.lean[:] = lean, min(self._bend.drop / BEND_FULL, 1.0), self._bend.on_back
-        hips = (height - self._length * math.cos(lean)) / self._hips
-        self._choose(hips, abs(lean))
+        self._choose(hips, abs(lying), abs(lean))
         for kind in range(3):
             weight = damp(float(self.low.legs[kind]), float(kind == self._kind), LEGS_HALFLIFE_S, dt)
             self.low.legs[kind] = weight if weight > 0.01 else 0.0
         return self.low
 
-    def _lean(self, height: float) -> float:
+    def _lean(self, height: float, lowest: float) -> float:
         """Lean with which the hips are between the floor and their standing height. On the way to the back it passes
         through 0, as the trunk of a person who sits down first."""
         cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
-        most = (height - LOWEST_HIPS * self._hips) / self._length
+        most = (height - lowest * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length
         lean = math.acos(max(-0.3, min(1.0, most, max(cosine, least))))
         return -lean if self._bend.on_back < 0.0 else lean
 
-    def _choose(self, hips: float, lean: float) -> None:
-        """Choose the posture of the legs; each is left later than it is taken."""
+    def _choose(self, hips: float, lying: float, lean: float) -> None:
+        """Choose the posture of the legs; each is left later than it is taken. `hips`, `lying`: height and lean of a
+        person who may lie; `lean`: of one who does not."""
         bend = self._bend
-        down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lean > CRAWLING_LEAN
+        down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lying > CRAWLING_LEAN
         low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
         settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLING_LEAN
         if down or (low and bend.on_back < 0.0):  # a person on the back does not kneel

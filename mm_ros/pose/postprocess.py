@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.kinematics import limb_lengths, make_body
 from mm_ros.body.rounding import frozen
-from mm_ros.body.skeleton import ARM_BONES, HEAD, J, Skeleton, default_skeleton
+from mm_ros.body.skeleton import ARM_BONES, HEAD, Skeleton, default_skeleton
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, HOLD, RESET, Timeline, is_identity
 from mm_ros.body.types import (
     BODY_ROLES,
@@ -66,7 +66,7 @@ class PostStage:
     ) -> None:  # fmt: skip
         """`former`: last pose of a stage that was killed; the first pose fades in from there, or has another `run`."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
-        self._lengths = limb_lengths(skeleton)
+        self._lengths, self._low = limb_lengths(skeleton), LowPosture(skeleton)
         self.set_calibration(calibration)
         self.settings = settings
         self.reset()
@@ -88,6 +88,7 @@ class PostStage:
         self._devices[LEFT_HAND_ROLE] = calibration.left_grip_in_hand
         self._devices[LEFT_HAND_ROLE + 1] = calibration.right_grip_in_hand
         self._wanted = None
+        self._low.set_height_sigma(calibration.head_height_sigma)
         self._mounted = np.array([r < WAIST_ROLE or name in calibration.mountings for r, name in enumerate(ROLES)])
         for name, mounting in calibration.mountings.items():
             self._devices[ROLES.index(name)] = self._on_this_skeleton(ROLES.index(name), mounting)
@@ -101,8 +102,9 @@ class PostStage:
     def use_skeleton(self, skeleton: Skeleton) -> bool:
         """Use a skeleton that differs in the arms alone from the next step on, without a reset; return False if other
         bones differ."""
-        others = [j for j in range(len(skeleton.offsets)) if j not in ARM_BONES]
-        if not np.array_equal(skeleton.offsets[others], self.skeleton.offsets[others]):
+        others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
+        old = self.skeleton
+        if skeleton.names != old.names or not np.array_equal(skeleton.offsets[others], old.offsets[others]):
             return False
         self.skeleton, self._lengths = skeleton, limb_lengths(skeleton)
         return True
@@ -126,10 +128,12 @@ class PostStage:
         self._forget()
 
     def _forget(self) -> None:
-        states = (make_body(), make_source(), make_source(), make_hold(), make_feet(self.skeleton), make_user())
+        body, joints = make_body(self.skeleton), len(self.skeleton)
+        source, new = make_source(joints), make_source(joints)
+        states = (body, source, new, make_hold(), make_feet(self.skeleton), make_user())
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
-        self._low = LowPosture(self.skeleton)
+        self._low.reset()
         self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
@@ -187,6 +191,9 @@ class PostStage:
         root[0, 3] += yaw
 
     def _load(self, matched: AvatarPose, dt: float) -> None:
+        came, expected = len(matched.positions), len(self.skeleton)
+        if came != expected:
+            raise MmRosError(f"the matched pose has {came} joints; expected the {expected} of its skeleton")
         rows = matched.positions, matched.rotations, matched.velocities, matched.angular_velocities
         if not load(self._memory[2], matched.root, *rows):
             raise MmRosError("the matched pose has numbers that are not finite; expected a pose of the database")
@@ -237,7 +244,7 @@ class PostStage:
         return np.array([self._ground, *self._heights], np.float64)
 
     def _published(self, matched: AvatarPose, stands: U8, dt: float) -> AvatarPose:
-        positions, rotations = np.empty((J, 3), np.float32), np.empty((J, 4), np.float32)
+        positions, rotations = (np.empty((len(self.skeleton), n), np.float32) for n in (3, 4))
         velocities, angular = matched.velocities.copy(), matched.angular_velocities.copy()
         last = (positions, rotations) if self._last is None else (self._last.positions, self._last.rotations)
         flags = np.empty((2, 2), np.bool_)

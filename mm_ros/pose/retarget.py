@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import HIPS, NAMES, PARENTS, Skeleton
+from mm_ros.body.skeleton import HIPS, NAMES, Skeleton, canonical_kinematics
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
@@ -86,7 +86,7 @@ class Retargeter:
         """Pose of the target humanoid for a pose of the avatar."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
-        source_p, source_q = rot.forward_kinematics(PARENTS, p, q)
+        source_p, source_q = canonical_kinematics(p, q)
         room_q = self._rotations(source_q)
         room_p = np.zeros((len(room_q), 3))
         hips = self._index["hips"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mm_ros.body.mesh import flesh_bones
 from mm_ros.body.shape import Bone
-from mm_ros.body.skeleton import HEAD, NAMES, PARENTS, Skeleton, default_skeleton
+from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
@@ -25,14 +25,14 @@ _COLORS = {"body": "0.75 0.78 0.85 1", "eyes": "0.1 0.1 0.12 1"}
 
 def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
     """URDF with floating joints, whose links move by the TF frames of `pose_postprocessor`."""
-    shapes = [""] * len(NAMES)
+    shapes = [""] * len(skeleton)
     for bone in flesh_bones(skeleton):
         shapes[bone.joint] += _capsule(bone)
     shapes[HEAD] += _face(skeleton)
-    links = [_link(f"{avatar}/{name}", shape) for name, shape in zip(NAMES, shapes, strict=True)]
+    links = [_link(f"{avatar}/{name}", shape) for name, shape in zip(skeleton.names, shapes, strict=True)]
     joints = [
-        _joint(f"{avatar}/{NAMES[p]}", f"{avatar}/{n}", skeleton.offsets[j])
-        for j, (n, p) in enumerate(zip(NAMES, PARENTS, strict=True))
+        _joint(f"{avatar}/{skeleton.names[p]}", f"{avatar}/{n}", skeleton.offsets[j])
+        for j, (n, p) in enumerate(zip(skeleton.names, skeleton.parents, strict=True))
         if p >= 0
     ]
     materials = [f'<material name="{name}"><color rgba="{rgba}"/></material>' for name, rgba in _COLORS.items()]

@@ -16,6 +16,7 @@ import numpy as np
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.base.settings import Settings, setting
+from mm_ros.body.shape import room_joints
 from mm_ros.body.skeleton import (  # fmt: skip
     HEAD,
     HIPS,
@@ -25,7 +26,6 @@ from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_LOWER_LEG,
     LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
-    PARENTS,
     RIGHT_FOOT,
     RIGHT_HAND,
     RIGHT_LOWER_ARM,
@@ -33,7 +33,6 @@ from mm_ros.body.skeleton import (  # fmt: skip
     RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
     UPPER_CHEST,
-    J,
     Skeleton,
     default_skeleton,
 )
@@ -152,7 +151,7 @@ class Follower:
         n = 6 + self._n
         self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
         self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
-        self._ap, self._aq = np.zeros((J, 3)), np.zeros((J, 4))
+        self._ap, self._aq = room_joints(rest_pose(skeleton))  # the avatar's joints in the room
         self.reset()
 
     def reset(self) -> None:
@@ -283,7 +282,7 @@ class Follower:
         first = self._last_ns < 0
         dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
         self._last_ns = pose.stamp_ns
-        _room(pose.root, pose.positions, pose.rotations, PARENTS, self._ap, self._aq)
+        self._ap, self._aq = room_joints(pose)
         if not first and float(np.linalg.norm(pose.root[:2] - self._root[:2])) > JUMP_M:
             self._carry(pose)
         elif first:
@@ -394,13 +393,6 @@ class Follower:
 
 def _within(value: float, low: float, high: float) -> float:
     return float(min(max(value, low), high))
-
-
-@njit
-def _room(root: Any, positions: Any, rotations: Any, parents: Any, p: Any, q: Any) -> None:
-    quat.put3(p, 0, (root[0], root[1], root[2]))
-    quat.put4(q, 0, (root[3], root[4], root[5], root[6]))
-    quat.forward_kinematics(parents, positions, rotations, p, q)
 
 
 @njit

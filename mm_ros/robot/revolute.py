@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import LEFT_FOOT, NAMES, PARENTS, RIGHT_FOOT, Skeleton
+from mm_ros.body.skeleton import LEFT_FOOT, NAMES, RIGHT_FOOT, Skeleton, canonical_kinematics
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
@@ -104,7 +104,7 @@ class RevoluteRetargeter:
         """Robot pose nearest to `pose`. The search starts from the previous angles."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
-        p, q = rot.forward_kinematics(PARENTS, p, q)
+        p, q = canonical_kinematics(p, q)
         base_q = rot.multiply(q[NAMES.index(self.map.base)], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}

@@ -19,7 +19,6 @@ from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
     NECK,
-    PARENTS,
     RIGHT_FOOT,
     RIGHT_HAND,
     RIGHT_LOWER_ARM,
@@ -30,7 +29,6 @@ from mm_ros.body.skeleton import (  # fmt: skip
     RIGHT_UPPER_LEG,
     SPINE,
     UPPER_CHEST,
-    J,
     Skeleton,
 )
 from mm_ros.body.types import F64, AvatarPose
@@ -71,10 +69,10 @@ def smpl_points(vectors: F64, skeleton: Skeleton) -> F64:
     n = len(vectors)
     positions = np.tile(skeleton.offsets.astype(np.float64), (n, 1, 1))
     positions[:, : HIPS + 1] = 0.0
-    rotations = np.zeros((n, J, 4))
+    rotations = np.zeros((n, len(skeleton), 4))
     rotations[..., 0] = 1.0
     rotations[:, list(SMPL[1:])] = rot.exp(vectors)
-    p, q = rot.forward_kinematics(PARENTS, positions, rotations)
+    p, q = skeleton.kinematics(positions, rotations)
     hands = [
         p[:, j] + rot.rotate(q[:, j], np.tile([0.0, y, 0.0], (n, 1)))
         for j, y in ((LEFT_HAND, HAND_M), (RIGHT_HAND, -HAND_M))

@@ -17,6 +17,7 @@ from tf2_msgs.msg import TFMessage
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
 from mm_ros.body.shape import room_joints
+from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F64, AvatarPose, Calibration, identity_pose
 from mm_ros.ros.conversions import skeleton_from_ros, stamp_to_ros
 from mm_ros.ros.hub import Inlet
@@ -104,6 +105,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
+        self._skeletons: dict[int, Skeleton] = {}  # by the key of their skin
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body
@@ -215,17 +217,20 @@ class HeadsetPage:
         skeleton = skeleton_from_ros(msg)
         if skeleton.hash & 0xFFFFFFFF not in self.server.skins:
             while len(self.server.skins) >= MOST_SKINS:
-                del self.server.skins[next(iter(self.server.skins))]
+                oldest = next(iter(self.server.skins))
+                del self.server.skins[oldest], self._skeletons[oldest]
             self.server.skins[skeleton.hash & 0xFFFFFFFF] = skin_file(skeleton)
+            self._skeletons[skeleton.hash & 0xFFFFFFFF] = skeleton
 
     def _show(self, pose: AvatarPose) -> None:
         now_ns = self._node.now_ns()
         age_ms = (now_ns - pose.stamp_ns) * 1e-6
         self._came.append(time.monotonic())
         self._latencies_ms.append(age_ms)
-        if pose.skeleton & 0xFFFFFFFF not in self.server.skins:
+        skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
+        if skeleton is None:
             return  # its skeleton has not arrived yet
-        positions, rotations = room_joints(pose)
+        positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)
         source_from_map = inverse(self._map_from_source())

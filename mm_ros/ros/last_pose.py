@@ -20,13 +20,14 @@ import numpy as np
 from mm_ros.base.cache import writable_root
 from mm_ros.base.errors import MmRosError
 from mm_ros.body import plausible
-from mm_ros.body.skeleton import J
+from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # an older pose is not resumed
-_HEAD = struct.Struct("<IIqqIIQ")  # checksum of the rest, number, written at, stamp, epoch, run, skeleton
-_NUMBERS = 7 * 8 + J * 7 * 4
-_SLOT = _HEAD.size + _NUMBERS
+# Checksum of the rest, size of the slot's content, number, joints, written at, stamp, epoch, run, skeleton
+_HEAD = struct.Struct("<IIIIqqIIQ")
+_ROOT = 7 * 8
+_SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
 
 class LastPose:
@@ -44,36 +45,43 @@ class LastPose:
     def read(self) -> AvatarPose | None:
         if self._map is None:
             return None
-        slots = [self._map[i * _SLOT : (i + 1) * _SLOT] for i in range(2)]
-        good = [s for s in slots if zlib.crc32(s[4:]) == _HEAD.unpack_from(s)[0]]
+        good = [s for s in (self._slot(0), self._slot(1)) if s is not None]
         if not good:
             return None
-        newest = max(good, key=lambda s: _HEAD.unpack_from(s)[1])
-        _, self._count, written_ns, stamp_ns, epoch, run, skeleton = _HEAD.unpack_from(newest)
-        if not 0 <= time.time_ns() - written_ns <= NEWEST_S * 1e9:
+        newest = max(good, key=lambda s: _HEAD.unpack_from(s)[2])
+        _, _, self._count, j, written_ns, stamp_ns, epoch, run, skeleton = _HEAD.unpack_from(newest)
+        if not 0 <= time.time_ns() - written_ns <= NEWEST_S * 1e9 or len(newest) != _HEAD.size + _ROOT + j * 28:
             return None
         root = np.frombuffer(newest, np.float64, 7, _HEAD.size)
-        joints = np.frombuffer(newest, np.float32, J * 7, _HEAD.size + 56)
-        still, feet = np.zeros((J, 3), np.float32), np.zeros(2, np.bool_)
-        positions, rotations = joints[: J * 3].reshape(J, 3), joints[J * 3 :].reshape(J, 4)
+        joints = np.frombuffer(newest, np.float32, j * 7, _HEAD.size + _ROOT)
+        still, feet = np.zeros((j, 3), np.float32), np.zeros(2, np.bool_)
+        positions, rotations = joints[: j * 3].reshape(j, 3), joints[j * 3 :].reshape(j, 4)
         pose = AvatarPose(stamp_ns, epoch, skeleton, root, positions, rotations, still, still, feet, feet, run)
         try:
             return plausible.avatar_pose(pose)
         except MmRosError:
             return None
 
+    def _slot(self, i: int) -> bytes | None:
+        """Content of a slot without its unused end; None if it is damaged or empty."""
+        assert self._map is not None
+        slot = self._map[i * _SLOT : (i + 1) * _SLOT]
+        checksum, size, *_ = _HEAD.unpack_from(slot)
+        whole = _HEAD.size + _ROOT <= size <= _SLOT and zlib.crc32(memoryview(slot)[4:size]) == checksum
+        return slot[:size] if whole else None
+
     def write(self, pose: AvatarPose) -> None:
         if self._map is None:
             return
         self._count = (self._count + 1) & 0xFFFFFFFF
-        content = bytearray(_SLOT)
-        _HEAD.pack_into(
-            content, 0, 0, self._count, time.time_ns(), pose.stamp_ns, pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton
-        )
-        content[_HEAD.size :] = pose.root.tobytes() + pose.positions.tobytes() + pose.rotations.tobytes()
-        content[:4] = zlib.crc32(memoryview(content)[4:]).to_bytes(4, "little")
+        numbers = pose.root.tobytes() + pose.positions.tobytes() + pose.rotations.tobytes()
+        head = _HEAD.pack(
+            0, _HEAD.size + len(numbers), self._count, len(pose.positions), time.time_ns(), pose.stamp_ns,
+            pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton,
+        )  # fmt: skip
+        content = head[4:] + numbers
         at = self._count % 2 * _SLOT
-        self._map[at : at + _SLOT] = bytes(content)
+        self._map[at : at + 4 + len(content)] = zlib.crc32(content).to_bytes(4, "little") + content
 
     def close(self) -> None:
         """Remove the file: after a proper end the next start does not resume."""

@@ -14,7 +14,7 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, PARENTS, RIGHT_FOOT, RIGHT_TOES
+from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES, default_skeleton
 from mm_ros.body.types import LOST, ROLES, AvatarPose, BodyOrientation, FeetEstimate, TrackerFrame, Trajectory
 from mm_ros.maths import rotations as rot
 from mm_ros.msg import Match
@@ -92,10 +92,13 @@ def _arrow(name: str, index: int, color: Color, start: Any, end: Any) -> Marker:
     return out
 
 
+_PARENTS = default_skeleton().parents
+
+
 def bones(name: str, index: int, pose: AvatarPose, color: Color, width: float) -> Marker:
     """A line from each joint to its parent, without the line from root to hips."""
     p, _ = room_joints(pose)
-    return _lines(name, index, color, np.stack([p[PARENTS[2:]], p[2:]], axis=1), width)
+    return _lines(name, index, color, np.stack([p[_PARENTS[2:]], p[2:]], axis=1), width)
 
 
 def skeleton(name: str, pose: AvatarPose) -> list[Marker]:

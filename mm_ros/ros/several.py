@@ -110,17 +110,10 @@ def most_per_process(database: Path | None) -> int:
     """How many avatars one process runs at 90 Hz, by the time that the stages of one frame take on this machine."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.warm_up import sample_trackers
-    from mm_ros.facing.model_file import load_facing_model
-    from mm_ros.facing.orientation import OrientationSettings
     from mm_ros.motion.default_database import default_database_path
     from mm_ros.motion.files import read_database
-    from mm_ros.steps.estimator import StepSettings
-    from mm_ros.steps.model_file import load_step_model
 
-    avatar = Avatar(
-        read_database(database or default_database_path()), model=load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(read_database(database or default_database_path()))
     avatar.warm_up()
     took = []
     for frame in sample_trackers(MEASURED_FRAMES):

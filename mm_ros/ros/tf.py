@@ -11,7 +11,7 @@ from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
 from mm_ros.body.rounding import write_transforms
-from mm_ros.body.skeleton import NAMES, PARENTS
+from mm_ros.body.skeleton import Skeleton, default_skeleton
 from mm_ros.body.types import LOST, ROLES, AvatarPose, TrackerFrame
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.model import MOVING, Robot
@@ -58,11 +58,14 @@ class SerializedTf:
 
 
 class PoseTf:
-    """TF of an avatar: its root in the world and the first `joints` of the skeleton, each in its parent."""
+    """TF of an avatar: its root in the world and the first `joints` of the skeleton (None: all), each in its parent."""
 
-    def __init__(self, avatar: str, world: str = WORLD, joints: int = len(NAMES)) -> None:
-        parents = [world] + [f"{avatar}/{NAMES[p]}" for p in PARENTS[1:joints]]
-        names = NAMES[:joints]
+    def __init__(
+        self, avatar: str, world: str = WORLD, joints: int | None = None, skeleton: Skeleton | None = None
+    ) -> None:
+        tree = skeleton or default_skeleton()
+        names = tree.names[:joints]
+        parents = [world] + [f"{avatar}/{tree.names[p]}" for p in tree.parents[1:joints]]
         self._transforms = [_transform(p, f"{avatar}/{n}") for p, n in zip(parents, names, strict=True)]
         self._message = TFMessage(transforms=self._transforms)
         self._wire = SerializedTf(self._transforms)

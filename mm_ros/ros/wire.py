@@ -15,7 +15,6 @@ from rclpy.serialization import serialize_message
 
 from mm_ros.body import plausible
 from mm_ros.body.rounding import frozen, handed_trackers, rounded_orientation, rounded_pose, rounded_trajectory
-from mm_ros.body.skeleton import J
 from mm_ros.body.types import (
     LOST,
     AvatarPose,
@@ -144,9 +143,9 @@ class _AvatarPose(_Form):
         self._skeleton, self._stretch = template.view("skeleton"), template.view("run", 2)
         self._root, self._root_velocity = template.view("root"), template.view("root_velocity")
         self._positions, self._velocities, self._angular = (
-            template.view(name).reshape(J - 1, 3) for name in ("positions", "velocities", "angular_velocities")
+            template.view(name).reshape(-1, 3) for name in ("positions", "velocities", "angular_velocities")
         )
-        self._rotations = template.view("rotations").reshape(J - 1, 4)
+        self._rotations = template.view("rotations").reshape(-1, 4)
         self._flags = template.view("contacts", 4)  # contacts, locked
         self._feet = template.view("feet") if len(msg.feet) else None
         self._stale = template.view("stale")
@@ -164,8 +163,9 @@ class _AvatarPose(_Form):
         self._flags[:2], self._flags[2:], self._stale[0] = value.contacts, value.locked, value.stale
 
     def read(self) -> AvatarPose:
-        positions, velocities, angular = (np.empty((J, 3), np.float32) for _ in range(3))
-        rotations = np.empty((J, 4), np.float32)
+        joints = len(self._rotations) + 1
+        positions, velocities, angular = (np.empty((joints, 3), np.float32) for _ in range(3))
+        rotations = np.empty((joints, 4), np.float32)
         positions[0], rotations[0] = 0.0, (1.0, 0.0, 0.0, 0.0)
         positions[1:] = self._positions
         rotations[1:, 1:], rotations[1:, 0] = self._rotations[:, :3], self._rotations[:, 3]

@@ -41,7 +41,9 @@ def film(
         middle = target[i] + side[:2] * BESIDE_M * (len(actors) - 1) / 2
         there = [(k * BESIDE_M * side, actor, actor.poses[i]) for k, actor in enumerate(actors)]
         shapes = [
-            figure(actor.skeleton, *room_joints(pose), actor.color, shift) for shift, actor, pose in there if pose
+            figure(actor.skeleton, *room_joints(pose, actor.skeleton), actor.color, shift)
+            for shift, actor, pose in there
+            if pose
         ]
         out.append(render(shapes, _camera(middle, len(actors), bearing), width, height))
         if progress:
@@ -57,7 +59,7 @@ def figure(
     shift: F64 | tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Shape:
     """Return the mesh of a body with these joint positions and rotations in the world, for `render`."""
-    mesh = skin(skeleton)
+    mesh = skin(skeleton if len(positions) == len(skeleton) else skeleton.canonical)
     vertices, normals = mesh.posed(positions, rotations)
     return Shape(vertices + np.asarray(shift), normals, mesh.faces, color)
 

@@ -217,12 +217,5 @@ def carry_memory(memory: F64, x: float, y: float, z: float, yaw: float, height: 
     memory[_BOB + 1] += z / height
 
 
-def mirrored_channels(channels: F64) -> F64:
-    """Channels (T, CHANNELS) of the mirrored motion: y changes sign and the hands change places."""
-    order = [0, 1, 2, 3, 4, 5, 9, 10, 11, 6, 7, 8, 13, 12]
-    signs = np.array([1, -1, 1, -1, 1, -1, 1, -1, 1, 1, -1, 1, 1, 1.0])
-    return np.asarray(channels[:, order] * signs)
-
-
 def new_memory() -> F64:
     return np.zeros(MEMORY)

@@ -57,7 +57,6 @@ CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2  # a still device
 SLIPPED_S = 1.0  # time for which it is off before it is measured again
 UPRIGHT = (0.955, 1.06)  # head height over standing height
 STILL_M_S, STILL_RAD_S = 0.12, 0.5  # of the device and of the head
-STANCE_M_S = 0.12  # a foot that moves slower stands flat
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35  # slowest walk; largest angle between its direction and the headset
 LEVEL_RAD = 0.45  # largest pitch or roll of the headset
 # Limits of the less strict stand.

@@ -136,6 +136,7 @@ class TrajectoryStage:
     def set_calibration(self, calibration: Calibration) -> None:
         self.calibration = calibration
         self.standing = self.lean.standing = head_joint_height(calibration)
+        self.bend.unsure = calibration.head_height_sigma / self.standing
         waist = calibration.mountings.get(ROLES[WAIST_ROLE])
         none = np.zeros(7)  # the tracker is at the hips while the mounting is not measured
         self._devices = np.array([calibration.headset_in_head, none if waist is None else waist], np.float64)

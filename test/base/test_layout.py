@@ -83,3 +83,18 @@ def test_every_exception_is_needed() -> None:
         path = PACKAGE / name
         assert path.is_file(), name
         assert uses(path.read_text()) & (DISK_MODULES | {f"{c}()" for c in DISK_CALLS} | {"mm_ros"}), name
+
+
+JOINT_TABLES = {"PARENTS", "J", "JOINTS", "DEFAULT_OFFSETS"}
+
+
+def joint_tables(source: str) -> set[str]:
+    """Tables of the canonical joints that a module imports; parents and counts come from the Skeleton."""
+    found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ImportFrom)]
+    return {a.name for n in found if n.module == "mm_ros.body.skeleton" for a in n.names} & JOINT_TABLES
+
+
+def test_parents_and_the_number_of_joints_come_from_the_skeleton() -> None:
+    found = {name: joint_tables((PACKAGE / name).read_text()) for name in modules()}
+    assert {name: tables for name, tables in found.items() if tables} == {}
+    assert joint_tables("from mm_ros.body.skeleton import HEAD, PARENTS, J") == {"PARENTS", "J"}

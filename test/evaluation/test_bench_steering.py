@@ -48,10 +48,12 @@ def test_a_variant_of_the_paper_searches_and_decays_as_its_table_says(name):
         assert (x, v) == pytest.approx((left * (1 + 0.02 * j), left * (0.5 - 0.02 * rate * j)))
 
 
-def test_a_released_key_stops_the_character_without_a_step_back():
-    """The turning points of walks to and fro are as sudden as a stop; the layout for this control tells them apart."""
+def test_a_released_key_stops_the_character_and_it_stays():
+    """Turning points of walks to and fro are as sudden as a stop; the layout for this control tells them apart."""
     rider = steering.Rider(read_database(default_database_path(features="steered")), MatcherSettings())
-    for stream in (s for s in steering.streams(11, 3) if s.kind == "stop"):
+    stops = [s for s in steering.streams(11, 4) if s.kind == "stop"]  # one of them took 1.18 s with the layout "vr"
+    for stream in stops:
         ridden = rider.steer(stream)
-        assert steering.figures_of(ridden, stream)["stop_s"] < 0.7
-        assert np.diff(ridden.root[round((stream.change_s + 0.5) * 60) :, 0]).min() > -0.2 / 60
+        assert steering.figures_of(ridden, stream)["stop_s"] <= 0.6
+        x = ridden.root[round(stream.change_s * 60) :, 0]
+        assert (np.maximum.accumulate(x) - x).max() < 0.12  # m back, to the simulated position

@@ -149,7 +149,7 @@ class TestGrowth:
 class TestData:
     def test_kinematics_in_torch_are_those_of_numpy(self):
         data = motion_data(DATABASE)
-        body = Body(DATABASE.skeleton.offsets)
+        body = Body(DATABASE.skeleton)
         p, g, _ = body(torch.from_numpy(data.codes[::50]))
         positions, rotations = np.array(DATABASE.positions[::50]), np.array(DATABASE.rotations[::50])
         positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)

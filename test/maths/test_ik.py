@@ -79,3 +79,20 @@ def test_a_straight_leg_bends_about_its_hinge_and_its_plane_never_flips(thigh: q
     assert np.dot(normals, hinge).min() > np.cos(0.1)  # the knee points where the thigh does
     assert np.abs(np.diff(normals, axis=0)).max() < 1e-6
     assert min(bends) > -1e-9 and bends[-1] > 0.2
+
+
+@pytest.mark.parametrize("hinge", [(0.0, 1.0, 0.0), (0.3, 0.9, 0.2), (0.1, -1.0, 0.0)])
+def test_a_knee_is_lifted_to_the_floor_only_when_it_is_below(hinge: tuple[float, float, float]) -> None:
+    root, end, outward = (0.0, 0.0, 0.25), (-0.3, 0.0, 0.1), (0.0, 1.0, 0.0)
+    line = quat.unit(quat.sub(end, root), (0.0, 0.0, 1.0))
+    normal = quat.unit(quat.across(hinge, line), (0.0, 1.0, 0.0))
+    before = ik.corner(root, end, quat.cross(line, normal), 0.4, 0.4)
+    lifted = ik.lifted_corner(root, end, normal, 0.4, 0.4, 0.06, outward)
+    after = ik.corner(root, end, quat.cross(line, lifted), 0.4, 0.4)
+    assert quat.norm(lifted) == pytest.approx(1.0) and quat.dot(lifted, line) == pytest.approx(0.0, abs=1e-9)
+    if before[2] >= 0.06:
+        assert lifted == pytest.approx(normal)
+    else:
+        assert before[2] < -0.05 and after[2] == pytest.approx(0.06, abs=1e-9)
+    low = [ik.lifted_corner(root, end, normal, 0.4, 0.4, before[2] + d, outward) for d in (-1e-6, 1e-6)]
+    assert quat.norm(quat.sub(*low)) < 1e-2  # no jump when the limit begins to act

@@ -37,6 +37,23 @@ def test_import_then_info(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert json.loads((folder / "j.json").read_text())["kind"] == "database"
 
 
+def test_info_prints_the_coverage_and_the_doubts(folder: Path, capsys: pytest.CaptureFixture[str]):
+    database = folder / "mine.mmdb"
+    assert main(["import", str(folder), "-o", str(database), "--jobs", "1", "--stooped", "0", "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["info", str(database), "--json", str(folder / "i.json")]) == 0
+    said, got = capsys.readouterr().out, json.loads((folder / "i.json").read_text())
+    minutes = {name: clip.seconds / 60 for name, clip in walks().items()}
+    sides = got["coverage"]["sideways to the left"] + got["coverage"]["sideways to the right"]
+    found = {"walk 1.3": got["coverage"]["walking forward"], "back 0.9": got["coverage"]["walking backward"]}
+    for name, length in (found | {"side 0.5": sides}).items():
+        assert 0.4 * minutes[name] < length <= minutes[name] + 0.01, name  # each clip starts and stops
+    assert got["coverage"]["running"] == got["coverage"]["squatting or lower"] == 0.0
+    assert "coverage, minutes" in said
+    for name in ("running", "squatting or lower", "crouching"):
+        assert f"? little motion: {name} (0 min)" in said.splitlines()
+
+
 def test_info_shows_the_weights_that_differ_from_the_built_in_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The layout that users copied from config/features.yaml before it had the built-in weights."""
     usual = toy_database(2.0)

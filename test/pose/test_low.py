@@ -1,5 +1,7 @@
 """Low postures: a squat and a bow, sitting, kneeling and lying, from the head and the hands alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,17 @@ def test_a_squat_bends_the_knees_and_a_bow_the_back():
 
 
 @pytest.mark.parametrize(
+    ("head", "hands", "behind"),
+    [((0.15, 1.22), (0.4, -0.2), 0.20), ((0.40, 1.30), (0.1, -0.6), 0.08)],
+    ids=["squat in balance", "lunge"],
+)
+def test_who_looks_ahead_while_the_head_sinks_keeps_the_trunk_up(head, hands, behind):
+    """The true hips are `behind` the head [m]: a trunk that leans by 18° in the squat, by 7° in the lunge."""
+    joints = played(head, 0.05, hands, 1.4)[-1]
+    assert abs(joints[HEAD, 0] - joints[HIPS, 0] - behind) < 0.15
+
+
+@pytest.mark.parametrize(
     ("head", "pitch", "hands"),
     [
         ((-0.2, 1.17), 0.1, (0.3, -0.5)),
@@ -70,6 +83,23 @@ def test_a_held_squat_stays_on_its_feet():
     joints = played((0.05, 1.17), 0.1, (0.45, -0.1), 5.0)
     feet = joints[:, [LEFT_FOOT, RIGHT_FOOT], :2]
     assert np.abs(feet - feet[0]).max() < 0.03
+
+
+def bent_by(drop, sigma):
+    """Angle of the line from hips to head [deg] of a standing user whose head is lower than measured by `drop` [m]."""
+    stage = PostStage(PostSettings(), SKELETON, replace(from_skeleton(SKELETON), head_height_sigma=sigma))
+    for i in range(60):
+        frame = TrackerFrame(int(i * 1e9 / 60))
+        frame.positions[0] = np.array([0.0, 0.0, SKELETON.head_height - drop]) + HEADSET
+        frame.state[0] = TRACKED
+        joints = room_joints(stage.step(rest_pose(SKELETON, frame.stamp_ns), frame))[0]
+    line = joints[HEAD] - joints[HIPS]
+    return np.degrees(np.arctan2(np.hypot(line[0], line[1]), line[2]))
+
+
+def test_an_uncertain_height_is_not_taken_for_a_bent_back():
+    assert bent_by(0.12, 0.10) < bent_by(0.12, 0.01) - 3.0
+    assert bent_by(0.40, 0.10) > bent_by(0.12, 0.10) + 3.0
 
 
 def test_standing_is_not_changed():

@@ -15,8 +15,6 @@ from rcl_interfaces.srv import SetParameters
 from mm_ros.avatar import Avatar
 from mm_ros.body.landmarks import COUNT, Landmarks
 from mm_ros.body.types import still_trajectory
-from mm_ros.facing.model_file import load_facing_model
-from mm_ros.facing.orientation import OrientationSettings
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.motion.files import read_database
@@ -28,8 +26,6 @@ from mm_ros.ros.conversions import (
     stamp_to_ros,
     trajectory_to_ros,
 )
-from mm_ros.steps.estimator import StepSettings
-from mm_ros.steps.model_file import load_step_model
 
 TOPICS = ("pose", "/tf", "/diagnostics", "trajectory", "matched_pose", "body_orientation")
 
@@ -52,10 +48,7 @@ def said_by(world, node):
 
 def test_the_poses_are_those_of_the_chain_bit_for_bit(world):
     frames, poses = world.walk_without_loss(2.0, epoch=3)
-    avatar = Avatar(
-        read_database(default_database_path()), world.calibration, model=load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(read_database(default_database_path()), world.calibration)
     for frame, pose in zip(frames, map(avatar_pose_from_ros, poses), strict=True):
         expected = avatar.step(frame)
         for name in ("root", "positions", "rotations", "velocities", "angular_velocities", "contacts", "locked"):

@@ -23,8 +23,6 @@ from toys import COINCIDENT, joints_in_one_place
 
 from mm_ros.avatar import Avatar
 from mm_ros.body.types import LOST, Match
-from mm_ros.facing.model_file import load_facing_model
-from mm_ros.facing.orientation import OrientationSettings
 from mm_ros.motion.build import build_database
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import FeatureLayout, default_layout
@@ -32,8 +30,6 @@ from mm_ros.motion.files import read_database, write_database
 from mm_ros.motion.procedural import make_clips
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import avatar_pose_from_ros, stamp_from_ros
-from mm_ros.steps.estimator import StepSettings
-from mm_ros.steps.model_file import load_step_model
 
 STAGES = ("body_orientation", "trajectory", "matched_pose", "match")
 
@@ -107,10 +103,7 @@ def test_tf_holds_all_joints_under_the_avatars_name(world):
 
 
 def agree(world, frames, poses, database: Path) -> None:
-    avatar = Avatar(
-        read_database(database), world.calibration, model=load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(read_database(database), world.calibration)
     for frame, pose in zip(frames, map(avatar_pose_from_ros, poses), strict=True):
         expected = avatar.step(frame)
         for name in ("root", "positions", "rotations", "contacts", "locked"):
@@ -121,10 +114,7 @@ def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
     """Compare messages of the graph with the same stages in one process."""
     received = world.client.received
     frames, _ = world.walk_without_loss(3.0, epoch=20, travels_at=60)
-    avatar = Avatar(
-        read_database(default_database_path()), world.calibration, model=load_facing_model(OrientationSettings()),
-        step_model=load_step_model(StepSettings()),
-    )  # fmt: skip
+    avatar = Avatar.load(read_database(default_database_path()), world.calibration)
     avatar.matcher.explain = True
     steps = {frame.stamp_ns: avatar.step(frame) and avatar.last for frame in frames}
     assert set_parameter(world, "trajectory_predictor", "silent_s", double(0.2)).successful

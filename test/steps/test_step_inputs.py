@@ -32,6 +32,13 @@ def inputs(c: np.ndarray) -> np.ndarray:
     return out
 
 
+def mirrored_channels(channels: np.ndarray) -> np.ndarray:
+    """Channels (T, CHANNELS) of the mirrored motion: y changes sign and the hands change places."""
+    order = [0, 1, 2, 3, 4, 5, 9, 10, 11, 6, 7, 8, 13, 12]
+    signs = np.array([1, -1, 1, -1, 1, -1, 1, -1, 1, 1, -1, 1, 1, 1.0])
+    return np.asarray(channels[:, order] * signs)
+
+
 def test_inputs_do_not_depend_on_place_and_axes_of_the_room() -> None:
     moved = channels()
     for row in moved:
@@ -56,7 +63,7 @@ def test_a_memory_carried_with_the_room_continues_as_if_nothing_had_happened() -
 
 
 def test_mirrored_motion_gives_mirrored_inputs() -> None:
-    own, other = inputs(channels()), inputs(si.mirrored_channels(channels()))
+    own, other = inputs(channels()), inputs(mirrored_channels(channels()))
     flipped = [2, 5, 8, 10, 12, 13, 15, 20, 21, 22, 23]
     signs = np.ones(24)
     signs[flipped] = -1

@@ -14,14 +14,12 @@ from mm_ros.avatar import Avatar, AvatarSettings
 from mm_ros.base.workers import in_its_own
 from mm_ros.evaluation import measure, run
 from mm_ros.evaluation.replay_chain import run_chain
-from mm_ros.facing.model_file import load_facing_model
 from mm_ros.matching.engines.source import ENGINES, LEARNED, STATE_MACHINE
 from mm_ros.matching.engines.state_machine import StateMachineStage
 from mm_ros.matching.matcher import MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.files import read_database
-from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.simulation import Simulation
 
 Tell = Callable[[str, int, int], None]
@@ -71,11 +69,7 @@ class _Timed:
 
 
 def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any) -> Avatar:
-    settings = contender.settings
-    learned = load_learned(settings.matcher)
-    motion = learned.digest if learned is not None else database
-    steps = load_step_model(settings.steps)
-    return Avatar(motion, calibration, settings, load_facing_model(settings.orientation), learned, steps)
+    return Avatar.load(database, calibration, contender.settings)
 
 
 def compare(

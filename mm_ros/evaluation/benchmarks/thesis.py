@@ -17,10 +17,8 @@ from mm_ros.avatar import Avatar, AvatarSettings
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
 from mm_ros.evaluation.replay_chain import ChainResult, run_chain
-from mm_ros.facing.model_file import load_facing_model
 from mm_ros.motion.build import BuildOptions, build_database
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import simulate_clip
 
@@ -94,13 +92,7 @@ def measure(
 
 def replay(database: MotionDatabase, user: Clip, settings: AvatarSettings, accuracy: float) -> ChainResult:
     matcher = settings.matcher.with_values(position_accuracy=accuracy)
-    avatar = Avatar(
-        database,
-        from_skeleton(user.skeleton),
-        replace(settings, matcher=matcher),
-        load_facing_model(settings.orientation),
-        step_model=load_step_model(settings.steps),
-    )
+    avatar = Avatar.load(database, from_skeleton(user.skeleton), replace(settings, matcher=matcher))
     return run_chain(simulate_clip(user), avatar)
 
 

@@ -57,17 +57,6 @@ def motion_of(clip: Clip) -> Motion:
     )
 
 
-def thinned(motion: Motion, rate: float = 60.0) -> Motion:
-    """Keep every n-th frame, for about `rate` [Hz]; higher rates add no information about the facing."""
-    step = max(1, round(motion.rate / rate))
-    if step == 1:
-        return motion
-    return replace(
-        motion, rate=motion.rate / step, positions=motion.positions[::step],
-        rotations=motion.rotations[::step], yaw=motion.yaw[::step], root_yaw=motion.root_yaw[::step],
-    )  # fmt: skip
-
-
 def head_yaw(motion: Motion) -> F64:
     """Yaw (F,) of the head relative to the body [rad]."""
     x = rot.rotate(motion.rotations[:, 0], np.array([1.0, 0.0, 0.0]))

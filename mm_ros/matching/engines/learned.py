@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import HEAD, PARENTS
+from mm_ros.body.skeleton import HEAD, default_skeleton
 from mm_ros.body.types import F32, F64, Match
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.engines.conditions import condition_of
@@ -91,13 +91,15 @@ def weighted_distance(weights: Row, a: Row, b: Row) -> float:
     return out
 
 
+_TO_ROOT = default_skeleton().ancestors(HEAD)
+
+
 @njit
 def head_height(positions: Row, rotations: Row) -> float:
     """Height of the head joint above the root [m], from local positions and rotations (J, …)."""
-    at, joint = quat.get3(positions, HEAD), PARENTS[HEAD]
-    while joint >= 0:
+    at = quat.get3(positions, HEAD)
+    for joint in _TO_ROOT:
         at = quat.add(quat.get3(positions, joint), quat.rotate(quat.get4(rotations, joint), at))
-        joint = PARENTS[joint]
     return at[2]
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from mm_ros.body.skeleton import HIPS, J
+from mm_ros.body.skeleton import HIPS, NAMES
 from mm_ros.body.types import F32
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row
 
-MOVED = J - 1  # joints with a rotation: all except the virtual root
+MOVED = len(NAMES) - 1  # canonical joints with a rotation: all except the virtual root
 ROTATIONS = slice(0, 6 * MOVED)
 HIPS_POSITION = slice(6 * MOVED, 6 * MOVED + 3)
 ROOT_VELOCITY = slice(6 * MOVED + 3, 6 * MOVED + 6)  # m/s forward, m/s left, rad/s

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.landmarks import Landmarks
-from mm_ros.body.skeleton import PARENTS, WHOLE, Segments
+from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.engines.learned import LearnedNetworks
@@ -19,7 +19,7 @@ from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.player import Player
 from mm_ros.matching.root_control import RootControl, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
-from mm_ros.maths.rotations import forward_kinematics, normalize
+from mm_ros.maths.rotations import normalize
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
 
@@ -73,7 +73,7 @@ def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: 
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
     positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)
-    joints, _ = forward_kinematics(PARENTS, positions, rotations)
+    joints, _ = database.skeleton.kinematics(positions, rotations)
     posture = joints.reshape(*at.shape, -1, 3).mean(1)
     return np.asarray(np.linalg.norm(posture - np.median(posture, 0), axis=-1).mean(-1))
 
@@ -200,7 +200,7 @@ class StateMachineStage:
         moved = self.control.velocity
         velocities, angular = (np.asarray(v * self.tempo, np.float32) for v in (velocities, angular))
         positions[0], rotations[0] = 0, (1, 0, 0, 0)
-        positions *= self.segments.factors()
+        positions *= self.segments.factors(len(positions))
         velocities[0], angular[0] = (moved[0], moved[1], 0), (0, 0, moved[2])
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import F32, F64
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.engines.conditions import condition_of
@@ -41,6 +42,10 @@ class MotionData:
 
 def motion_data(database: MotionDatabase) -> MotionData:
     d = database
+    if len(d.skeleton) != pc.MOVED + 1:
+        raise MmRosError(
+            f"the learned engine has {pc.MOVED + 1} joints, the database {len(d.skeleton)}; import it without --fingers"
+        )
     codes = pc.encode(d.positions, d.rotations, root_steps(d), d.contacts)
     rates = np.zeros_like(codes)
     for a, b in zip(d.range_starts, d.range_stops, strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mm_ros.body.skeleton import HIPS, PARENTS
+from mm_ros.body.skeleton import HIPS, Skeleton
 from mm_ros.matching.engines import pose_code as pc
 
 
@@ -55,14 +55,12 @@ class Layers(nn.Module):
 class Body(nn.Module):
     """Forward kinematics of pose vectors, in character space: relative to the root."""
 
-    def __init__(self, offsets: Any) -> None:
+    def __init__(self, skeleton: Skeleton) -> None:
         super().__init__()
-        self.register_buffer("offsets", torch.as_tensor(np.asarray(offsets), dtype=torch.float32))
-        depth = np.zeros(len(PARENTS), int)
-        for j in range(1, len(PARENTS)):
-            depth[j] = depth[PARENTS[j]] + 1
+        self.register_buffer("offsets", torch.as_tensor(np.asarray(skeleton.offsets), dtype=torch.float32))
+        depth = np.array([len(skeleton.ancestors(j)) for j in range(len(skeleton))])
         self.levels = [torch.as_tensor(np.flatnonzero(depth == k)) for k in range(2, depth.max() + 1)]
-        self.parents = torch.as_tensor(np.asarray(PARENTS, np.int64))
+        self.parents = torch.as_tensor(np.asarray(skeleton.parents, np.int64))
         self.order = torch.cat([torch.tensor([HIPS]), *self.levels])
         self.back = torch.argsort(self.order)
 
@@ -77,8 +75,8 @@ class Body(nn.Module):
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Pose vectors (N, WIDTH) → positions (N, MOVED, 3), global and local rotations (N, MOVED, 3, 3)."""
         local = self.matrices(codes)
-        where: list[Any] = [None] * len(PARENTS)
-        which: list[Any] = [None] * len(PARENTS)
+        where: list[Any] = [None] * len(self.parents)
+        which: list[Any] = [None] * len(self.parents)
         where[HIPS], which[HIPS] = codes[:, pc.HIPS_POSITION], local[:, 0]
         for level in self.levels:
             joints, parents = level.tolist(), self.parents[level].tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mm_ros.body.skeleton import PARENTS, J, Skeleton
+from mm_ros.body.skeleton import Skeleton
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.training.data import Drawing, MotionData
 from mm_ros.matching.training.networks import Body, Layers, Sizes, angles
@@ -28,7 +28,7 @@ class PoseNetworks(nn.Module):
         inputs = 2 * pc.WIDTH + features
         self.compressor = Layers(inputs, sizes.latent, sizes.width, 2)
         self.decompressor = Layers(features + sizes.latent, pc.WIDTH, sizes.width, sizes.decompressor_layers)
-        self.body = Body(skeleton.offsets)
+        self.body = Body(skeleton)
         for name, width in (("code", pc.WIDTH), ("rate", pc.WIDTH)):
             self.register_buffer(f"{name}_mean", torch.zeros(width))
             self.register_buffer(f"{name}_scale", torch.ones(width))
@@ -64,19 +64,13 @@ def column_weights(skeleton: Skeleton) -> Any:
     """Approximate displacement of the joints per unit of each number of a pose vector [m]."""
     rest = skeleton.rest_positions().astype(np.float64)
     out = np.full(pc.WIDTH, 0.1)
-    for j in range(1, J):
-        below = [k for k in range(J) if j in _ancestors(k)]
-        arm = np.sqrt((((rest[below] - rest[j]) ** 2).sum(-1)).sum() / J) if below else 0.0
+    count = len(skeleton)
+    for j in range(1, count):
+        below = [k for k in range(count) if j in skeleton.ancestors(k)]
+        arm = np.sqrt((((rest[below] - rest[j]) ** 2).sum(-1)).sum() / count) if below else 0.0
         out[6 * (j - 1) : 6 * j] = arm + 0.03
     out[pc.HIPS_POSITION] = 1.0
     return out
-
-
-def _ancestors(joint: int) -> list[int]:
-    out = [joint]
-    while PARENTS[out[-1]] >= 0:
-        out.append(int(PARENTS[out[-1]]))
-    return out[1:]
 
 
 def least_squares(x: Any, y: Any) -> Any:

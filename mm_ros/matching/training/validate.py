@@ -20,7 +20,7 @@ def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
     """Measure the model on frames drawn uniformly from the whole database. Errors are in character space."""
     rng = np.random.default_rng(SEED)
     data, states = motion_data(trained.database), trained.states
-    body = Body(trained.database.skeleton.offsets)
+    body = Body(trained.database.skeleton)
     rows = rng.integers(len(states), size=FRAMES)
     rebuilt = np.stack([model.pose(states[r]) for r in rows])
     out: dict[str, Any] = {"rebuilt": measured(data, body, rows, rebuilt)}

@@ -8,11 +8,25 @@ canonical T-pose; the trunk does not change. The conversion removes the constant
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from mm_ros.body.skeleton import DEFAULT_OFFSETS, HIPS, NAMES, PARENTS, J, Skeleton
+from mm_ros.body.fingers import FINGERS, JOINTS_PER_FINGER
+from mm_ros.body.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_LOWER_LEG,
+    LEFT_TOES,
+    LEFT_UPPER_LEG,
+    NECK,
+    RIGHT_TOES,
+    SPINE,
+    UPPER_CHEST,
+    Skeleton,
+)
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import Bvh
 from mm_ros.motion.importing.evidence import quaternion_of, unit
@@ -22,6 +36,7 @@ Array = Any
 TOE_HEIGHT = 0.015  # m; height of the toe joint above the floor at rest, as on the default skeleton
 _X, _Y, _Z = np.eye(3)
 IDENTITY = np.array([1.0, 0, 0, 0])
+_SPINE = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD)
 
 
 @dataclass(frozen=True)
@@ -99,20 +114,21 @@ def make_model(
     nodes = joints.nodes
     g = reference_rotations
     p = posed(local_offsets, bvh.node_parents, g) * unit_to_m
-    turn = _limb_turns(bvh, nodes, p, stance_drop_m)
-    index = np.array([nodes.get(n, -1) for n in NAMES], np.int64)
-    rest = np.tile(IDENTITY, (J, 1))
+    usual = joints.skeleton
+    turn = _limb_turns(bvh, joints, p, stance_drop_m)
+    index = np.array([nodes.get(n, -1) for n in usual.names], np.int64)
+    rest = np.tile(IDENTITY, (len(usual), 1))
     for c, s in enumerate(index):
         if s >= 0:
             rest[c] = rot.multiply(turn[c], g[s])
-    offsets = _offsets(index, p, turn)
-    skeleton = Skeleton(offsets.astype(np.float32))
+    skeleton = usual.with_offsets(_offsets(usual, index, p, turn).astype(np.float32))
     return ActorModel(joints, room_from_file, unit_to_m, index, rest, skeleton, reference, skeleton)
 
 
-def _limb_turns(bvh: Bvh, nodes: dict[str, int], p: Array, drop: float) -> Array:
+def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
     """Return (J, 4): the shortest rotation of each limb bone from the reference posture to the T-pose."""
-    turn = np.tile(IDENTITY, (J, 1))
+    nodes, joint = joints.nodes, joints.skeleton.index
+    turn = np.tile(IDENTITY, (len(joints.skeleton), 1))
 
     def along(c: str, child: str, wanted: Array) -> bool:
         if c not in nodes or child not in nodes:
@@ -120,7 +136,7 @@ def _limb_turns(bvh: Bvh, nodes: dict[str, int], p: Array, drop: float) -> Array
         v = p[nodes[child]] - p[nodes[c]]
         if np.linalg.norm(v) < 1e-4:
             return False
-        turn[NAMES.index(c)] = rot.between(v, wanted)
+        turn[joint(c)] = rot.between(v, wanted)
         return True
 
     for s, y in (("left", _Y), ("right", -_Y)):
@@ -131,14 +147,23 @@ def _limb_turns(bvh: Bvh, nodes: dict[str, int], p: Array, drop: float) -> Array
             fall = float(np.clip(drop, 0.0, 0.9 * length)) if np.isfinite(drop) else 0.4 * length
             along(f"{s}_foot", f"{s}_toes", np.array([np.sqrt(max(length**2 - fall**2, 1e-9)), 0, -fall]))
             tip = _tip(bvh, nodes[f"{s}_toes"], p)
-            turn[NAMES.index(f"{s}_toes")] = (
-                turn[NAMES.index(f"{s}_foot")] if tip is None else rot.between(tip, _X * np.linalg.norm(tip))
+            turn[joint(f"{s}_toes")] = (
+                turn[joint(f"{s}_foot")] if tip is None else rot.between(tip, _X * np.linalg.norm(tip))
             )
         along(f"{s}_upper_arm", f"{s}_lower_arm", y)
         along(f"{s}_lower_arm", f"{s}_hand", y)
         if f"{s}_hand" in nodes:
             tip = _tip(bvh, nodes[f"{s}_hand"], p)
-            turn[NAMES.index(f"{s}_hand")] = turn[NAMES.index(f"{s}_lower_arm")] if tip is None else rot.between(tip, y)
+            turn[joint(f"{s}_hand")] = turn[joint(f"{s}_lower_arm")] if tip is None else rot.between(tip, y)
+        for finger in FINGERS:
+            above = f"{s}_hand"
+            for k in range(1, JOINTS_PER_FINGER + 1):
+                name = f"{s}_{finger}_{k}"
+                if name in nodes:  # fingers become straight; the thumb keeps its shape
+                    turn[joint(name)] = turn[joint(above)]
+                    if finger != "thumb":
+                        along(name, f"{s}_{finger}_{k + 1}", y)
+                    above = name
     return turn
 
 
@@ -158,57 +183,53 @@ def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
     return np.mean(ends, axis=0) if ends and np.linalg.norm(np.mean(ends, axis=0)) > 5e-3 else None
 
 
-def _offsets(index: Array, p: Array, turn: Array) -> Array:
-    """Return rest offsets (J, 3); missing joints are placed as on a default body of this size."""
-    rest = np.full((J, 3), np.nan)
+def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
+    """Return rest offsets (J, 3); missing joints are placed as on the `usual` skeleton, scaled."""
+    count, parents = len(usual), usual.parents
+    rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(J)  # nearest ancestor that the file has
-    for c in range(HIPS + 1, J):
-        a = PARENTS[c]
+    owner = np.arange(count)  # nearest ancestor that the file has
+    for c in range(HIPS + 1, count):
+        a = parents[c]
         owner[c] = a if index[a] >= 0 else owner[a]
         if index[c] >= 0:
             rest[c] = rest[owner[c]] + rot.rotate(turn[owner[c]], p[index[c]] - p[index[owner[c]]])
-    size = float(np.linalg.norm(rest[NAMES.index("left_lower_leg")] - rest[NAMES.index("left_upper_leg")])) / 0.41
-    for c in range(HIPS + 1, J):
+    size = float(np.linalg.norm(rest[LEFT_LOWER_LEG] - rest[LEFT_UPPER_LEG])) / 0.41
+    for c in range(HIPS + 1, count):
         if np.isnan(rest[c, 0]):
-            rest[c] = _missing(c, rest, owner, size)
-    offsets = np.zeros((J, 3))
-    offsets[2:] = rest[2:] - rest[PARENTS[2:]]
-    toes = [NAMES.index("left_toes"), NAMES.index("right_toes")]
-    offsets[HIPS, 2] = TOE_HEIGHT - float(rest[toes, 2].mean())
+            rest[c] = _missing(usual, c, rest, size)
+    offsets = np.zeros((count, 3))
+    offsets[2:] = rest[2:] - rest[parents[2:]]
+    offsets[HIPS, 2] = TOE_HEIGHT - float(rest[[LEFT_TOES, RIGHT_TOES], 2].mean())
     return offsets
 
 
-def _missing(c: int, rest: Array, owner: Array, size: float) -> Array:
-    """Return the rest position of a missing joint: evenly spaced in the trunk, else as on the default skeleton."""
-    a = PARENTS[c]
-    chain = [NAMES.index(n) for n in ("spine", "chest", "upper_chest", "neck", "head")]
-    if c in chain:
-        below = next((k for k in chain[chain.index(c) :] if not np.isnan(rest[k, 0])), None)
+def _missing(usual: Skeleton, c: int, rest: Array, size: float) -> Array:
+    """Return the rest position of a missing joint: evenly spaced in the trunk, else as on the `usual` skeleton."""
+    a = usual.parents[c]
+    if c in _SPINE:
+        below = next((k for k in _SPINE[_SPINE.index(c) :] if not np.isnan(rest[k, 0])), None)
         if below is not None:
-            return rest[a] + (rest[below] - rest[a]) / (chain.index(below) - chain.index(c) + 1)
-    if NAMES[c].endswith("shoulder"):
+            return rest[a] + (rest[below] - rest[a]) / (_SPINE.index(below) - _SPINE.index(c) + 1)
+    if usual.names[c].endswith("shoulder"):
         arm = rest[c + 1]
         if not np.isnan(arm[0]):
             return rest[a] + np.array([0.5, 0.2, 0.9]) * (arm - rest[a])
-    return rest[a] + DEFAULT_OFFSETS[c] * size
+    return rest[a] + usual.offsets[c] * size
 
 
 def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
     """Convert node poses in file axes to hips (F, 3) in metres and global rotations (F, J, 4), in room axes."""
     w = model.room_from_file
-    frames = len(p)
-    out = np.empty((frames, J, 4))
+    frames, parents = len(p), model.skeleton.parents
+    out = np.empty((frames, len(parents), 4))
     out[:, 0] = IDENTITY
     back = rot.inverse(model.rest)
-    chain = {
-        NAMES.index(a): NAMES.index(b)
-        for a, b in (("spine", "chest"), ("chest", "upper_chest"), ("upper_chest", "neck"), ("neck", "head"))
-    }
-    for c in range(1, J):
+    chain = dict(pairwise(_SPINE))
+    for c in range(1, len(parents)):
         s = model.nodes[c]
         if s < 0:
-            out[:, c] = out[:, PARENTS[c]]
+            out[:, c] = out[:, parents[c]]
             continue
         out[:, c] = rot.multiply(
             rot.multiply(np.broadcast_to(w, (frames, 4)), q[:, s]), np.broadcast_to(back[c], (frames, 4))
@@ -232,7 +253,7 @@ def _point(q: Array, offset: Array, wanted: Array) -> None:
     q[:] = rot.multiply(rot.between(now, wanted), q)
 
 
-def local_rotations(rotations: Array) -> Array:
+def local_rotations(skeleton: Skeleton, rotations: Array) -> Array:
     out = rotations.copy()
-    out[:, 2:] = rot.multiply(rot.inverse(rotations[:, PARENTS[2:]]), rotations[:, 2:])
+    out[:, 2:] = rot.multiply(rot.inverse(rotations[:, skeleton.parents[2:]]), rotations[:, 2:])
     return rot.normalize(out)

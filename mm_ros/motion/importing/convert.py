@@ -11,8 +11,7 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import HIPS, LEFT_FOOT, LEFT_TOES, NAMES, PARENTS, RIGHT_FOOT, RIGHT_TOES, J
-from mm_ros.maths import rotations as rot
+from mm_ros.body.skeleton import HIPS, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES
 from mm_ros.maths.signals import cubic, spherical
 from mm_ros.motion.bvh.reader import Bvh
 from mm_ros.motion.cleaning import RootSettings, sample_times, with_virtual_root
@@ -63,7 +62,7 @@ def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
     p, q = bvh.globals(bvh.motion[task.first : task.stop])
     hips, rotations = to_canonical(task.model, p, q)
     found = _glitches(task.model, p, rate)
-    locals_ = local_rotations(rotations)
+    locals_ = local_rotations(task.model.skeleton, rotations)
     cuts = _mend(found, hips, locals_, task.first, notes)
     _calm(locals_, rate, task.first, notes)
     first, last = _t_poses(rotations, rate, task, notes)
@@ -92,7 +91,7 @@ def convert(bvh: Bvh, task: Task) -> tuple[list[Clip], list[Assumption]]:
 
 def _clip(task: Task, name: str, hips: Array, locals_: Array, floor: float, begins_s: float) -> Clip:
     model = task.model
-    positions = np.broadcast_to(model.skeleton.offsets, (len(hips), J, 3)).astype(np.float64)
+    positions = np.broadcast_to(model.skeleton.offsets, (len(hips), len(model.skeleton), 3)).astype(np.float64)
     positions[:, 0] = 0
     positions[:, HIPS] = hips - np.array([0, 0, floor])
     clip = Clip(
@@ -116,7 +115,7 @@ def _tags(task: Task, frames: int, begins_s: float) -> tuple[tuple[str, int, int
 
 
 def _glitches(model: ActorModel, p: Array, rate: float) -> list[Glitch]:
-    have = [c for c in range(HIPS, J) if model.nodes[c] >= 0]
+    have = [c for c in range(HIPS, len(NAMES)) if model.nodes[c] >= 0]
     return glitches(p[:, model.nodes[have]] * model.unit_to_m, [NAMES[c] for c in have], rate)
 
 
@@ -169,10 +168,10 @@ def _pieces(frames: int, cuts: list[tuple[int, int]], first: int, last: int, sho
 
 def floor_of(model: ActorModel, hips: Array, locals_: Array, rate: float) -> float:
     """Return the height of the floor (m): the median height of toes in stance, minus their height at rest."""
-    positions = np.broadcast_to(model.skeleton.offsets, (len(hips), J, 3)).astype(np.float64)
+    positions = np.broadcast_to(model.skeleton.offsets, (len(hips), len(model.skeleton), 3)).astype(np.float64)
     positions[:, 0] = 0
     positions[:, HIPS] = hips
-    p, _ = rot.forward_kinematics(PARENTS, positions, locals_)
+    p, _ = model.skeleton.kinematics(positions, locals_)
     toes = p[:, list(TOES)]
     heights = toes[..., 2] - model.skeleton.rest_positions()[list(TOES), 2]
     slow = np.linalg.norm(central_difference(toes, rate), axis=-1) < 0.15

@@ -194,7 +194,7 @@ def swap_sides(joints: JointMap) -> JointMap:
     for name, node in joints.nodes.items():
         side, _, rest = name.partition("_")
         nodes[f"{words[side]}_{rest}" if side in words else name] = node
-    return JointMap(joints.family, nodes, joints.doubts)
+    return replace(joints, nodes=nodes)
 
 
 def _unit(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import DEFAULT_TIPS, HIPS, NAMES, PARENTS, J
+from mm_ros.body.skeleton import HIPS, NAMES, TIPS, Skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import CHANNELS, Bvh
 from mm_ros.motion.importing.evidence import AXES, room_from_axis
@@ -35,9 +35,11 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     d = dialect or Dialect()
     p, q = (x.astype(np.float64) for x in clip.globals())
     back = rot.inverse(room_from_axis(AXES.index(d.up)))
-    joints = [j for j in range(1, J) if NAMES[j] in d.names]
-    above = {j: _above(j, joints) for j in joints}
-    own = {j: np.asarray(d.joint_axes.get(NAMES[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
+    skeleton, canonical = clip.skeleton, clip.skeleton.names
+    joints = [j for j in range(1, len(skeleton)) if canonical[j] in d.names]
+    joints.sort(key=lambda j: (*reversed(skeleton.ancestors(j)), j))  # depth first, as in a file
+    above = {j: _above(skeleton, j, joints) for j in joints}
+    own = {j: np.asarray(d.joint_axes.get(canonical[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
     g = {
         j: rot.multiply(
             np.broadcast_to(back, q[:, j].shape), rot.multiply(q[:, j], np.broadcast_to(own[j], q[:, j].shape))
@@ -45,7 +47,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
         for j in joints
     }
     at = {j: rot.rotate(np.broadcast_to(back, q[:, j].shape), p[:, j]) / d.unit_to_m for j in joints}
-    names = ([d.extra_root] if d.extra_root else []) + [d.names[NAMES[j]] for j in joints]
+    names = ([d.extra_root] if d.extra_root else []) + [d.names[canonical[j]] for j in joints]
     first = 1 if d.extra_root else 0
     index = {j: first + i for i, j in enumerate(joints)}
     parents = [-1] * first + [index[above[j]] if above[j] else first - 1 for j in joints]
@@ -68,8 +70,8 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
         six = not a or d.positions_everywhere
         channels.append(((0, 1, 2) if six else ()) + _rotation_codes(d.order))
         columns.append(np.concatenate([moving, angles], axis=1) if six else angles)
-    tips = [(index[NAMES.index(n)], rot.rotate(rot.inverse(own[NAMES.index(n)]), np.array(t)) / d.unit_to_m)
-            for n, t in DEFAULT_TIPS.items() if NAMES.index(n) in index]  # fmt: skip
+    leaves = [j for j in joints if j not in above.values() and (canonical[j] in TIPS or j >= len(NAMES))]
+    tips = [(index[j], rot.rotate(rot.inverse(own[j]), _tip(skeleton, j)) / d.unit_to_m) for j in leaves]
     return Bvh(
         tuple(names), np.array(parents, np.int64), np.array(offsets), tuple(channels),
         np.array([i for i, _ in tips], np.int64), np.array([t for _, t in tips]).reshape(-1, 3),
@@ -77,12 +79,14 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     )  # fmt: skip
 
 
-def _above(j: int, joints: list[int]) -> int:
+def _above(skeleton: Skeleton, j: int, joints: list[int]) -> int:
     """Return the nearest ancestor that is written, or 0 for the hips."""
-    a = int(PARENTS[j])
-    while a >= HIPS and a not in joints:
-        a = int(PARENTS[a])
-    return a if a >= HIPS else 0
+    return next((a for a in skeleton.ancestors(j) if a >= HIPS and a in joints), 0)
+
+
+def _tip(skeleton: Skeleton, j: int) -> Array:
+    """Return the end of the last bone of a chain in its joint's axes; bones without a known one are repeated."""
+    return np.asarray(TIPS.get(skeleton.names[j], skeleton.offsets[j]), np.float64)
 
 
 def _rotation_codes(order: str) -> tuple[int, ...]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.skeleton import NAMES
+from mm_ros.body.fingers import FINGERS, JOINTS_PER_FINGER, with_fingers
+from mm_ros.body.skeleton import NAMES, Skeleton, default_skeleton
 from mm_ros.motion.bvh.reader import Bvh
 from mm_ros.motion.importing.names import (
     REQUIRED,
     SIDES,
     by_family,
+    check_name,
+    finger_of,
     is_weak,
     part_of,
     side_of,
@@ -24,20 +27,46 @@ from mm_ros.motion.importing.topology import by_shape
 
 @dataclass(frozen=True)
 class JointMap:
-    """`nodes`: canonical joint → node index (joints first, then end sites). `canonical.py` adds missing joints."""
+    """`nodes`: joint → index of the node (joints first, then end sites). `canonical.py` adds missing joints."""
 
     family: str
     nodes: dict[str, int]
     doubts: tuple[str, ...] = field(default=())
+    skeleton: Skeleton = field(default_factory=default_skeleton)  # joints of the result, of usual size
 
     def missing(self) -> list[str]:
         return [n for n in NAMES[1:] if n not in self.nodes]
 
 
-def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None) -> JointMap:
-    """Map joints by `given` (canonical joint → name in the file), else by known names, by words, or by shape."""
+def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None, fingers: bool = False) -> JointMap:
+    """Map joints by `given` (joint → name in the file), else by known names, by words, or by shape.
+
+    With `fingers` the result also has 30 joints of fingers, which are found by words in the names.
+    """
+    chosen = _from_user(bvh, given or {})
+    found = _map_canonical(bvh, {c: i for c, i in chosen.items() if c in NAMES})
+    if not fingers:
+        return found
+    nodes = {**finger_nodes(bvh, found.nodes), **chosen, **found.nodes}
+    return replace(found, nodes=nodes, skeleton=with_fingers(default_skeleton()))
+
+
+def finger_nodes(bvh: Bvh, nodes: Mapping[str, int]) -> dict[str, int]:
+    """Find the joints of fingers below the hands by words in their names; bones within the palm are left out."""
+    out: dict[str, int] = {}
+    for side in SIDES:
+        hand, count = nodes[f"{side}_hand"], dict.fromkeys(FINGERS, 0)
+        for i, name in enumerate(bvh.names):  # parents come before their children
+            finger = finger_of(name)
+            if finger and count[finger] < JOINTS_PER_FINGER and hand in ancestors(bvh.node_parents, i)[1:]:
+                count[finger] += 1
+                out[f"{side}_{finger}_{count[finger]}"] = i
+    return out
+
+
+def _map_canonical(bvh: Bvh, given: dict[str, int]) -> JointMap:
     if given:
-        return _finish(bvh, "given map", _from_user(bvh, given), ())
+        return _finish(bvh, "given map", given, ())
     family, nodes = by_family(bvh.names)
     if family:
         return _finish(bvh, family, nodes, ())
@@ -70,8 +99,7 @@ def _has_limbs(nodes: Mapping[str, int]) -> bool:
 def _from_user(bvh: Bvh, given: Mapping[str, str]) -> dict[str, int]:
     nodes = {}
     for canonical, name in given.items():
-        if canonical not in NAMES[1:]:
-            raise MmRosError(f"joint map: '{canonical}' is not a canonical joint. Available: {', '.join(NAMES[1:])}")
+        check_name(canonical, "joint map")
         if name not in bvh.names:
             raise MmRosError(f"joint map: joint '{name}' is not in {bvh.path}. Joints: {', '.join(bvh.names)}")
         nodes[canonical] = bvh.names.index(name)

@@ -11,8 +11,8 @@ from typing import Any
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
-from mm_ros.body.skeleton import NAMES
 from mm_ros.motion.importing.evidence import AXES
+from mm_ros.motion.importing.names import check_name
 
 REFERENCES = ("zero pose", "first frame", "mean posture")
 
@@ -81,8 +81,7 @@ class Overrides:
         if self.floor_m is not None and abs(self.floor_m) > 1e6:
             raise MmRosError(f"floor_m: expected at most 1e6, came {self.floor_m:g}")
         for joint in self.joints or {}:
-            if joint not in NAMES[1:]:
-                raise MmRosError(f"joints: '{joint}' is not a canonical joint. Available: {', '.join(NAMES[1:])}")
+            check_name(joint, "joints")
 
 
 KEYS = tuple(f.name for f in fields(Overrides))
@@ -92,6 +91,7 @@ KEYS = tuple(f.name for f in fields(Overrides))
 class ImportOptions:
     rate: float = 60.0
     smooth_root: bool = True
+    fingers: bool = False  # add 30 joints of fingers to the skeleton
     strict: bool = False
     jobs: int = 1
     shortest_s: float = 0.5

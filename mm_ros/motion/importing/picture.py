@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import DEFAULT_TIPS, NAMES, PARENTS, J, Skeleton
+from mm_ros.body.skeleton import HEAD, TIPS, Skeleton
 from mm_ros.maths import rotations as rot
 
 Array = Any
@@ -29,7 +29,7 @@ def skeleton_picture(skeleton: Skeleton, clip: Clip | None = None, title: str = 
     ]
     out.append(f'<rect width="{width}" height="{_HEIGHT}" fill="white"/><title>{_escaped(title)}</title>')
     for i, (p, across, name) in enumerate(panels):
-        out += _panel(p, across, i * _WIDTH, name)
+        out += _panel(skeleton, p, across, i * _WIDTH, name)
     y = _HEIGHT - 6
     legend = f'<text x="8" y="{y}" fill="{LEFT}">left</text><text x="40" y="{y}" fill="{RIGHT}">right</text>'
     return "\n".join([*out, legend, "</svg>"]) + "\n"
@@ -38,10 +38,10 @@ def skeleton_picture(skeleton: Skeleton, clip: Clip | None = None, title: str = 
 def _middle(clip: Clip) -> Array:
     positions, rotations = (x[len(clip) // 2].astype(np.float64) for x in clip.globals())
     back = rot.inverse(rotations[0])
-    return rot.rotate(np.broadcast_to(back, (J, 4)), positions - positions[0])
+    return rot.rotate(np.broadcast_to(back, rotations.shape), positions - positions[0])
 
 
-def _panel(p: Array, across: int, x0: float, name: str) -> Sequence[str]:
+def _panel(skeleton: Skeleton, p: Array, across: int, x0: float, name: str) -> Sequence[str]:
     """`across`: the axis that points right in the picture: 1 (y) from the front, 0 (x) from the left side."""
     sign = -1.0 if across == 1 else 1.0
 
@@ -52,8 +52,8 @@ def _panel(p: Array, across: int, x0: float, name: str) -> Sequence[str]:
     out.append(
         f'<line x1="{x0 + 10}" x2="{x0 + _WIDTH - 10}" y1="{_HEIGHT - 40}" y2="{_HEIGHT - 40}" stroke="#a0aec0"/>'
     )
-    ends = [(p[PARENTS[j]], p[j], NAMES[j]) for j in range(2, J)]
-    ends.append((p[NAMES.index("head")], p[NAMES.index("head")] + np.array(DEFAULT_TIPS["head"]), "head"))
+    ends = [(p[skeleton.parents[j]], p[j], skeleton.names[j]) for j in range(2, len(skeleton))]
+    ends.append((p[HEAD], p[HEAD] + np.array(TIPS["head"]), "head"))
     for a, b, joint in ends:
         (x1, y1), (x2, y2) = at(a), at(b)
         color = LEFT if joint.startswith("left") else RIGHT if joint.startswith("right") else MIDDLE

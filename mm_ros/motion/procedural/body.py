@@ -32,7 +32,6 @@ from mm_ros.body.skeleton import (
     ROOT,
     SPINE,
     UPPER_CHEST,
-    J,
     default_skeleton,
 )
 from mm_ros.body.types import F64
@@ -102,7 +101,7 @@ def pose_body(name: str, desired: DesiredMotion, ground: ft.Ground, manner: Mann
     offsets = skeleton.offsets.astype(float)
     body = _trunk(desired, ground, manner, rng, offsets)
     n = len(desired)
-    rotations = np.zeros((n, J, 4))
+    rotations = np.zeros((n, len(skeleton), 4))
     rotations[..., 0] = 1.0
     positions = np.repeat(offsets[None], n, axis=0)
     _place_root(positions, rotations, body, desired.rate)

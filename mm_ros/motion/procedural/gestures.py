@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mm_ros.body.clip import Clip
-from mm_ros.body.skeleton import PARENTS, UPPER_CHEST
+from mm_ros.body.skeleton import UPPER_CHEST
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import slerp
@@ -42,7 +42,7 @@ class Gesture:
 def apply_gestures(clip: Clip, gestures: list[Gesture]) -> Clip:
     rotations = clip.rotations.astype(float)
     positions = clip.positions.astype(float)
-    p, q = rot.forward_kinematics(PARENTS, positions, rotations)
+    p, q = clip.skeleton.kinematics(positions, rotations)
     heading = rot.from_yaw(gaussian(np.unwrap(rot.yaw_of(q[:, UPPER_CHEST])), 0.1, clip.rate))
     offsets = clip.skeleton.offsets.astype(float)
     for side in (0, 1):

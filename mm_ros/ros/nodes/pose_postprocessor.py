@@ -45,10 +45,8 @@ class PosePostprocessor(AvatarNode):
         self._pose = self.publisher("pose")
         self._tf = self.publisher("/tf")
         self._description = self.publisher("robot_description")
-        self._frames = {
-            "joints": PoseTf(self.avatar, self.world_frame),
-            "root": PoseTf(self.avatar, self.world_frame, joints=1),
-        }
+        self._root_tf = PoseTf(self.avatar, self.world_frame, joints=1)
+        self._joints_tf = PoseTf(self.avatar, self.world_frame)
         self._tf_due_ns = 0
         self._trackers: Ring[TrackerFrame] = Ring()
         self._calibration = Calibration()
@@ -57,7 +55,8 @@ class PosePostprocessor(AvatarNode):
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         self._last_pose = LastPose(self.avatar)
         self._former = self._last_pose.read()  # last published pose, from which a new stage continues
-        warm_up(self.settings(PostSettings))
+        warm_up(self.settings(PostSettings), default_skeleton())
+        self._warm_joints = len(default_skeleton())
         self.await_calibration(self._calibrate)
         self.listen("skeleton", self._on_skeleton)
         self.listen("trackers", self._on_trackers)
@@ -92,7 +91,7 @@ class PosePostprocessor(AvatarNode):
             return
         self._tf_due_ns = pose.stamp_ns + (int(1e9 / rate) if rate else 0)
         if settings.tf != "off":
-            self._tf.publish(self._frames[settings.tf].serialized(pose))
+            self._tf.publish((self._root_tf if settings.tf == "root" else self._joints_tf).serialized(pose))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
         """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
@@ -112,8 +111,13 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         if self._stage is None or not self._stage.use_skeleton(skeleton):
-            self._stage = PostStage(self.settings(PostSettings), skeleton, self._calibration, former=self._former)
+            settings = self.settings(PostSettings)
+            if len(skeleton) != self._warm_joints:  # each number of joints has its own kernels
+                warm_up(settings, skeleton)
+                self._warm_joints = len(skeleton)
+            self._stage = PostStage(settings, skeleton, self._calibration, former=self._former)
         self._stage_skeleton = skeleton_hash
+        self._joints_tf = PoseTf(self.avatar, self.world_frame, skeleton=skeleton)
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
         return True
 
@@ -134,6 +138,5 @@ class PosePostprocessor(AvatarNode):
             self._stage.settings = self.settings(PostSettings)
 
 
-def warm_up(settings: PostSettings) -> None:
-    skeleton = default_skeleton()
+def warm_up(settings: PostSettings, skeleton: CoreSkeleton) -> None:
     PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))

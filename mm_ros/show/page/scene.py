@@ -10,7 +10,7 @@ import numpy as np
 from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.mesh import skin
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_TOES, NAMES, RIGHT_FOOT, RIGHT_TOES, J, Skeleton
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES, Skeleton
 from mm_ros.body.types import BODY_ROLES, HEAD_ROLE, LOST, ROLES, AvatarPose, FeetEstimate, TrackerFrame, Trajectory
 from mm_ros.robot.figure import Figure
 from mm_ros.show.page import meshes
@@ -67,11 +67,11 @@ class Body:
         mesh = skin(skeleton)
         self._move = mover(server)
         self._mesh = server.scene.add_mesh_skinned(
-            path, mesh.vertices, mesh.faces, bone_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (J - 1, 1)),
+            path, mesh.vertices, mesh.faces, bone_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(skeleton) - 1, 1)),
             bone_positions=mesh.rest[1:], skin_weights=mesh.dense_weights()[:, 1:], color=color, opacity=opacity,
             cast_shadow=opacity is None, receive_shadow=False,
         )  # fmt: skip
-        self._positions, self._rotations = np.full((J, 3), np.inf), np.full((J, 4), np.inf)  # last values sent
+        self._positions, self._rotations = (np.full((len(skeleton), n), np.inf) for n in (3, 4))  # last values sent
 
     def show(self, positions: Any, rotations: Any) -> None:
         """Send the bones that have moved since they were last sent."""
@@ -220,7 +220,7 @@ class AvatarScene:
         body = self._bodies.get(layer)
         if body is None or body.skeleton.hash != pose.skeleton:
             return
-        p, q = room_joints(pose)
+        p, q = room_joints(pose, body.skeleton)
         if self.shown(layer):
             body.show(p, q)
         if layer == "body":
@@ -293,7 +293,7 @@ class AvatarScene:
         """Draw camera landmarks in camera axes, beside the avatar on the side opposite to the true body."""
         if not self.shown("landmarks") or self._joints is None:
             return
-        middle = self._joints[NAMES.index("hips")] - np.array(BESIDE_M)
+        middle = self._joints[HIPS] - np.array(BESIDE_M)
         points = (middle + seen.positions).astype(np.float32)
         lines = points[LANDMARK_LINES]
         if self._seen is None:

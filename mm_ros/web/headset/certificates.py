@@ -110,11 +110,6 @@ def ends(certificate: Path) -> str:
     return _openssl("x509", "-in", str(certificate), "-noout", "-enddate").strip().removeprefix("notAfter=")
 
 
-def fingerprint(certificate: Path) -> str:
-    text = _openssl("x509", "-in", str(certificate), "-noout", "-fingerprint", "-sha256")
-    return text.strip().partition("=")[2]
-
-
 def _lasts(certificate: Path) -> bool:
     if not certificate.is_file():
         return False
