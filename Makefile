@@ -16,6 +16,8 @@ export OMP_NUM_THREADS ?= 1
 
 TESTS ?= test
 PYTEST = $(PY) -m pytest
+# Many tests wait for other processes, so two at a time take less time. One file's tests stay in one worker.
+WORKERS ?= 2
 
 .PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz page pictures clean
 
@@ -42,7 +44,7 @@ demo:
 
 test:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint
-	$(PYTEST) -m "not slow_packaging" $(PYTEST_ARGS) $(TESTS)
+	$(PYTEST) -m "not slow_packaging" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) $(TESTS)
 
 test-packaging:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint

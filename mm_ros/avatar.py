@@ -18,16 +18,13 @@ from mm_ros.body.types import (
 )
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.fusion import FusionSettings, FusionStage
-from mm_ros.facing.model_file import load_facing_model
 from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
 from mm_ros.matching.engines.learned import LearnedNetworks
 from mm_ros.matching.engines.state_machine import matcher_stage
 from mm_ros.matching.matcher import MatcherSettings
-from mm_ros.matching.model_file import load_learned
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
-from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
@@ -90,6 +87,11 @@ class Avatar:
     ) -> Avatar:
         """Build an avatar with the networks that the settings name. The learned engine brings its own database."""
         settings = settings or AvatarSettings()
+        # Imported here: these modules import onnxruntime, which `Avatar` itself does not need.
+        from mm_ros.facing.model_file import load_facing_model
+        from mm_ros.matching.model_file import load_learned
+        from mm_ros.steps.model_file import load_step_model
+
         learned = load_learned(settings.matcher)
         facing, steps = load_facing_model(settings.orientation), load_step_model(settings.steps)
         return cls(learned.digest if learned else database, calibration, settings, facing, learned, steps)

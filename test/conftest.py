@@ -9,6 +9,8 @@ from leftover_processes import pytest_sessionfinish, pytest_terminal_summary  # 
 
 # Before rclpy: what tests publish stays on this machine, and apart from whatever else runs there.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+if "PYTEST_XDIST_WORKER" in os.environ:  # parallel workers inherit the domain of the process that started them
+    os.environ.pop("ROS_DOMAIN_ID", None)
 os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -18,15 +18,23 @@ from processes import alive, state_and_parent
 
 MARK = "TEST_RUN"  # no MM_ROS_ before it: tests of the cache take such names out of the environment
 PATIENCE_S = 10.0  # for processes that have been told to end
-_ALLOWED = ("multiprocessing.resource_tracker", "multiprocessing/resource_tracker")  # ends with this process
+# These end with this process: trackers of multiprocessing, and workers of pytest-xdist.
+_ALLOWED = (
+    *("multiprocessing.resource_tracker", "multiprocessing/resource_tracker"),
+    "import sys;exec(eval(sys.stdin.readline()))",
+)
+# A worker of pytest-xdist keeps the mark of the process that started it, which searches after all workers have ended.
+_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
-_mark = f"{os.getpid()}-{time.time_ns()}"
+_mark = os.environ[MARK] if _WORKER else f"{os.getpid()}-{time.time_ns()}"
 os.environ[MARK] = _mark
 _found: list[str] = []
 
 
 @pytest.hookimpl(trylast=True)  # fixtures of an interrupted run end in pytest's own hook
 def pytest_sessionfinish(session: Any) -> None:
+    if _WORKER:
+        return
     until = time.monotonic() + PATIENCE_S
     while (left := leftover()) and time.monotonic() < until:
         time.sleep(0.1)

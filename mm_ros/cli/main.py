@@ -158,8 +158,10 @@ def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
 
 
 def _dispatch(argv: Sequence[str]) -> int:
-    verb = _top_parser().parse_args(argv[:1]).verb
-    subs = available()[verb]
+    verbs = available()
+    # The parser's overview reads the source of every verb, which takes 20 ms: only help and mistakes need it.
+    verb = argv[0] if argv and argv[0] in verbs else _top_parser().parse_args(argv[:1]).verb
+    subs = verbs[verb]
     if not subs:
         return run_verb((verb,), argv[1:])
     what = _group_parser(verb, subs).parse_args(argv[1:2]).what

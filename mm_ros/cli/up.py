@@ -14,6 +14,7 @@ import yaml
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.cli.arguments import CONTROLS, Number, add_database, add_number, avatar
+from mm_ros.ros import graph
 
 BITS = 63  # maximum number of bits of an integer parameter of ROS, without its sign
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
@@ -105,32 +106,41 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.reach import settle_reach
 
     settle_reach(args.discovery)
-    from mm_ros.ros import graph
-    from mm_ros.ros.node import run_all
+    if args.avatars is not None or args.users is not None:
+        return _run_several(args)
+    from mm_ros.ros.starting import begun
 
-    extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
-    extra += ["robot_follower"] * bool(args.urdf)
-    classes = {n.name: n.node_class() for n in graph.nodes_for(args.control, extra)}
+    nodes = _nodes(args)  # refuses a bad parameter file before ROS reads it
+    with begun(ros_arguments(args)):
+        from mm_ros.ros.node import run_all
 
-    def makers(one: argparse.Namespace, **more: str) -> list[Callable[..., Any]]:
-        nodes = [n for n in classes if n != "tracker_bridge" or one.trackers != "none"]
-        return [partial(classes[name], parameter_overrides=overrides(name, one), **more) for name in nodes]
+        return run_all(_makers(nodes), ros_arguments(args))
 
-    if args.avatars is None and args.users is None:
-        return run_all(makers(args), ros_arguments(args))
+
+def _run_several(args: argparse.Namespace) -> int:
     from mm_ros.base.process import run_each
+    from mm_ros.ros.node import run_all
     from mm_ros.ros.several import in_processes, most_per_process
 
     users = _users(args)
     _load_once(args.database)
     groups = in_processes(users, most_per_process(args.database), len(os.sched_getaffinity(0)))
+    makers = [[m for one in group for m in _makers(_nodes(one), namespace=f"/{one.avatar}")] for group in groups]
     print(f"mm_ros: {len(users)} avatars, processes: {len(groups)}", flush=True)
+    return run_each([partial(run_all, together, ["--ros-args", *_config(args)]) for together in makers])
 
-    def start(group: Sequence[argparse.Namespace]) -> int:
-        together = [make for one in group for make in makers(one, namespace=f"/{one.avatar}")]
-        return run_all(together, ["--ros-args", *_config(args)])
 
-    return run_each([partial(start, group) for group in groups])
+def _nodes(args: argparse.Namespace) -> list[tuple[graph.Node, list[Any]]]:
+    """The nodes of one avatar as described in the graph, each with its parameters."""
+    extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
+    extra += ["robot_follower"] * bool(args.urdf)
+    nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
+    return [(n, overrides(n.name, args)) for n in nodes]
+
+
+def _makers(nodes: list[tuple[graph.Node, list[Any]]], **more: str) -> list[Callable[..., Any]]:
+    """Functions that make these nodes."""
+    return [partial(n.node_class(), parameter_overrides=given, **more) for n, given in nodes]
 
 
 def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
@@ -200,7 +210,6 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
 def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Parameters of `node` among all `NODE.NAME=VALUE` pairs; raise MmRosError for an unknown node or parameter."""
     from mm_ros.base.renamed import refuse_renamed
-    from mm_ros.ros import graph
 
     out = {}
     for pair in pairs:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import identity
 from mm_ros.base.onnx_runtime import ort
+from mm_ros.base.sealed_onnx import read_checked
 from mm_ros.body.types import F32, F64
 from mm_ros.facing.compiled import Network, compiled
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
@@ -36,8 +37,9 @@ def session(path: Path) -> ort.InferenceSession:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 3
+    content = read_checked(path)
     try:
-        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own exception classes are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error

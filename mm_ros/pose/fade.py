@@ -3,6 +3,9 @@
 A node that was killed comes back some seconds later, and the user has moved meanwhile. Within reach, the difference to
 the last published pose becomes an offset on the whole body that decays: the body is moved rigidly, so that no limb is
 stretched, and the feet slide for about 0.4 s. Beyond reach the avatar appears at its new place with a new `run`.
+
+A process that was started again finds the listeners of its topics only after some tenths of a second. Until then the
+pose stays where it was, because a listener that joins during the fade would see a leap.
 """
 
 from __future__ import annotations
@@ -37,11 +40,19 @@ class FadeIn:
         self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 1, 3))
         self._active = False
 
-    def step(self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False) -> AvatarPose:
+    def step(
+        self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False
+    ) -> AvatarPose:
         """The pose to publish. `travels`: a transform of the play space announces a leap, as a new epoch does.
 
         `gap`: poses were missing for a while, or time jumped back, so that trackers and with them the hands may leap.
+        `wait`: stay at the pose of the former process, within reach of it, instead of the fade.
         """
+        if wait and self._resumes and self._last is not None and _distance(pose, self._last) <= REACH_M:
+            self._begin(self._last, pose)
+            out = self._shifted(pose)
+            self._clear()
+            return out
         last, self._last = self._last, None
         declared = last is None or travels or pose.epoch != last.epoch
         if declared and not self._resumes:
@@ -51,15 +62,20 @@ class FadeIn:
         self._advance(dt)
         out = self._shifted(pose)
         if last is not None:
-            away = float(np.linalg.norm(out.root[:3] - last.root[:3]))
+            away = _distance(out, last)
             if away > REACH_M:
                 self._clear()
-                out, self._mixed = pose, random.getrandbits(32) | 1
+                out = pose
+                self.declare()
             elif gap or away > LEAP_M or pose.run ^ self._mixed != last.run:
                 self._begin(last, pose)
                 out = self._shifted(pose)
         self._last = out = replace(out, run=pose.run ^ self._mixed) if self._mixed else out
         return out
+
+    def declare(self) -> None:
+        """Give all later poses another `run`: what follows is not continuous for each listener."""
+        self._mixed = random.getrandbits(32) | 1
 
     def _begin(self, last: AvatarPose, pose: AvatarPose) -> None:
         self._clear()
@@ -88,3 +104,8 @@ class FadeIn:
         rotations, positions = rot.multiply(rot.exp(self._joints[0, :-1]), pose.rotations), pose.positions.copy()
         positions[HIPS] += self._joints[0, -1].astype(np.float32)
         return replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))
+
+
+def _distance(a: AvatarPose, b: AvatarPose) -> float:
+    """Distance of the roots [m]."""
+    return float(np.linalg.norm(a.root[:3] - b.root[:3]))

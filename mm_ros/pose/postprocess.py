@@ -140,8 +140,15 @@ class PostStage:
         self._ground: float | None = None
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
-    def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None) -> AvatarPose:
-        """Published pose for a matched pose; without trackers the limbs follow the motion."""
+    def declare(self) -> None:
+        """Give all later poses another `run`, so that no listener takes them for a continuation."""
+        self._fade.declare()
+
+    def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None, wait: bool = False) -> AvatarPose:
+        """Published pose for a matched pose; without trackers the limbs follow the motion.
+
+        `wait`: stay at the pose `former` for now.
+        """
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
         if judged.verdict == DROP and self.published is not None:
             return self.published
@@ -170,7 +177,7 @@ class PostStage:
         )  # fmt: skip
         self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         travels = trackers is not None and not is_identity(trackers.new_from_old)
-        self.published = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET))
+        self.published = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET), wait)
         return self.published
 
     def _carry(self, new_from_old: F64) -> None:

@@ -53,7 +53,7 @@ CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder foll
 CLAVICLE_LIMIT = 0.6  # rad
 TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
 # rad; m: limits of the spine's twist, and of the shoulders' shift relative to the head
-TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.5, 0.05
+TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
 # Half-lives of the trunk's motion toward a hand out of reach, and of its return
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
 CLAVICLE_DOWN = 0.55  # factor on a downward pull of the hand, because shoulders rise more easily than they sink

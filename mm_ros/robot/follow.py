@@ -65,6 +65,8 @@ POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
 STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
+# Leg lengths; largest difference of the hips' widths that `weight_shift` compensates: with more, the feet would meet
+MOST_WIDER = 0.18
 LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
 LATERAL_AXIS = 0.7
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
@@ -443,7 +445,7 @@ def _plan(
         apart = quat.rotate(turned, quat.sub(quat.get3(hips, 0), quat.get3(hips, 1)))
         human = quat.scale(quat.sub(quat.get3(p, LEFT_UPPER_LEG), quat.get3(p, RIGHT_UPPER_LEG)), scale)
         width = max(math.sqrt(apart[0] ** 2 + apart[1] ** 2), 1e-9)
-        wider = max(width - math.sqrt(human[0] ** 2 + human[1] ** 2), 0.0)
+        wider = min(max(width - math.sqrt(human[0] ** 2 + human[1] ** 2), 0.0), MOST_WIDER * leg)
         share = weight_shift * 0.5 * wider / width * (feet[0, 6] - feet[1, 6])
         toward = (share * apart[0], share * apart[1], 0.0)
     for i in range(2):

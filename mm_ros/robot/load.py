@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,22 @@ def load_robot(path: str | Path) -> Robot:
         raise MmRosError(f"{path}: is a folder; expected a URDF, xacro or MJCF file")
     text = file_text(path)
     if path.suffix == ".xacro" or "<xacro:" in text:
-        return parse_urdf(_expanded(path), str(path))
+        return _noted(parse_urdf(_expanded(path), str(path)))
     root = re.search(r"<\s*(robot|mujoco)[\s>]", text)
-    return read_mjcf(path) if root is not None and root.group(1) == "mujoco" else parse_urdf(text, str(path))
+    return _noted(read_mjcf(path) if root is not None and root.group(1) == "mujoco" else parse_urdf(text, str(path)))
+
+
+def _noted(robot: Robot) -> Robot:
+    """The robot with a note on meshes that are absent."""
+    files = {s.file for part in robot.parts.values() for s in part.shapes if s.kind == "mesh"}
+    absent = sorted(file for file in files if mesh_path(robot, file) is None)
+    if not absent:
+        return robot
+    note = (
+        f"{len(absent)} of {len(files)} meshes do not exist or are outside of the robot's folders, for example "
+        f"'{absent[0]}'; shapes without them are left out, and a sole without shapes is estimated"
+    )
+    return replace(robot, notes=(*robot.notes, note))
 
 
 def robot_text(path: str | Path) -> str:

@@ -24,8 +24,11 @@ from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # an older pose is not resumed
-# Checksum of the rest, size of the slot's content, number, joints, written at, stamp, epoch, run, skeleton
-_HEAD = struct.Struct("<IIIIqqIIQ")
+WAIT_S = 1.5  # maximum time from the first pose until the former listeners are found
+SETTLED_S = 0.2  # a listener finds the publisher at about the time when the publisher finds the listener
+# Checksum of the rest, size of the slot's content, number, joints, written at, stamp, epoch, run, skeleton, listeners
+# of `pose` and of TF.
+_HEAD = struct.Struct("<IIIIqqIIQHH")
 _ROOT = 7 * 8
 _SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
@@ -36,6 +39,7 @@ class LastPose:
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
+        self.listeners = (0, 0)  # of `pose` and of TF, when the pose that `read` returned was published
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
         with suppress(OSError, ValueError):  # without a writable folder poses do not resume
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
@@ -49,7 +53,7 @@ class LastPose:
         if not good:
             return None
         newest = max(good, key=lambda s: _HEAD.unpack_from(s)[2])
-        _, _, self._count, j, written_ns, stamp_ns, epoch, run, skeleton = _HEAD.unpack_from(newest)
+        _, _, self._count, j, written_ns, stamp_ns, epoch, run, skeleton, *listeners = _HEAD.unpack_from(newest)
         if not 0 <= time.time_ns() - written_ns <= NEWEST_S * 1e9 or len(newest) != _HEAD.size + _ROOT + j * 28:
             return None
         root = np.frombuffer(newest, np.float64, 7, _HEAD.size)
@@ -58,9 +62,11 @@ class LastPose:
         positions, rotations = joints[: j * 3].reshape(j, 3), joints[j * 3 :].reshape(j, 4)
         pose = AvatarPose(stamp_ns, epoch, skeleton, root, positions, rotations, still, still, feet, feet, run)
         try:
-            return plausible.avatar_pose(pose)
+            plausible.avatar_pose(pose)
         except MmRosError:
             return None
+        self.listeners = (listeners[0], listeners[1])
+        return pose
 
     def _slot(self, i: int) -> bytes | None:
         """Content of a slot without its unused end; None if it is damaged or empty."""
@@ -70,14 +76,14 @@ class LastPose:
         whole = _HEAD.size + _ROOT <= size <= _SLOT and zlib.crc32(memoryview(slot)[4:size]) == checksum
         return slot[:size] if whole else None
 
-    def write(self, pose: AvatarPose) -> None:
+    def write(self, pose: AvatarPose, listeners: tuple[int, int] = (0, 0)) -> None:
         if self._map is None:
             return
         self._count = (self._count + 1) & 0xFFFFFFFF
         numbers = pose.root.tobytes() + pose.positions.tobytes() + pose.rotations.tobytes()
         head = _HEAD.pack(
             0, _HEAD.size + len(numbers), self._count, len(pose.positions), time.time_ns(), pose.stamp_ns,
-            pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton,
+            pose.epoch & 0xFFFFFFFF, pose.run, pose.skeleton, *(min(n, 0xFFFF) for n in listeners),
         )  # fmt: skip
         content = head[4:] + numbers
         at = self._count % 2 * _SLOT
@@ -89,6 +95,25 @@ class LastPose:
             self._map.close()
             self._map = None
             self._path.unlink(missing_ok=True)
+
+
+class Reunion:
+    """Decides how long a resumed pose waits for the listeners that the killed process had."""
+
+    def __init__(self, expected: tuple[int, int]) -> None:
+        self.expected = expected
+        self.over = not any(expected)
+        self.complete = self.over  # whether all were found in time
+        self._begun_ns = self._found_ns = 0
+
+    def waits(self, found: tuple[int, int], now_ns: int) -> bool:
+        """Whether to wait on, with `found` listeners now; `complete` is valid as soon as this is False."""
+        self._begun_ns = self._begun_ns or now_ns
+        self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
+        self._found_ns = (self._found_ns or now_ns) if self.complete else 0
+        settled = self.complete and now_ns - self._found_ns >= SETTLED_S * 1e9
+        self.over = settled or now_ns - self._begun_ns >= WAIT_S * 1e9
+        return not self.over
 
 
 def _mapped(path: Path) -> mmap.mmap:

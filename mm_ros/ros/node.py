@@ -28,7 +28,7 @@ from mm_ros.ros.hub import Inlet, Outlet
 from mm_ros.ros.loop import ByExecutor, Loop, Ticker
 from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
-from mm_ros.ros.reach import settle_reach
+from mm_ros.ros.starting import announced, begin
 
 S = TypeVar("S", bound=Settings)
 
@@ -221,21 +221,15 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
     raise KeyError(kind)
 
 
-def run(make_node: Callable[..., Node], args: list[str] | None = None) -> int:
-    """Run one node until Ctrl-C or SIGTERM; see `run_all`."""
-    return run_all([make_node], args)
-
-
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
     """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2.
 
     `executor` makes an executor of rclpy, which replaces the loop for nodes that are not ours.
     """
-    settle_reach()
     try:
-        rclpy.init(args=args)
-    except RuntimeError as error:  # RCLError: unreadable parameter file or unknown argument
-        print(f"mm_ros: {str(error).split(', at /')[0]}", file=sys.stderr)
+        begin(args)
+    except MmRosError as error:
+        print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     sys.setswitchinterval(GIL_SWITCH_S)
     # Shells start background processes with SIGINT ignored, but launch stops its processes with SIGINT.
@@ -248,6 +242,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
             nodes.append(make())
             if executor:
                 loop.add_node(nodes[-1])
+        announced()
         settle()
         loop.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -255,10 +250,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
-    except RuntimeError as error:
-        if "error creating node" in str(error):  # RCLError: SROS2 with a DDS built without security
-            print(f"mm_ros: {' '.join(str(error).split(', at /')[0].split())}", file=sys.stderr)
-            return 2
+    except RuntimeError:
         if not ending.asked():
             raise
     finally:
@@ -270,6 +262,7 @@ def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, ex
             if hasattr(n, "close"):
                 n.close()
             n.destroy_node()
+        announced()
         rclpy.try_shutdown()
         ending.forget()
     return 0

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from processes import alive
 
 LEAKS = """
@@ -29,16 +30,24 @@ def test_a_child():
 """
 
 
-def run_of(folder: Path, tests: str) -> "subprocess.CompletedProcess[str]":
+PARALLEL = ("-p", "xdist.plugin", "-n", "2")
+
+
+def run_of(folder: Path, tests: str, *options: str) -> "subprocess.CompletedProcess[str]":
     (folder / "test_inside.py").write_text(tests)
     (folder / "conftest.py").write_text("import leftover_processes\nleftover_processes.PATIENCE_S = 0.2\n")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "leftover_processes", "-p", "no:cacheprovider", "."]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ("-p", "leftover_processes", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *options, "."]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def test_a_run_that_leaves_processes_fails_names_their_tests_and_ends_them(tmp_path):
-    done = run_of(tmp_path, LEAKS)
+@pytest.mark.parametrize("options", [(), PARALLEL], ids=["one process", "two workers"])
+def test_a_run_that_leaves_processes_fails_names_their_tests_and_ends_them(tmp_path, options):
+    if options:
+        pytest.importorskip("xdist")
+    done = run_of(tmp_path, LEAKS, *options)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "2 passed" in done.stdout
     left = [line for line in done.stdout.splitlines() if "time.sleep(600)" in line]

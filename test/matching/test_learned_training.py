@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="training needs torch: mm_ros setup 
 onnx = pytest.importorskip("onnx", reason="training needs onnx: mm_ros setup train")
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.sealed_onnx import unsealed
 from mm_ros.body.skeleton import PARENTS
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
@@ -50,7 +51,7 @@ def weights_of(trained):
 
 
 def tampered(path, tmp_path, **changes):
-    model = onnx.load(path)
+    model = onnx.load_from_string(unsealed(path.read_bytes()))
     for entry in model.metadata_props:
         entry.value = changes.get(entry.key, entry.value)
     out = tmp_path / "tampered.onnx"

@@ -17,6 +17,8 @@ from toys import toy_database
 
 from mm_ros.base.checksums import BodyChecksums
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.sealed_onnx import sealed, unsealed
+from mm_ros.facing.model_file import MODELS, session
 from mm_ros.matching.model_file import DEFAULT_MODEL, LearnedModel
 from mm_ros.motion.files import read_database, read_header, write_database
 from mm_ros.search import make_engine
@@ -110,7 +112,7 @@ def test_checksums_of_a_later_version_are_a_sentence(path: Path):
 def learned(tmp_path: Path, change) -> Path:
     """Write a changed copy of the learned engine that is part of mm_ros."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-    model = onnx.load(DEFAULT_MODEL)
+    model = onnx.load_from_string(unsealed(DEFAULT_MODEL.read_bytes()))
     change(onnx, model, {p.key: p for p in model.metadata_props})
     onnx.save(model, tmp_path / "a.onnx")
     return tmp_path / "a.onnx"
@@ -155,3 +157,28 @@ def test_metadata_that_is_no_text_is_a_sentence(tmp_path: Path):
     (tmp_path / "a.onnx").write_bytes(data.replace(b"procedural, made by", b"procedural, m\xffde by"))
     with pytest.raises(MmRosError, match="are not UTF-8 text"):
         LearnedModel(tmp_path / "a.onnx")
+
+
+@pytest.mark.parametrize("name", ["facing", "facing_paper_r1", "facing_paper_r50", "learned_procedural", "steps"])
+def test_one_flipped_bit_in_a_network_of_the_package_is_noticed(name: str, tmp_path: Path):
+    content = (MODELS / f"{name}.onnx").read_bytes()
+    assert unsealed(content) != content, "seal it: path.write_bytes(mm_ros.base.sealed_onnx.sealed(path.read_bytes()))"
+    damaged = tmp_path / "damaged.onnx"
+    rng = np.random.default_rng(0)
+    for at in rng.integers(0, len(unsealed(content)), 20):
+        flipped = bytearray(content)
+        flipped[at] ^= 1 << rng.integers(8)
+        damaged.write_bytes(flipped)
+        with pytest.raises(MmRosError, match=r"damaged\.onnx is damaged: its checksum"):
+            session(damaged)
+
+
+def test_a_network_without_a_checksum_is_read_as_before(tmp_path: Path):
+    """Files of older versions have none."""
+    content = (MODELS / "facing_paper_r1.onnx").read_bytes()
+    old = tmp_path / "old.onnx"
+    old.write_bytes(unsealed(content))
+    assert session(old).get_modelmeta().custom_metadata_map.keys() == (
+        session(MODELS / "facing_paper_r1.onnx").get_modelmeta().custom_metadata_map.keys() - {"mm_ros_sha256"}
+    )
+    assert sealed(old.read_bytes()) == sealed(content) == content

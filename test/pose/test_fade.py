@@ -38,6 +38,38 @@ def test_within_reach_a_new_stage_fades_in_from_the_last_pose_of_the_former_one(
     assert {pose.run for pose in out} == {1}
 
 
+def test_a_new_stage_stays_at_the_pose_of_the_former_one_while_it_waits_and_then_fades() -> None:
+    """A listener that joins at any time during the wait sees no leap, though the user walks on meanwhile."""
+    former = poses(stage(), range(30))[-1]
+    post = stage(former)
+    waiting = [post.step(matched(300 + i, (0.008 * i, 0, 0), run=1), trackers(300 + i), wait=True) for i in range(90)]
+    assert max(leap(former, pose) for pose in waiting) < 1e-3
+    out = poses(post, range(390, 490), (0.72, 0.0, 0.0), (0.72, 0.0, 0.0))
+    assert max(leap(a, b) for a, b in pairwise([former, *out])) < LEAP_M / 3
+    assert out[-1].root[0] == pytest.approx(0.72, abs=0.01)
+    assert {pose.run for pose in (*waiting, *out)} == {1}
+
+
+def test_a_user_who_leaves_reach_during_the_wait_is_declared_new() -> None:
+    former = poses(stage(), range(30))[-1]
+    post = stage(former)
+    out = [post.step(matched(300 + i, (0.02 * i, 0, 0), run=1), trackers(300 + i), wait=True) for i in range(90)]
+    runs = [pose.run for pose in out]
+    first = runs.index(runs[-1])
+    assert runs[0] == 1 and runs[-1] != 1 and len(set(runs)) == 2
+    assert max(leap(former, pose) for pose in out[:first]) < 1e-3
+    assert out[first].root[0] == pytest.approx(0.02 * first)
+
+
+def test_what_is_declared_new_has_another_run_and_fades_nevertheless() -> None:
+    former = poses(stage(), range(30))[-1]
+    post = stage(former)
+    post.declare()
+    out = poses(post, range(300, 340), (0.5, 0.0, 0.0), (0.5, 0.0, 0.0))
+    assert leap(former, out[0]) < 1e-3
+    assert out[0].run != 1 and len({pose.run for pose in out}) == 1
+
+
 def test_beyond_reach_a_new_stage_appears_at_once_and_declares_it_by_another_run() -> None:
     former = poses(stage(), range(30))[-1]
     out = poses(stage(former), range(300, 310), (4.0, 0.0, 0.0), (4.0, 0.0, 0.0))

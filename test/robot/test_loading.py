@@ -89,6 +89,17 @@ def test_zero_mass_is_noted():
     assert not find_roles(robot).missing
 
 
+def test_absent_meshes_get_a_sentence(tmp_path, capsys):
+    import re
+
+    mesh = '<geometry><mesh filename="package://nowhere/x.stl"/></geometry>'
+    (tmp_path / "r.urdf").write_text(re.sub(r"<geometry>.*?</geometry>", mesh, TEXT, flags=re.S))
+    assert main(["robot", "info", str(tmp_path / "r.urdf")]) == 0
+    told = capsys.readouterr().out
+    assert "1 of 1 meshes do not exist" in told and "'package://nowhere/x.stl'" in told
+    assert not load_robot(HUMANOID).notes
+
+
 def test_meshes_stay_inside_of_the_robots_folders(tmp_path):
     folder = tmp_path / "a" / "b" / "c" / "d" / "e" / "f" / "my_robot" / "urdf"
     folder.mkdir(parents=True)

@@ -26,6 +26,7 @@ from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose, still_trajectory
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import HORIZON_S
+from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_to_ros,
     calibration_to_ros,
@@ -35,6 +36,7 @@ from mm_ros.ros.conversions import (
     trackers_to_ros,
     trajectory_to_ros,
 )
+from mm_ros.ros.qos import listener_qos, message_class
 
 TOPICS = ("pose", "/tf", "/diagnostics", "robot_description")
 
@@ -122,6 +124,35 @@ def test_the_avatar_of_a_user_who_walked_away_during_a_kill_is_declared_new(worl
     first = world.fresh_poses()[0]
     assert math.dist(first.root[:2], last.root[:2]) > 1.0
     assert first.run != last.run
+
+
+def test_a_listener_that_finds_the_restarted_process_late_sees_no_undeclared_leap(world):
+    """As in DDS after a kill: the publisher and a listener may find each other only after the first poses."""
+    post = world.nodes.get("pose_postprocessor") or world.nodes["mm_ros_up"]
+    t = graph.TOPICS["pose"]
+    late = []
+
+    def listening():
+        return world.client.node.create_subscription(message_class(t.type), t.name, late.append, listener_qos(t.qos))
+
+    listener = listening()
+    assert world.walks_on() and late
+    world.walk(0.3)
+    last = world.client.received["pose"][-1]
+    post.kill()
+    world.client.node.destroy_subscription(listener)
+    restart(post)
+    world.forget()
+    late.clear()
+    frames = iter(world.frames(1.0, 3.0))  # more than 0.3 m farther
+    while len(world.fresh_poses()) < 50:
+        world.client.play([next(frames)], patience=0.1)
+    listener = listening()
+    while len(late) < 50:
+        world.client.play([next(frames)], patience=0.1)
+    world.client.node.destroy_subscription(listener)
+    assert math.dist(late[-1].root[:2], last.root[:2]) > 0.3
+    assert not undeclared_leaps([last, *late])
 
 
 @pytest.fixture

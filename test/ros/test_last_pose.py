@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import AvatarPose, rest_pose
 from mm_ros.ros import last_pose
-from mm_ros.ros.last_pose import LastPose
+from mm_ros.ros.last_pose import SETTLED_S, WAIT_S, LastPose, Reunion
 
 POSE = replace(rest_pose(default_skeleton(), 5), run=7, root=np.array([1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
 
@@ -79,3 +79,40 @@ def test_a_link_and_a_folder_that_cannot_be_written_are_not_used(folder: Path) -
     store = LastPose("anna")
     store.write(POSE)
     assert store.read() is None and target.read_text() == "years of work"
+
+
+def test_the_number_of_listeners_is_read() -> None:
+    LastPose("anna").write(POSE, (3, 1_000_000))
+    store = LastPose("anna")
+    assert store.read() is not None and store.listeners == (3, 65535)
+
+
+def seconds_waited(expected: tuple[int, int], found: list[tuple[float, tuple[int, int]]]) -> tuple[float, bool]:
+    """Time until the wait ends, and whether all listeners were there. `found`: listeners from each time [s] on."""
+    reunion = Reunion(expected)
+    for i in range(1000):
+        now_s = i * 0.01
+        listeners = [count for since_s, count in found if since_s <= now_s][-1]
+        if reunion.over or not reunion.waits(listeners, round((now_s + 5) * 1e9)):
+            return now_s, reunion.complete
+    raise AssertionError("the wait does not end")
+
+
+def test_without_former_listeners_nothing_is_waited_for() -> None:
+    assert seconds_waited((0, 0), [(0, (0, 0))]) == (0.0, True)
+
+
+def test_the_wait_ends_shortly_after_the_last_of_the_former_listeners_was_found() -> None:
+    waited, complete = seconds_waited((2, 1), [(0, (0, 0)), (0.3, (3, 0)), (0.5, (2, 1))])
+    assert complete and waited == pytest.approx(0.5 + SETTLED_S, abs=0.011)
+
+
+@pytest.mark.parametrize("found", [(1, 1), (2, 0)])
+def test_the_wait_is_bounded_when_a_listener_has_gone(found: tuple[int, int]) -> None:
+    waited, complete = seconds_waited((2, 1), [(0, (0, 0)), (0.3, found)])
+    assert not complete and waited == pytest.approx(WAIT_S, abs=0.011)
+
+
+def test_a_listener_that_leaves_again_is_waited_for() -> None:
+    waited, complete = seconds_waited((1, 0), [(0, (1, 0)), (0.1, (0, 0)), (0.4, (1, 0))])
+    assert complete and waited == pytest.approx(0.4 + SETTLED_S, abs=0.011)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import resource
@@ -19,11 +20,12 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from fuzz.mutations import damaged
 from fuzz.seeds import Format, formats, opened
+from mm_ros.base.process import settle
 
 TIME_S, MEMORY_BYTES = 10.0, 1 << 30
 BATCH = 400  # inputs per process
@@ -172,9 +174,17 @@ def main() -> int:
 
 
 def run(kinds: list[Format], args: argparse.Namespace, folder: Path) -> dict[str, Counter[str]]:
+    """Outcomes of each format; Ctrl-C ends the run with the outcomes until then."""
     counts: dict[str, Counter[str]] = {k.name: Counter() for k in kinds}
+    with suppress(KeyboardInterrupt):
+        _run(kinds, args, folder, counts)
+    return counts
+
+
+def _run(kinds: list[Format], args: argparse.Namespace, folder: Path, counts: dict[str, Counter[str]]) -> None:
     end = time.monotonic() + args.seconds
     warm_up(kinds, folder)
+    settle()
     first = 0
     batch = min(BATCH, args.inputs or BATCH)
     while time.monotonic() < end and not (args.inputs and first >= args.inputs):
@@ -184,14 +194,13 @@ def run(kinds: list[Format], args: argparse.Namespace, folder: Path) -> dict[str
             share = min(end, time.monotonic() + max((end - time.monotonic()) / (len(kinds) - k), 1.0))
             if kind.name == "metadata":
                 (place_of / "mcap_none.mcap").write_bytes(next((folder / "mcap_none").glob("*.mcap")).read_bytes())
-            numbers = range(first, first + batch)
+            numbers = range(math.ceil(first * kind.share), math.ceil((first + batch) * kind.share))
             for number, outcome in run_batch(kind, args.seed, numbers, place_of, share, args.patience):
                 name, _, where = outcome.partition(" ")
                 counts[kind.name][outcome if not where else f"{name} {where.rsplit(': ', 1)[0]}"] += 1
                 if name != "fine":
                     keep(args, kind, number, outcome)
         first += batch
-    return counts
 
 
 def warm_up(kinds: list[Format], folder: Path) -> None:

@@ -114,7 +114,7 @@ def kill(watch: Watch, program: Program) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def trial(composed: bool, count: int, rng: random.Random, folder: Path) -> list[dict[str, Any]]:
+def trial(composed: bool, count: int, rng: random.Random, folder: Path, only: str = "") -> list[dict[str, Any]]:
     avatar = "killed_composed" if composed else "killed_nodes"
     names = [n.name for n in graph.nodes_for()]
     if composed:
@@ -123,6 +123,7 @@ def trial(composed: bool, count: int, rng: random.Random, folder: Path) -> list[
     else:
         place = ["--ros-args", "-r", f"__ns:=/{avatar}"]
         programs = [Program(n, module_command("mm_ros.ros.nodes", n, *place), folder / f"{n}.log") for n in names]
+    victims = [p for p in programs if composed or only in ("", p.name)]
     watch, rows = Watch(avatar), []
     try:
         until = time.monotonic() + PATIENCE_S
@@ -130,7 +131,7 @@ def trial(composed: bool, count: int, rng: random.Random, folder: Path) -> list[
             watch.spin(0.1)
         for i in range(count):
             watch.spin(rng.uniform(*BETWEEN_S))
-            rows.append(kill(watch, programs[i % len(programs)]))
+            rows.append(kill(watch, victims[i % len(victims)]))
             print(json.dumps(rows[-1]), flush=True)
     finally:
         for program in programs:
@@ -146,15 +147,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=60, help="kills of single nodes (default: %(default)s)")
     parser.add_argument("--composed", type=int, default=40, help="kills of the composed graph (default: %(default)s)")
+    parser.add_argument("--only", default="", help="kill only this node, as pose_postprocessor (default: all in turn)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    if args.only:
+        graph.node(args.only)
     settle_reach()
     rclpy.init()
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     failed = False
     with tempfile.TemporaryDirectory(prefix="mm_ros-kills-") as folder:
         for composed, count in ((False, args.nodes), (True, args.composed)):
-            rows = trial(composed, count, random.Random(args.seed), Path(folder)) if count else []
+            rows = trial(composed, count, random.Random(args.seed), Path(folder), args.only) if count else []
             if not rows:
                 continue
             gaps = [r["gap_s"] for r in rows]
@@ -165,6 +169,9 @@ def main() -> int:
                 f"TF gap median {statistics.median(gaps):.2f} s, worst {max(gaps):.2f} s, leaps {len(leaps)}, "
                 f"undeclared {len(undeclared)}, load {os.getloadavg()[0]:.1f}"
             )
+            for name in dict.fromkeys(r["killed"] for r in rows):
+                of_node = [r["gap_s"] for r in rows if r["killed"] == name]
+                print(f"  {name}: {len(of_node)} kills, TF gap median {statistics.median(of_node):.2f} s")
             failed |= bool(undeclared) or not all(r["back"] for r in rows)
     rclpy.try_shutdown()
     return int(failed)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.sealed_onnx import unsealed
 from mm_ros.base.share import share_folder
 from mm_ros.body.clip import Clip
 from mm_ros.cli.main import main
@@ -38,13 +39,17 @@ from mm_ros.web.headset import certificates, wire
 
 @dataclass(frozen=True)
 class Format:
-    """A file format. `seeds`: contents of valid files. A finding is any exception of `open_file` but MmRosError."""
+    """A file format. `seeds`: contents of valid files. A finding is any exception of `open_file` but MmRosError.
+
+    `share`: inputs per input of the other formats; less where each input starts a program.
+    """
 
     name: str
     file: str  # name of the file
     seeds: tuple[bytes, ...]
     open_file: Callable[[Path], object]
     text: bool = False
+    share: float = 1.0
 
 
 def info(path: Path) -> None:
@@ -210,20 +215,26 @@ def formats(folder: Path) -> list[Format]:
         Format("mjcf", "robot.xml", (MJCF.encode(),), robot, True),
         Format("robot_yaml", "robot.yaml", (ROBOT_YAML.encode(),), robot_beside(urdf), True),
         Format("hands", "hands.yaml", (_hands(folder),), hands, True),
-        Format("steps", "steps.onnx", ((MODELS / "steps.onnx").read_bytes(),), steps),
-        Format("certificate", "leaf.crt", (_certificate(folder),), certificate, True),
+        Format("steps", "steps.onnx", _with_and_without_checksum(MODELS / "steps.onnx"), steps),
+        Format("certificate", "leaf.crt", (_certificate(folder),), certificate, True, 0.05),
         Format("page", "message.bin", _page_messages(), page_message),
         *_ros_formats(clip),
         Format("mmdb", "small.mmdb", (database.read_bytes(),), info),
-        Format("onnx", "facing.onnx", ((MODELS / "facing_paper_r1.onnx").read_bytes(),), network),
+        Format("onnx", "facing.onnx", _with_and_without_checksum(MODELS / "facing_paper_r1.onnx"), network),
         Format("mcap", "s.mcap", tuple(bags[f"mcap {c}"] for c in ("none", "storage", "message")), info),
         Format("mcap_zstd", "s.mcap.zstd", (bags["mcap file"],), info),
-        Format("learned", "learned.onnx", (DEFAULT_MODEL.read_bytes(),), LearnedModel),
+        Format("learned", "learned.onnx", _with_and_without_checksum(DEFAULT_MODEL), LearnedModel),
         Format("sqlite3", "s.db3", (bags["sqlite3 none"],), info),
         Format("metadata", "metadata.yaml", (bags["metadata"],), session_folder, True),
         Format("zip", "walks.zip", (_zip(bvh),), info),
         Format("tar", "walks.tar.gz", (_tar(bvh, "gz"), _tar(bvh, "xz")), info),
     ]
+
+
+def _with_and_without_checksum(path: Path) -> tuple[bytes, ...]:
+    """Mostly without, as files of older versions, because the checksum finds nearly all damage."""
+    content = path.read_bytes()
+    return (content, *[unsealed(content)] * 4)
 
 
 def _features() -> bytes:

@@ -1,7 +1,9 @@
-"""Serialization of an ONNX graph and its metadata into the bytes of a file for onnxruntime."""
+"""Serialization of an ONNX graph and its metadata into the bytes of a file for onnxruntime, with a checksum."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from mm_ros.base.sealed_onnx import sealed
 
 
 def onnx_bytes(graph: Any, metadata: Mapping[str, str]) -> bytes:
@@ -14,4 +16,4 @@ def onnx_bytes(graph: Any, metadata: Mapping[str, str]) -> bytes:
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value
     onnx.checker.check_model(model)
-    return bytes(model.SerializeToString())
+    return sealed(bytes(model.SerializeToString()))

@@ -9,17 +9,20 @@ configure_bytecode()
 from mm_ros.base.errors import MmRosError  # noqa: E402
 from mm_ros.base.process import end_with_parent  # noqa: E402
 from mm_ros.ros import graph  # noqa: E402
-from mm_ros.ros.node import run  # noqa: E402
+from mm_ros.ros.starting import begun  # noqa: E402
 
 
 def main(words: list[str]) -> int:
     end_with_parent()
     try:
         node = graph.node(words[1] if len(words) > 1 else "")
+        with begun(words):
+            from mm_ros.ros.node import run_all  # imports the kernels' compiler: after `begun`
+
+            return run_all([node.node_class()], words)
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
-    return run(node.node_class(), words)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from mm_ros.msg import Skeleton
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.robot.description import capsules_urdf
 from mm_ros.ros.conversions import skeleton_from_ros
-from mm_ros.ros.last_pose import LastPose
+from mm_ros.ros.last_pose import LastPose, Reunion
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import PoseTf
 
@@ -55,6 +56,7 @@ class PosePostprocessor(AvatarNode):
         self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
         self._last_pose = LastPose(self.avatar)
         self._former = self._last_pose.read()  # last published pose, from which a new stage continues
+        self._reunion = Reunion(self._last_pose.listeners)
         warm_up(self.settings(PostSettings), default_skeleton())
         self._warm_joints = len(default_skeleton())
         self.await_calibration(self._calibrate)
@@ -76,13 +78,24 @@ class PosePostprocessor(AvatarNode):
         if trackers is None and len(self._trackers) and not matched.stale:
             self.health.unpaired += 1
             return
-        pose = self._stage.step(matched, trackers)
+        listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
+        pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
         self._publish_tf(pose)  # TF first, because viewers wait for it
         self._pose.publish(pose)
-        self._last_pose.write(pose)
+        self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose
         self.health.step(pose.stamp_ns)
+
+    def _waits(self, listeners: tuple[int, int]) -> bool:
+        """Whether the pose of the former process stays, until its listeners are found again."""
+        if self._reunion.over:
+            return False
+        waits = self._reunion.waits(listeners, time.monotonic_ns())
+        if not waits and not self._reunion.complete:
+            assert self._stage is not None
+            self._stage.declare()  # a listener that is found later misses a part of the fade
+        return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:
         settings = self.settings(TfSettings)
