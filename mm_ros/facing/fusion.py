@@ -37,8 +37,8 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 
-NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m, from the head joint
-WAITING = 8  # most pictures that are kept between two tracker samples
+NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m; position of the nose in the axes of the head joint
+WAITING = 8  # maximum number of pictures that are kept between two tracker samples
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
 STRAIN_HALFLIFE_S, WORST_STRAIN = 8.0, 12.0
 BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias
@@ -195,7 +195,7 @@ class FusionStage:
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
             if not np.allclose(self._offset_rows, before, atol=1e-3):
-                self.offsets.reset()  # they were learned relative to the previous calibration
+                self.offsets.reset()  # the offsets were learned relative to the previous calibration
         return self._offset_rows
 
     def _use_picture(self, seen: Landmarks, now: float) -> None:

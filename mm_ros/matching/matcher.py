@@ -35,7 +35,7 @@ from mm_ros.search import ENGINES as STRUCTURES
 FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
 LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
 LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
-BAND_GRACE_S = 0.7  # about the duration of one step
+BAND_GRACE_S = 0.7  # s; about the duration of one step
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class MatcherStage:
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
-        self.segments = WHOLE  # of the user, relative to the scaled skeleton
+        self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
         self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
         self._input = ""  # source of the trajectories

@@ -26,7 +26,9 @@ WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/
 # After a gap in tracking, the root returns to the user within this time instead of jumping …
 RETURN_S = 0.5
 RETURN_SPEEDS = (3.0, 6.0)  # … and at no less than these speeds: m/s, rad/s
-RETURN_M = 3.0  # from farther away the root appears at the user, because hands that race there look like leaps
+# If the root is farther away, it is placed at the user at once, because a fast return would look like a leap of the
+# hands
+RETURN_M = 3.0
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,8 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
 
 
 def _own_tags(clip: Clip, kinds: bool) -> list[tuple[str, Array]]:
-    """Return the tags of the clip. Kinds come from the motion, unless a tag of a part of the clip is a kind."""
+    """Return the tags of the clip. The kinds of motion are detected from the motion, unless the user has tagged parts
+    of the clip with kinds."""
     whole = [name for name, first, stop in clip.tags if first == 0 and stop == len(clip)]
     parts = [t for t in clip.tags if t[0] not in whole]
     motion_decides = kinds and not any(name in KINDS for name, _, _ in parts)

@@ -14,10 +14,11 @@ from mm_ros.motion.kinds import root_motion
 
 Array = Any
 HIGH_LEG, LYING = EXTREME_TAGS = ("high_leg", "lying")
-LIFTED_M = 0.25  # height of an ankle above its rest height, of a person with legs of LEG_M
+LIFTED_M = 0.25  # height of an ankle above its rest height for a leg of LEG_M
 LIFT_OF_SPEED = 0.12  # m per m/s above SLOW: runners lift their heels to the seat
 SLOW, LEG_M = 0.5, 0.82  # m/s, m
-LYING_HIPS, LYING_TORSO = 0.35, np.radians(50)  # share of the rest height; from the vertical
+# A person lies if the hips are below this share of their rest height and the trunk is farther than this from vertical
+LYING_HIPS, LYING_TORSO = 0.35, np.radians(50)
 LEAD_S, AFTER_S = 0.4, 0.1  # playback would continue into the posture until the next search
 
 

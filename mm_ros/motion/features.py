@@ -29,7 +29,8 @@ KINDS = {
     "joint_position": Kind(3, length=True),
     "joint_direction": Kind(3),  # where the joint's x axis points
     "joint_velocity": Kind(3, length=True),
-    LEADING_FOOT: Kind(1, timed=True),  # lead of the left foot over the right one [m]; weight 0 without a recent hint
+    # Distance of the left foot in front of the right foot [m]; the weight is 0 without a recent hint
+    LEADING_FOOT: Kind(1, timed=True),
     "function": Kind(1),
 }
 

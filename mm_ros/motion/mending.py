@@ -139,7 +139,9 @@ def _wrong_ankles(q: F64, rate: float) -> Any:
     """Return ranges (N, 2) of wrong frames, including the fast frames next to them and one more on each side."""
     wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
     fast = np.linalg.norm(rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:])), axis=-1) * rate > FASTEST_ANKLE
-    for i in np.flatnonzero(fast):  # spread forward, then backward: a fast step from a wrong frame leads to another
+    # Wrong frames are extended forward, then backward, because a fast step from a wrong frame leads to another wrong
+    # one
+    for i in np.flatnonzero(fast):
         wrong[i + 1] |= wrong[i]
     for i in np.flatnonzero(fast)[::-1]:
         wrong[i] |= wrong[i + 1]

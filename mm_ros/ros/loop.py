@@ -28,7 +28,7 @@ from mm_ros.ros.inbox import Unattended
 
 LONGEST_NS = 500_000_000  # maximum wait: the delay of Ctrl-C
 NEVER = 1 << 62
-OUTSIDE_NS = 400_000_000  # between two looks for publishers in other processes
+OUTSIDE_NS = 400_000_000  # time between two searches for publishers in other processes
 
 
 class Ticker:
@@ -118,7 +118,7 @@ class _Services(SingleThreadedExecutor):
 class Loop:
     """Runs the nodes that were made for it until `stop`, Ctrl-C or the end of rclpy."""
 
-    current: Loop | None = None  # that of `run_all`, while it runs
+    current: Loop | None = None  # the loop of `run_all` while it runs
     by_executor = False
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # it was scheduled earlier meanwhile
+                continue  # the ticker was scheduled for an earlier time meanwhile
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)
@@ -280,7 +280,7 @@ class Loop:
 
 
 class ByExecutor(Loop):
-    """Stands in for the loop of a node that is made without one: an executor of rclpy runs the node."""
+    """Replacement for the loop in a node that is made without one: an executor of rclpy runs the node."""
 
     by_executor = True
 

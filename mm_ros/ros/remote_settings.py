@@ -63,7 +63,7 @@ class RemoteSettings:
             self._send(key, self._wanted.pop(key))
 
     def look(self) -> None:
-        """Request the settings of the nodes that exist and were not asked yet."""
+        """Request the settings of those existing nodes from which they were not requested yet."""
         if not self.avatar:
             return
         there = {n for n, space in self._ros.get_node_names_and_namespaces() if space == f"/{self.avatar}"}

@@ -15,7 +15,7 @@ from mm_ros.ros.qos import message_class, publisher_qos
 
 STICK_S, PATH_S = 1 / 30, 0.5
 CHANGES_S = (1.2, 3.0)  # shortest and longest time between two changes of the stick
-FARTHEST_M = 3.0  # from the middle; beyond, the next direction is back
+FARTHEST_M = 3.0  # beyond this distance from the middle, the stick points back to the middle next
 GAITS = ((5, 0.25), (4, 0.15))  # button and probability: jog, strafe
 ROUND = ((0.0, 0.0), (2.5, 0.0), (3.5, 1.5), (2.0, 2.5), (1.0, 4.0), (-1.0, 3.0), (-0.5, 1.5))
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
-RATE = 90.0  # Hz, for which the number of avatars in a process is chosen
+RATE = 90.0  # rate [Hz] for which the number of avatars in a process is chosen
 # A frame costs its stages and as much again for the source, TF, clocks and waiting (16 avatars filled a core with 0.75
 # ms each, where the stages took 0.35). A process has one Python thread; above two thirds of a core its avatars delay
 # each other.
@@ -33,8 +33,8 @@ MEASURED_FRAMES = 60
 class User:
     avatar: str
     seed: int = 0
-    place: str = ""  # "x,y" of the room in the world [m]
-    trackers: str = ""  # source; empty: as in the parameter file (synthetic)
+    place: str = ""  # position "x,y" of the user's room in the world [m]
+    trackers: str = ""  # tracker source; empty: that of the parameter file (synthetic)
     path: str = ""
     database: str = ""
 

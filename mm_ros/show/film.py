@@ -1,4 +1,5 @@
-"""Films of avatars: poses over time → pictures, with the true body beside the avatar. For demo, reports and docs."""
+"""Films of avatars: poses over time → pictures, with the true body beside the avatar. The demo, the reports and the
+docs use them."""
 
 from __future__ import annotations
 

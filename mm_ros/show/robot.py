@@ -28,7 +28,7 @@ ROBOT = (0.55, 0.57, 0.60)
 AROUND = 16
 MOST_TRIANGLES = 60_000
 FILM_RATE, BESIDE_M = 20.0, 1.1
-THIN = 0.045  # radius of a capsule without geometry, of the leg
+THIN = 0.045  # leg lengths; radius of the capsules that replace missing geometry
 
 Mesh = tuple[F64, NDArray[np.int64]]
 

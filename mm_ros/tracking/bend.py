@@ -21,27 +21,30 @@ from mm_ros.maths.springs import damp
 
 HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joint's standing height
 BENT_FROM = 0.035  # drop of the head, as a share of the standing height, at which bending begins: walking bobs
-SOFT = 0.04  # drop over which bending sets in
+SOFT = 0.04  # scale of the soft start: half of a drop of this size counts
 LARGEST_DROP = 0.9
-# Weights of: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head, both × drop.
-# Fitted with proportions corrected as on import: the head joint of the files is 11 cm too low, with which the trunks
-# seem short and every squat a bow. CMU has hardly a squat or lunge, so half of the weight is that of synthetic users
-# (benchmarks/2026-11-pose.md). Noise of 0.2 rad and 0.08 was added to pitch and hands, because people nod.
+# Weights of: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head, both × drop. They were
+# fitted to skeletons with corrected proportions (as on import), because the head joint of the files is 11 cm too low:
+# with short trunks every squat would look like a bow. CMU contains hardly any squats or lunges, so synthetic users have
+# half of the weight in the fit (benchmarks/2026-11-pose.md). Noise of 0.2 rad and 0.08 was added to pitch and hands,
+# because people nod.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)  # ranges of the fitted motion
-NEUTRAL = (0.0, -0.32)  # hands forward and above the head of a bent person, as shares of the standing height
+# Usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
+NEUTRAL = (0.0, -0.32)
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
-ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55  # a low head that looks up is that of a person on the back
+# A user lies on the back if the head looks up and is low: pitch [rad] and head height ratio below these
+ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
-# Sitting: a head at the height of a chair, behind the place where it was last upright, which stays there. The head of
-# a person who squats stays above the feet. Ratios are of the head's height.
+# The user sits if the head stays at the height of a chair, behind the place where it was last upright. The head of a
+# person who squats stays above the feet. The ratios are shares of the head's standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # rad; a person who looks farther down bends over something
-LEFT_SEAT_M = 0.45  # from the place where the user sat down
-SEATED_COSINE = 0.985  # of the lean of a seated person
+LEFT_SEAT_M = 0.45  # the user has left the seat when the head is farther than this from where the user sat down
+SEATED_COSINE = 0.985  # cosine of the usual lean of a seated person
 
 
 # Places in the memory of Bend; PLACE and SEAT are x and y, LAST is x y z.
@@ -50,8 +53,9 @@ LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 
 
 class Bend:
-    """`drop`: of the head joint beyond that of walking, as a share of the standing height. `share`: what the back
-    causes of it. `on_back`: −1 on the back … 1 otherwise."""
+    """Memory and results of the estimate. `drop`: how far the head joint is below its height while walking, as a share
+    of the standing height. `share`: part of the drop that the bent back causes. `on_back`: −1 if the user lies on the
+    back, 1 otherwise, and between them during a change."""
 
     def __init__(self) -> None:
         self.memory = np.zeros(MEMORY)
@@ -149,7 +153,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # of a user who was never upright
+    behind = SEAT_BEHIND_M  # a user who was never upright has no such place
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:
@@ -169,7 +173,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that no hand holds
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # the controllers are too far away to be held
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S

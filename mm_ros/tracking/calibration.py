@@ -102,19 +102,20 @@ CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on t
 HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher lies on a shelf
 UNDER_FLOOR = 0.04  # m; a controller seen this far below a floor that was measured shows that it was a shelf
 UNDER_FLOOR_S = 0.3
-ORIGIN_UNDER = 0.15  # m below the floor: a source whose floor is this wrong has its origin elsewhere
-ORIGIN_LACKS = 0.5  # m by which the head is too low for the user's height with such an origin
-NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015  # a headset that does not move at all lies somewhere
-GAP_S = 3.0  # without a tracked head, after which another person may wear the headset
+# m; if a controller is seen farther than this below the floor, the origin of the source may be elsewhere
+ORIGIN_UNDER = 0.15
+ORIGIN_LACKS = 0.5  # m; with such an origin the head is lower than the user's height by more than this
+NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015  # s, m; a headset that moves less than this within this time is not worn
+GAP_S = 3.0  # after this time without a tracked head another person may wear the headset
 
 # Standard deviations, m
-DOUBTFUL_SIGMA = 0.05  # at least: two heights are possible
+DOUBTFUL_SIGMA = 0.05  # minimum standard deviation of a doubtful height, when two heights are possible
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
 REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
 ANOTHER = 0.05  # m; after a gap, a standing height that differs by more is another person's
-SEATED_S, LOWEST_SEATED = 4.0, 0.9  # s, m: a head that is low for this long belongs to a person who sits
-ANOTHER_S = 4.0  # s in the cluster before another person is measured
+SEATED_S, LOWEST_SEATED = 4.0, 0.9  # s, m; a user whose head is lower than this for this time sits
+ANOTHER_S = 4.0  # minimum time in the cluster before another person is measured
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
 ORIGIN = (
@@ -127,11 +128,11 @@ ORIGIN = (
 class CalibrationSettings(Settings):
     user: str = setting("default", "Name of the user, and of the file with the user's measures.")
     posture: str = setting("standing", "Posture of the user while playing.", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "Measure the height automatically while the user moves.")
+    auto_calibrate: bool = setting(True, "Measure the user's height automatically while the user moves.")
     still_s: float = setting(3.0, "Time for which the user stands still for the calibrate service.", "s", 0.5, 20.0)
     still_m: float = setting(
         0.03,
-        "Half of the maximum movement of the head for the calibrate service. Larger is less strict.",
+        "Radius within which the head must stay for the calibrate service. Larger is less strict.",
         "m",
         0.001,
         0.2,
@@ -167,11 +168,11 @@ class Calibrator:
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._heights = HeightDistribution()
         self._after_gap = False  # another person may wear the headset
-        self._span_known = True  # of this person; False after a gap
+        self._span_known = True  # whether the arm span is that of the present person; false after a gap
         self._judged_ns = 0
         self._seen_s: float | None = None  # last time with a tracked head
         self._resting: dict[int, tuple[float, float, F64]] = {}
-        self._under: dict[int, float] = {}  # role → time since when it is below the floor
+        self._under: dict[int, float] = {}  # role → time at which the controller was first seen below the floor
         self._floor_assumed = False  # the floor is estimated from an assumed height
         self._timeline = Timeline()
         self._reach = ArmReach()

@@ -24,22 +24,24 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, ha
 
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # m, wrist to the middle of the palm
-TORSO_HALFLIFE_S = 0.3  # of the torso's yaw behind the headset's
+TORSO_HALFLIFE_S = 0.3  # half-life with which the torso's yaw follows the headset's yaw
 SAMPLE_S = 0.03  # shortest time between samples of the fit
-TURNED_RAD, WAITED_S = 0.15, 0.5  # a device that turned or waited by this gives a new sample
+TURNED_RAD, WAITED_S = 0.15, 0.5  # rad, s; a device gives a new sample after a turn by this angle or after this time
 NEUTRAL_TWIST = 0.27  # rad; mean twist of the hand against the model's forearm on CMU
-PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: larger differences count little more
-LONGEST_ARM, BEYOND_M = 0.365, 0.08  # plausible arm relative to the head joint's height; scale of what is beyond
+PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: angles beyond it add little to the cost
+# Longest plausible arm and scale of the cost beyond it, as shares of the head joint's height
+LONGEST_ARM, BEYOND_M = 0.365, 0.08
 # Extra cost per sample of conventions that recordings rarely have.
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
-UNSURE = 0.1  # a second convention whose cost per sample is larger by less makes the estimate unsure
+UNSURE = 0.1  # the estimate is unsure if the cost per sample of the second-best convention is larger by less than this
 FEW = 6.0  # samples after which an estimated convention is reported
-LOST_DECISION = 1.5  # samples; an estimated convention changes only if its cost is lower by this
+LOST_DECISION = 1.5  # a known convention is replaced only by one whose cost is lower by this [samples]
 LONG = 400.0  # samples; the fit forgets what is older
-PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weight, in samples, of the convention's fingers; of a stored fit
-FURTHEST = math.radians(60.0)  # of the fitted fingers from the convention's
-TURN_HALFLIFE_S = 0.5  # of the turn that is applied behind the fitted one
-EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0  # controllers on the wrong sides; time to decide; time watched
+PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction of the convention, and of a stored fit
+FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
+TURN_HALFLIFE_S = 0.5  # half-life with which the applied turn follows the fitted turn
+# Controllers are exchanged if they are this far on the wrong side for EXCHANGED_S, within the first WATCHED_S
+EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class HandSettings(Settings):
 
 @dataclass(frozen=True)
 class HandFit:
-    """What the motion says about one controller. Angles in degrees."""
+    """Result of the fit of one controller to the user's motion. Angles are in degrees."""
 
     fingers: Vec  # direction of the fingers in device axes
     samples: float
@@ -80,7 +82,7 @@ class _Hand:
         self.costs = dict.fromkeys(HAND_POSES, 0.0)
         self.stored: Vec | None = None
         self.fingers: Vec | None = None  # the fitted direction
-        self.turn: Quat | None = None  # hand in device, as applied
+        self.turn: Quat | None = None  # pose of the hand in device axes that is applied now
 
     def due(self, q: Quat, now_s: float) -> bool:
         waited = now_s - self.last_s

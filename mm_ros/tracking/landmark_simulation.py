@@ -48,7 +48,7 @@ FACE = np.array(
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
 TRUNK_RADIUS = 0.16  # m; a hand behind the trunk is hidden
 HIDDEN_NOISE = 3.0  # factor on the noise of hidden landmarks
-RANGES = {  # of the options; 0 to 1000 for all others
+RANGES = {  # ranges of the options; 0 to 1000 for all others
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
     "unreported_latency_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0),
@@ -68,10 +68,10 @@ class LandmarkSimulation:
     pitch: float = 0.0  # rad; > 0 looks down
     side: float = 0.6  # rad; direction from the person's area to the camera, in the room
     nearest: float = 2.2  # m; smallest distance from the person's area; larger if the motion needs it
-    latency_s: float = 0.10  # from the picture to its arrival
+    latency_s: float = 0.10  # time from the picture to the arrival of its landmarks
     unreported_latency_s: float = 0.05  # part of the latency by which stamps are late
-    noise_m: float = 0.015  # of each landmark, perpendicular to the line of sight
-    depth_noise_m: float = 0.035  # of each landmark, along the line of sight
+    noise_m: float = 0.015  # standard deviation of each landmark, perpendicular to the line of sight
+    depth_noise_m: float = 0.035  # standard deviation of each landmark, along the line of sight
     hand_noise: float = 2.5  # factor on the noise of wrists, hands, knees and feet
     lasts_s: float = 0.4  # correlation time of the noise of landmarks
     turn_noise: float = 0.09  # rad; yaw error of the whole body

@@ -49,15 +49,17 @@ TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
 LONGEST_STEP_S = 0.1
-T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # of one second of observation
-LOOSE_WEIGHT = 0.15  # of a stand that is less strict, until the weight is SURE
-FIRST, SURE = 0.05, 0.4  # accumulated weights: a mounting is used; a contradiction means that it has slipped
-STORED_WEIGHT = 1.0  # of a mounting from the user's file
+T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation
+LOOSE_WEIGHT = 0.15  # weight of one second of a less strict stand; such stands count until the weight is SURE
+# Accumulated weights from which a mounting is used, and from which a contradiction means that it has slipped
+FIRST, SURE = 0.05, 0.4
+STORED_WEIGHT = 1.0  # weight of a mounting from the user's file
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2  # a still device farther off than this has slipped
-SLIPPED_S = 1.0  # time for which it is off before it is measured again
-UPRIGHT = (0.955, 1.06)  # head height over standing height
-STILL_M_S, STILL_RAD_S = 0.12, 0.5  # of the device and of the head
-WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35  # slowest walk; largest angle between its direction and the headset
+SLIPPED_S = 1.0  # a device that contradicts its mounting for this time is measured again
+UPRIGHT = (0.955, 1.06)  # limits of head height over standing height for an upright user
+STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head in a stand
+# Minimum speed of a walk, and maximum angle between its direction and that of the headset
+WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # largest pitch or roll of the headset
 # Limits of the less strict stand.
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5

@@ -64,7 +64,8 @@ class Simulation:
     dropout_s: float = 0.5  # mean length
     look_around_rad: float = 0.0  # amplitude of slow turns of the head alone
     level_pitch: bool = True
-    remove_yaw_bias: bool = False  # training only: removes the constant yaw of the head's frame against the pelvis
+    # Remove the constant yaw of the head's frame relative to the pelvis; for training only
+    remove_yaw_bias: bool = False
     waist: bool = False
     feet: bool = False
     chest: bool = False

@@ -18,24 +18,30 @@ from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, TRACKED, TrackerFr
 
 SAMPLE_S = 1 / 30  # interval of the samples that enter the distribution
 BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550  # m; the origin may be at the head
-HALFLIFE_S = 150.0  # of the memory: a while on a step or stairs is forgotten
-CALM_S, CALM_M = 0.4, 0.10  # s, m: window and range of heights; jumps and sitting down move more
-HELD_S = 0.8  # s for which the top of the cluster must have been held
+HALFLIFE_S = 150.0  # half-life of the distribution, so that time on a step or stairs is forgotten
+# A sample counts if the heights within this time differ by at most this distance; jumping and sitting down move more
+CALM_S, CALM_M = 0.4, 0.10
+HELD_S = 0.8  # minimum time at heights near the top of a cluster
 CLUSTER = 0.07  # m: height of the cluster of upright standing and walking
-QUANTILE = 0.80  # of the cluster: walking lowers the head by 2 to 3 % against standing
-ENOUGH_S = 2.0  # s in the cluster before it is a measurement
-TIPTOE = (5, 14)  # bins by which tiptoe or a low step is above standing
-CLIMBED = 15  # bins by which a place where the user climbed to is above standing, at least
-STOOL = 32  # bins; sitting lowers the head by more
-WALKED_S, USUALLY = 3.0, 4.0  # s of walking there, and its time and walking as multiples of those above
-USUAL, UNUSUAL = 1.5, 0.4  # times as long as the highest cluster: the usual height of the user; one to doubt between
-TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10  # m, of such doubts
+QUANTILE = 0.80  # quantile of the cluster that is the standing height, because walking lowers the head by 2 to 3 %
+ENOUGH_S = 2.0  # minimum time in a cluster before it counts as a measurement
+TIPTOE = (5, 14)  # tiptoe or a low step raises the head by this many bins (minimum, maximum)
+CLIMBED = 15  # stairs, a stool or another raised place lifts the head by at least this many bins
+# Maximum number of bins by which a stool lifts the head; the difference between standing and sitting is larger
+STOOL = 32
+# A lower cluster is the standing height after this time of walking in it, if its time and its walking are this many
+# times those of the upper cluster
+WALKED_S, USUALLY = 3.0, 4.0
+# Ratios of the times in a lower and the highest cluster above which the lower one is the standing height, or the result
+# is uncertain
+USUAL, UNUSUAL = 1.5, 0.4
+TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10  # m; standard deviations that these two doubts add
 
-TALLEST_SEAT = 1.36  # m: headset of a tall adult on a chair; higher means standing
-WALKED_ENOUGH_S = 1.5  # s of walking that show that a low head is that of a standing child
+TALLEST_SEAT = 1.36  # m; height of the headset of a tall adult on a chair: a higher headset means standing
+WALKED_ENOUGH_S = 1.5  # minimum time of walking which shows that a user with a low head is a standing child
 TRAVEL_S, TRAVEL_M = 2.0, 0.7  # a head that travels this far in this time walks
 LEVEL_WALK_M = 0.12  # m: range of the heights while walking; walking to a chair and sitting down has more
-ARM_SHARE = 0.70  # distance from headset to grip over the headset's height, at most, of a standing person
+ARM_SHARE = 0.70  # maximum distance from headset to grip of a standing person, as a share of the headset's height
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class StandingHeight:
 
     height: float
     sigma: float
-    seconds: float  # spent in the cluster
+    seconds: float  # time spent in the cluster
     walked: float  # s of walking in the cluster
     reach: float  # largest distance from headset to grip, m
 

@@ -20,13 +20,16 @@ HALFLIFE_S = 0.15  # a walking head bobs, which is not leaning
 # Learning. The head height alone cannot distinguish bent knees (head above the hips) from a bent back (head in front of
 # the hips). But a walking body turns about its hips: at turn rate w, a head at distance d in front of the hips has the
 # lateral velocity w d.
-LEARNING_HALFLIFE_S = 0.2  # of turn rate and velocities, applied twice, to remove the sway of the steps
-LEARNS_BENT = 0.05  # shares of the standing height: the estimate is updated above this prior bend
-UPRIGHT_AGAIN_BELOW = 0.03  # and is forgotten below this one, because the user may bend differently next time
+# Half-life of the averages of turn rate and velocities; the average is applied twice, to remove the sway of the steps
+LEARNING_HALFLIFE_S = 0.2
+# The estimate is updated while the bend of the prior, as a share of the standing height, is above this
+LEARNS_BENT = 0.05
+# The estimate is forgotten while that bend is below this, because the user may bend differently next time
+UPRIGHT_AGAIN_BELOW = 0.03
 LEARNS_SPEED, LEARNS_TURN, LARGEST_TURN = 0.3, 0.3, 3.0  # m/s forward, rad/s, rad/s
 DOUBT = 0.06  # m² rad²/s: evidence that weighs as much as the prior
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S, FOLLOW_HALFLIFE_S = 60.0, 10.0, 1.0
-LARGEST_CHANGE = 0.8  # of the bent part of the prior, relative
+LARGEST_CHANGE = 0.8  # maximum correction, as a share of the bent part of the prior
 
 
 # Places in the memory of Lean; ONCE and TWICE are the averages of the velocities ahead and left and of the turn rate.

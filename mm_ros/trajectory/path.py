@@ -14,10 +14,10 @@ from mm_ros.body.timeline import DROP, RESET, Timeline
 from mm_ros.body.types import F64, Trajectory, identity_pose
 from mm_ros.maths.signals import wrap
 
-SPACING_M = 0.005  # between the points at which the path is tabulated
-JOINS_M = 0.1  # a path that begins farther away is walked to
+SPACING_M = 0.005  # distance between the points at which the path is tabulated
+JOINS_M = 0.1  # if the path begins farther away, the character first walks to its start
 MOST_KEYS = 20_000
-LONGEST_M = 5000.0  # of a path; longer ones would need too much memory
+LONGEST_M = 5000.0  # maximum length of a path; longer ones would need too much memory
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,10 @@ class PathSettings(Settings):
     pauses: tuple[float, ...] = setting(
         (0.0,), "Time to stand at each key point [s]. 0, or no entry: the character walks on."
     )
-    headings: bool = setting(False, "Face as the poses of the path say. If false, face along the path.")
-    loop: bool = setting(False, "Walk from the last key point to the first one, and again, without an end.")
+    headings: bool = setting(
+        False, "Take the facing from the orientations of the poses in the path. If false, face along the path."
+    )
+    loop: bool = setting(False, "Walk the path as a loop without an end: from the last key point on to the first one.")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class PathStage:
         way = goal - here
         long = float(np.linalg.norm(way))
         course = before if long < JOINS_M else math.atan2(way[1], way[0])
-        turns = here + way * np.array([[0.15], [0.7]])  # face along the way between these
+        turns = here + way * np.array([[0.15], [0.7]])  # at these two points the character faces along the path
         self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
 
     def append(self, point: Any) -> None:

@@ -24,11 +24,11 @@ class Motion:
     name: str
     subject: str
     rate: float
-    height: float  # of the headset on this person when standing, m
+    height: float  # height of this person's headset when standing, m
     positions: F64  # (F, 3, 3)
     rotations: F64  # (F, 3, 4)
-    yaw: F64  # (F,) of hips and shoulders, not smoothed: the true facing in training and validation
-    root_yaw: F64  # (F,) of the hips alone: the facing of the database's root
+    yaw: F64  # (F,) direction of hips and shoulders, not smoothed: the true facing in training and validation
+    root_yaw: F64  # (F,) direction of the hips alone: the facing of the database's root
     seams: tuple[int, ...] = ()  # first frames of joined clips; velocities are not computed across them
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ from mm_ros.search import ANY_FRAME, Mask
 
 CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # predicted log odds at which a contact begins and ends
 ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate
-SAME_WEIGHTS = 0.999  # from this share of the training's weights on, the projector is not run again
+SAME_WEIGHTS = 0.999  # the projector is not run again if each weight is at least this share of its weight in training
 ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of repeated projections; initial step length of a repetition
 MOST_FRAMES = 60  # maximum number of frames per step; longer intervals are cut
 

@@ -19,7 +19,7 @@ SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine"
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
 BAND_LEEWAY = 0.03  # tolerance of the head height, as a share of the standing head height
-EDGE = 0.01  # distance from a band's borders, same unit; band tags follow the height smoothed over 0.5 s
+EDGE = 0.01  # margin inside a band's borders, in the same unit, because band tags follow the height smoothed over 0.5 s
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SearchRequest:
 
     query: F32  # (D,) normalized
     weights: F32  # (D,)
-    mask: Mask  # the height band and the tag query
+    mask: Mask  # tag bits that a frame must have for the height band and the tag query
     tags: Mask  # the tag query alone: the fallback if no frame matches `mask`
     can_continue: bool
     margin: float  # minimum relative cost reduction for a jump

@@ -15,7 +15,8 @@ from mm_ros.matching.training.pose import least_squares
 
 WINDOW = 20
 FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8
-START_NOISE = 0.06  # of a state's standard deviation: the stepper learns to return to the motion
+# Noise as a share of a state's standard deviation, with which the stepper learns to return to the motion
+START_NOISE = 0.06
 
 
 class Stepper(nn.Module):

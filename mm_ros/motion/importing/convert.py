@@ -137,7 +137,7 @@ def _mend(
 
 
 def _calm(locals_: Array, rate: float, first: int, notes: list[Assumption]) -> None:
-    """Bridge flickering feet and toes in place; lost markers in the swing cause them."""
+    """Bridge flickering feet and toes in place. Markers that are lost in the swing cause the flicker."""
     for c in FEET:
         found = flickers(locals_[:, c], rate)
         for a, b in found:

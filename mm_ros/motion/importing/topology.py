@@ -31,10 +31,10 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
     out = {"hips": legs[0]}
     for side, leg, arm in (("left", legs[1], arms[1]), ("right", legs[2], arms[2])):
         legs_, arms_ = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
-        if len(legs_) == 2:  # the ankle is the end site of the shin
+        if len(legs_) == 2:  # the skeleton has no foot joint: the end site of the shin is the ankle
             legs_ = _with_end(bvh, leg, legs_)
         first = 1 if len(arms_) >= 4 or (len(arms_) == 3 and _begins_with_collar(bvh, arm)) else 0
-        if len(arms_) - first == 2:  # the wrist is the end site of the forearm
+        if len(arms_) - first == 2:  # the skeleton has no hand joint: the end site of the forearm is the wrist
             arms_ = _with_end(bvh, arm, arms_)
         if len(legs_) < 3 or len(arms_) - first < 3:
             return {}

@@ -128,7 +128,8 @@ def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.ra
     wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
     run = desired.posture["run"]
-    # People are no stiff pendulum: the centre is half pendulum (none when running) and half smoothed support.
+    # People do not walk like a stiff pendulum: the centre of mass is the mean of a pendulum and of the smoothed support
+    # (when running, of the support alone).
     pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
     share = 0.5 * (1 - run[:, None])
     centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)

@@ -35,7 +35,7 @@ class DesiredMotion:
     """Desired motion of the body at each frame."""
 
     rate: float
-    position: F64  # (F, 2) of the body on the floor
+    position: F64  # (F, 2) position of the body on the floor
     yaw: F64  # (F,) unwrapped
     velocity: F64  # (F, 2) forward, left
     turn: F64  # (F,) rad/s

@@ -21,7 +21,7 @@ BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
 CLEARANCE_M = 0.015
-THROW, BRAKE = 2.5, 5.0  # accelerations at both ends of a swing, in swing lengths / duration²
+THROW, BRAKE = 2.5, 5.0  # accelerations at the start and end of a swing, in units of swing length / swing duration²
 MIDDLE = 0.055  # m; distance from the ankle to the middle of the sole
 
 
@@ -30,7 +30,7 @@ class FootMotion:
     ankle: F64  # (F, 3) room
     yaw: F64  # (F,)
     pitch: F64  # (F,) positive with the heel up
-    toe_pitch: F64  # (F,) of the toes relative to the foot
+    toe_pitch: F64  # (F,) pitch of the toes relative to the foot
     planted: Any  # (F,) bool
 
 

@@ -22,7 +22,7 @@ class Step:
     foot: int
     lift: float  # s
     contact: float  # s
-    position: F64  # (2,) of the ankle on the floor plane, for a flat foot
+    position: F64  # (2,) position of the ankle on the floor plane, for a flat foot
     yaw: float
     forward: float  # m/s; mean velocity along the foot, which determines the landing
     pace: float  # s; time between contacts

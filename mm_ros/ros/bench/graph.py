@@ -30,7 +30,7 @@ from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
-SHORT_TOLERANCE = 0.01  # of the samples: the first and the last one, and the source's own jitter
+SHORT_TOLERANCE = 0.01  # tolerance for the number of samples: the first and the last one, and the source's own jitter
 GRACE_S = 0.5  # younger samples may still be in transport
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -97,7 +97,7 @@ class _Count:
                 at = poses.pop(stamp, None)
                 if at is not None:
                     self._late_ms.append((at - stamp) * 1e-6)
-                elif stamp >= self._from_ns:  # not those that were under way when the count began
+                elif stamp >= self._from_ns:  # samples that were under way when the count began do not count
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
                 del poses[stamp]  # its trackers came before the count began

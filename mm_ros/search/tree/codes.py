@@ -20,8 +20,10 @@ PAIR = 2  # columns that share one 32-bit sum
 WIDE = 32  # columns of a query that are encoded at a time
 STEP = 4  # columns that are added at a time: two pairs
 MAX_COLUMNS = 128
-TAIL = 0.0005  # share of the frames on either side that may be outliers; they are clamped if they lie …
-OUTLIER = 1.0  # … farther outside than the width of the range of the others; a clamped box is still a lower bound
+TAIL = 0.0005  # largest share of the frames at each end of the range that may be clamped as outliers
+# Outliers are clamped if they are outside the range of the others by more than its width; a clamped box is still a
+# lower bound
+OUTLIER = 1.0
 REACH = 0.1  # share of the range that is added on either side for queries
 LEAST_ROOT = 1 / 16  # lower limit of the square root of a usual weight, relative to the largest; limits coarse steps
 MARGIN = 1e-9  # codes; larger than the rounding error of float64

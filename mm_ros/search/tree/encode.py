@@ -28,10 +28,11 @@ from mm_ros.search.tree.simd import (
 )
 
 FAR_SHARE = 1 / 16  # a query farther outside the codes than this share of their range needs the slower float sums
-UNEVEN = 64  # so does a column with a factor below this
+UNEVEN = 64  # a query with a column whose factor is below this needs the float sums too
 TOTAL = 2.0**30  # value to which the largest float sum is scaled
 HOPELESS = 0.05  # rounding error relative to the largest sum above which bounds exclude nothing
-BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2  # bad input; integer sums; float sums; no tree, use brute force
+# Results of the encoding: bad input, integer sums, float sums, or brute force without the tree
+BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2
 _SINGLES, _DOUBLES, _WORDS = (ir.VectorType(kind, WIDE) for kind in (F, D, I16))
 
 

@@ -19,9 +19,9 @@ from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_o
 
 TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
 STILL = 0.1  # m/s
-WALKS = 0.4  # m/s, mean of the head over a second
-CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0  # seeds that the training data does not have
-SHORT_STEPS = 0.4  # of the length of a straight walk
+WALKS = 0.4  # m/s; a walk has at least this mean speed of the head over a second
+CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0  # seeds of users who are not in the training data, and duration of each
+SHORT_STEPS = 0.4  # the steps of a straight walk are shortened to this share of their length
 
 
 def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:

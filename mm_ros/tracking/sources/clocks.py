@@ -8,7 +8,7 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
-CLEARLY_NS = 100_000  # a difference that is larger by this is used at once
+CLEARLY_NS = 100_000  # a new difference that exceeds the present one by this is used at once
 
 
 class SteadyShift:

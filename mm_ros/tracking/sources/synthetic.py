@@ -30,7 +30,7 @@ def first_segment() -> Segment:
 
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
     """One segment per chapter of the user's plan; samples continue across chapters without a seam."""
-    axes = identity_pose()[3:]  # head axes, equal in all chapters
+    axes = identity_pose()[3:]  # head axes in the head joint's axes, equal in all chapters
     begins = sample = count = 0
     while True:
         here = min(count, 1)  # only one chapter before the current one is kept

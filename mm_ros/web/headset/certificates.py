@@ -55,7 +55,7 @@ def forget() -> list[str]:
 
 
 def host_names() -> list[str]:
-    """Names by which this machine is reached in a local network."""
+    """Return the names under which other machines of a local network reach this one."""
     own = re.sub(r"[^a-z0-9-]", "", socket.gethostname().lower().partition(".")[0])
     return ["localhost", *([f"{own}.local"] if own else [])]
 

@@ -6,7 +6,7 @@ from collections import deque
 from statistics import median
 
 WINDOW_NS = 10_000_000_000
-SLEW = 1e-3  # most change of the offset in use, per time
+SLEW = 1e-3  # maximum change of the offset in use per unit of time
 LEADS = 180  # samples
 
 
@@ -58,7 +58,7 @@ class PageClock:
 
     def _offset(self, now_ns: int) -> float:
         best = min(self._pings, key=lambda p: p[1])[2]
-        if self._used is None or abs(best - self._used) > 20e6:  # a page that slept: its clock stood still
+        if self._used is None or abs(best - self._used) > 20e6:  # the page slept, and its clock stood still
             self._used = best
         most = SLEW * max(0, now_ns - self._used_ns)
         self._used += max(-most, min(most, best - self._used))

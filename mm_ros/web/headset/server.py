@@ -1,7 +1,7 @@
 """Server of the headset page: page and WebSocket on one port, in a thread of its own.
 
-Flow control: a page gets at most one pose for each frame or tick that it has sent, and at most two are under way. A
-page that is slow or hangs therefore delays no other page and gets no queue.
+Flow control: a page gets at most one pose for each frame or tick that it has sent, and at most two are under way.
+Therefore a page that is slow or hangs delays no other page, and no messages queue up for it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ TYPES = {
 }  # fmt: skip
 PAGE_FILES = ("page.js", "page.css", "licenses.txt")
 PAIRING_FILES = ("pair.js", "page.css")
-PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))  # over Wi-Fi, without the token
+# Paths that are served over Wi-Fi without the token
+PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
-MOST_BAD = 100  # malformed messages of one page
-PAIRING, MOST_CODES = 8, 10  # devices that type the code at the same time, and codes that one connection may send
+MOST_BAD = 100  # maximum number of malformed messages of one page
+# Maximum numbers of devices that type the code at the same time, and of codes that one connection may send
+PAIRING, MOST_CODES = 8, 10
 UNDER_WAY = 2
 FIRST_PINGS, FIRST_PING_S, PING_S = 10, 0.03, 0.5
 TAKEN_OVER = 4001
@@ -77,9 +79,9 @@ class Page:
         self.about: dict[str, Any] = {}
         self.is_page = True  # false for `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
-        self.ages_ms: deque[float] = deque(maxlen=90)  # from the sample to its arrival
+        self.ages_ms: deque[float] = deque(maxlen=90)  # times from a sample to its arrival
         self.frame: wire.PageFrame | None = None  # the last one
-        self.missed = 0  # sequence numbers that did not arrive
+        self.missed = 0  # number of frames that did not arrive
         self.pings: dict[int, int] = {}
         self.pinged = 0
 
@@ -508,7 +510,7 @@ class _within:
 
 
 def _checked_about(request: dict[str, Any]) -> dict[str, Any]:
-    """What a page says about its device: short texts, and the names of its body joints."""
+    """Description of a page's device: short texts, and the names of its body joints."""
     joints = request.get("joints", [])
     if not isinstance(joints, list) or len(joints) > wire.MOST_JOINTS or not all(isinstance(j, str) for j in joints):
         raise wire.Malformed("about: expected names of joints")

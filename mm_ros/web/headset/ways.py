@@ -1,4 +1,5 @@
-"""The two ways into the headset page, in words: USB by `adb`, Wi-Fi by address and code; and what hinders them."""
+"""Instructions for the two ways to open the headset page (USB by `adb`, Wi-Fi by address and code), and their
+obstacles."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ def qr_code(url: str) -> list[str]:
 
 
 def progress(status: dict[str, Any] | None) -> str:
-    """Where the user is, in one sentence, from the page's status; empty when all is well."""
+    """Describe in one sentence, from the page's status, which step the user has reached; empty when all is well."""
     if status is None:
         return "the graph has not started yet"
     session, seen = status.get("session", {}), status.get("seen", {})
@@ -134,7 +135,7 @@ def progress(status: dict[str, Any] | None) -> str:
 
 
 def nothing_came(wifi: bool, usb: Usb, port: int) -> list[str]:
-    """What may be wrong when no request has arrived."""
+    """Return possible causes when no request has arrived."""
     out = []
     if usb.ready and not is_forwarded(usb, port):
         out.append("the forwarding of adb has vanished (the cable was pulled): start this command again")

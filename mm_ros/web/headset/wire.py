@@ -58,7 +58,7 @@ class PageFrame(NamedTuple):
     states: tuple[int, int, int]  # head, left, right: LOST, EXTRAPOLATED or TRACKED
     flags: int
     time_ms: float  # page's clock: time for which the poses are predicted, else the time of the callback
-    lead_ms: float  # of that time over the time of the callback
+    lead_ms: float  # predicted time minus the time of the callback
     logic_ms: float  # time that the page's own code needed for the last frame
     poses: tuple[float, ...]  # 3 × (x, y, z, qx, qy, qz, qw)
     moved: tuple[float, ...] | None  # new origin in the old space, when the space was re-centred and this is known
@@ -80,7 +80,7 @@ class Steering(NamedTuple):
     sprint: bool
     strafe: bool  # face in the direction of the camera
     active: bool  # false: input has stopped, for example because the page is hidden
-    takes: bool  # the user has begun: this page steers from now on
+    takes: bool  # the user has given the first input: this page steers from now on
 
 
 def read_frame(raw: bytes) -> PageFrame:
