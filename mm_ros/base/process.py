@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be loaded
+_LIBC = ctypes.CDLL(None)  # libc is loaded here, because nothing may be loaded between fork and exec
 TERMINAL_S = 0.3  # Ctrl-C of a terminal reaches the whole group; remaining processes get SIGINT after this time
 POLITE_S = 8.0
 RETURN_S = 0.3
-LOOK_S = 0.1  # between two checks for ended children
+LOOK_S = 0.1  # time between two checks for ended children
 
 
 def settle() -> None:
@@ -31,7 +31,7 @@ def settle() -> None:
 def end_with_parent(parent: int = 0) -> None:
     """End by SIGTERM when the parent ends; `ros2 launch` does not end its processes on SIGTERM or SIGKILL. Linux only.
 
-    Not by SIGINT: background processes of a shell ignore it, and a running import may swallow it.
+    SIGINT is not used, because background processes of a shell ignore it and an import that is running may lose it.
     `parent`: process id of the parent; 0 takes it from the environment.
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
@@ -80,7 +80,8 @@ def run_each(starts: Sequence[Callable[[], int]]) -> int:
 def _wait_for_one() -> tuple[int, int]:
     """Id and status of an ended child.
 
-    Not `os.wait()`: it would block on when a signal arrives just before the call or its exception is swallowed.
+    `os.wait()` is not used, because it would keep blocking when a signal arrives just before the call or its exception
+    is lost.
     """
     while True:
         if ending.asked():

@@ -53,7 +53,7 @@ def forearm_of(shoulder: Row, wrist: Row, yaw: float, arm: float, side: int) -> 
     out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
     elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
-    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # the elbow's axis in the rest pose
     along = (0.0, 1.0 - 2.0 * side, 0.0)
     forearm = quat.aligning(along, hinge, quat.unit(quat.sub(end, elbow), u), normal)
     return quat.normalize(forearm), distance / (first + second)

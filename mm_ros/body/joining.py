@@ -74,7 +74,8 @@ class Pairs(Generic[T]):
     def overdue(self, now_ns: int, after_ns: int = 0) -> list[T]:
         """Remove and return the first items without a partner for longer than `after_ns`, oldest first.
 
-        With the stamp of a second item and no waiting: those whose partners were lost, because items come in order.
+        With `now_ns` as the stamp of a second item and `after_ns` 0, these are the items whose partners were lost,
+        because items arrive in order.
         """
         late = self._first.older_than(now_ns - after_ns)
         self.unpaired += len(late)

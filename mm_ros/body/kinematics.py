@@ -80,7 +80,8 @@ def update_limbs(body: Any) -> None:
 
 @njit
 def turn_joint(body: Any, j: int, room_rotation: Row) -> None:
-    """Set the room rotation of joint j. Its parent's must be current; children follow with `update_room`."""
+    """Set the room rotation of joint j. The room rotation of its parent must be current; `update_room` then updates its
+    children."""
     k = body.parents[j]
     local = quat.normalize(quat.inv_mul(quat.get4(body.room_rotations, k), room_rotation))
     quat.put4(body.rotations, j, local)

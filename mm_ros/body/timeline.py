@@ -1,4 +1,4 @@
-"""Verdict on the stamp and epoch of each sample, the same in every stage."""
+"""Decision about the stamp and epoch of each sample (advance, drop, reset, carry or hold), the same in every stage."""
 
 from __future__ import annotations
 

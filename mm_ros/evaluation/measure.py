@@ -48,7 +48,7 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
 DRAWS, FEWEST = 400, 5  # number of bootstrap samples; minimum number of recordings for an interval
-# Metrics that every chain row of the table has, null without a truth, and what their truth comes from.
+# Metrics of every row that a chain computes, with the source of their truth; a metric without truth is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),

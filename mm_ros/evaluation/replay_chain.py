@@ -68,7 +68,7 @@ class ChainResult:
     added_lean_deg: F64  # (F,) torso lean that IK adds to reach the head
     step_s: F64  # (F,) wall time of a step
     mounts: F64  # (F, 3, 7) headset and grips in the axes of head and hands, as calibrated at that time
-    feet: FeetTrack | None = None  # the estimated feet of the user
+    feet: FeetTrack | None = None  # feet of the user as estimated
 
     def __len__(self) -> int:
         return len(self.stamps_ns)

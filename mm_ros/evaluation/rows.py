@@ -83,7 +83,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
         asked_only=True,
     ),
 )
-# Rows that no chain of their own makes.
+# Rows that are not computed by a chain of their own.
 DERIVED = {
     STEPS: "the estimator of the user's feet alone, without the avatar",
     CHANCE: "feet of 'ours' against those of the user at other times, shifted around the end",

@@ -138,7 +138,7 @@ class OnnxModel:
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # written in another way than by our training
+        except (IndexError, KeyError, ValueError):  # the training of mm_ros did not write this file
             return None
 
     @property

@@ -461,7 +461,8 @@ class MatcherStage:
         return weights
 
     def _plain(self, desired: Trajectory) -> Mask:
-        """The tag query without extreme postures that neither the query, the user's feet nor the head height ask for.
+        """Return the tag query, extended so that it excludes extreme postures unless the query, the user's feet or the
+        head height request them.
 
         A still head is the same over a kick, so without this rule the search plays kicks to users who gesture.
         """

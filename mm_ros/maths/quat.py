@@ -191,13 +191,13 @@ def between(a: Row, b: Row) -> Quat:
 
 @njit
 def share(q: Row, part: float) -> Quat:
-    """Rotation by the part (0 … 1) of q, the short way."""
+    """Rotation by the share (0 … 1) of q, along the shorter arc."""
     return exp(scale(log(q), part))
 
 
 @njit
 def slerp(a: Row, b: Row, share_of_b: float) -> Quat:
-    """Interpolation the short way: a at 0, b or −b at 1."""
+    """Interpolation along the shorter arc: a at 0, b or −b at 1."""
     return normalize(mul(share(mul_inv(b, a), share_of_b), a))
 
 

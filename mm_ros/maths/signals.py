@@ -84,5 +84,5 @@ def spherical(q: Array, at: Array) -> Array:
 
 
 def slerp(a: Array, b: Array, t: Array) -> Array:
-    """Interpolate between quaternions the way that their signs give: a at t = 0, b at 1; `t` (…, 1)."""
+    """Interpolate between quaternions without changing their signs: a at t = 0, b at 1; `t` (…, 1)."""
     return rot.multiply(a, rot.exp(t * rot.log(rot.multiply(rot.inverse(a), b))))

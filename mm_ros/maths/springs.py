@@ -40,7 +40,7 @@ def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
 def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
     """Coefficients (xx, xv, vx, vv) of the step x' = xx·x + xv·v, v' = vx·x + vv·v, with x relative to the goal."""
     y = _stiffness(halflife)
-    t = min(max(dt, 0.0), 700.0 / y)  # beyond, e^−yt is 0 anyway
+    t = min(max(dt, 0.0), 700.0 / y)  # for larger exponents e^−yt is 0
     e = math.exp(-y * t)
     return (e * (1.0 + y * t), e * t, -e * y * y * t, e * (1.0 - y * t))
 
@@ -61,7 +61,7 @@ def spring(x: Any, v: Any, goal: Any, halflife: float, dt: float) -> Any:
 
 @njit
 def spring_angle(x: float, v: float, goal: float, halflife: float, dt: float) -> tuple[float, float]:
-    """Spring of an angle the short way round; returns (x in −π … π, v)."""
+    """Spring of an angle along the shorter arc; returns (x in −π … π, v)."""
     d, w = decay(quat.wrap(x - goal), v, halflife, dt)
     return quat.wrap(goal + d), w
 

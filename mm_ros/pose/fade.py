@@ -27,7 +27,8 @@ LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does no
 
 
 class FadeIn:
-    """State: the last published pose, the offset from the stage's pose to it, and what is mixed into `run`."""
+    """Fade-in of the published pose. Its state is the last published pose, the offset of that pose from the stage's
+    pose, and the number that is combined with `run`."""
 
     def __init__(self, former: AvatarPose | None = None) -> None:
         """`former`: pose that another process published last, before it was killed."""

@@ -4,7 +4,7 @@ Straps slip, skin moves, and the avatar's proportions are not the user's, so no 
 numbers move the body from the pose that the headset alone gives: shift and turn of the pelvis, and a bend that spine,
 chest and upper chest share. Gauss–Newton minimises the sum of squared residuals, each divided by its standard
 deviation: headset, waist, chest, feet that the legs must reach, knees at the length of a thigh, and the distance from
-the initial pose. What then lacks at the head is taken by the hips, so the head stays on the headset.
+the initial pose. The hips then move by the remaining distance of the head, so the head stays on the headset.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class LowPosture:
         return self.low
 
     def _lean(self, height: float, lowest: float) -> float:
-        """Lean with which the hips are between the floor and their standing height. On the way to the back it passes
-        through 0, as the trunk of a person who sits down first."""
+        """Lean with which the hips are between the floor and their standing height. While the user lies down on the
+        back, the lean passes through 0, as that of a person who sits down first."""
         cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
         most = (height - lowest * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length

@@ -53,7 +53,7 @@ __all__ = ["PostSettings", "PostStage"]
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
 NO_FEET = np.zeros((0, 10))  # numbers of an unknown FeetEstimate
-NO_FEET.flags.writeable = False  # as between the nodes, so that one kernel serves both
+NO_FEET.flags.writeable = False  # read-only arrays, as between the nodes, so that both use the same compiled kernel
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -229,7 +229,7 @@ class PostStage:
         return p, q, good
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
-        """How the user bends, sits, kneels or lies; trackers on the body measure that instead."""
+        """Estimate how the user bends, sits, kneels or lies, unless body trackers measure it."""
         allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not (seen[WAIST_ROLE] or seen[CHEST_ROLE])
         frame = trackers or TrackerFrame(0)
         head, _ = wear(p[HEAD_ROLE], q[HEAD_ROLE], self._devices[HEAD_ROLE])

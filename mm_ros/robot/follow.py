@@ -2,7 +2,8 @@
 
 Each step solves a quadratic program: the change of base and joints that brings the robot nearest to the targets within
 the limits of position, velocity and acceleration, and without self-collision. Targets are directions and not positions,
-so that no T-pose and no table for a pair of human and robot is needed. Lengths are scaled by leg length / leg length.
+so that no T-pose and no table for a pair of human and robot is needed. Lengths are scaled by the ratio of the leg
+lengths of robot and avatar.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Walk:
 
 
 class Template:
-    """Bytes of one shape of a message. Not for two threads at once."""
+    """Bytes of one shape of a message. Two threads must not use one template at the same time."""
 
     def __init__(self, msg: Any) -> None:
         raw = serialize_message(msg)

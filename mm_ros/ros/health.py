@@ -29,14 +29,14 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    other_clock_s: float | None = None  # age of the newest stamp that is not in this node's time
+    other_clock_s: float | None = None  # age of the newest stamp that does not come from the clock of this node
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings that are cleared after one report
     errors: dict[str, str] = field(default_factory=dict)
     watch: Callable[[], None] | None = None  # called before each report, to fill values and warnings
     _last_ns: int = 0
-    _stamp_ns: int = 0  # of the last step
+    _stamp_ns: int = 0  # stamp of the last step
     _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 

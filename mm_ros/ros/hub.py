@@ -19,15 +19,15 @@ from rclpy.subscription import Subscription
 from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.wire import KINDS, Wire
 
-LISTENERS_NS = 50_000_000  # between two counts of the listeners in other processes
-STAMPS = 512  # own messages that are recognized when they come back
+LISTENERS_NS = 50_000_000  # time between two counts of the listeners in other processes
+STAMPS = 512  # number of stamps that are kept to recognize own messages when they come back
 
 
 class Hub:
     """Values on their way between the nodes of one process, in the order in which topics would deliver them."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # held while a callback of any node runs
+        self.lock = threading.RLock()  # a thread holds this lock while it runs a callback of any node
         self.inlets: dict[str, list[Inlet]] = {}
         self.outlets: dict[str, list[Outlet]] = {}
         self._queue: deque[tuple[Inlet, Any]] = deque()

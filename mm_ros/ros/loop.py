@@ -86,7 +86,7 @@ class Ticker:
             self._begin()
             return
         self.due_ns += self._period_ns
-        if self.due_ns <= now_ns:  # late by more than a period: the missed ticks are left out
+        if self.due_ns <= now_ns:  # the ticker is late by more than a period: skip the missed ticks
             self.due_ns = now_ns + self._period_ns
         self._callback()
 
@@ -247,7 +247,7 @@ class Loop:
         for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
-                wanted.append(inlets[0])  # it reads for all of them
+                wanted.append(inlets[0])  # the first inlet reads the topic for all of them
             for inlet in inlets:
                 inlet.report_events()
         if self._waiting is not None and wanted == self._attended:

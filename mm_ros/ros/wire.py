@@ -1,4 +1,4 @@
-"""How the values of each stream leave and enter a process: as serialized messages from templates, without rclpy's.
+"""Conversion of the values of each stream to and from serialized messages, by templates instead of rclpy's conversion.
 
 `Wire.serialized(value)` equals the serialized message of the ordinary conversion, and `Wire.value(raw)` equals the
 ordinary conversion of the message. A message of a shape without a template takes the ordinary conversion.
@@ -202,7 +202,8 @@ def _pose(view: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Conversions of one message type. `handed`: the value as a reader of its message has it, not writable."""
+    """Conversions of one message type. `handed`: copy of the value as a reader of its message would receive it; it
+    cannot be written."""
 
     to_ros: Callable[[Any], Any]
     from_ros: Callable[[Any], Any]
@@ -287,7 +288,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # from another program, whose strings never repeat
+        if len(forms) >= SHAPES:  # another program sends strings that never repeat
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]

@@ -215,7 +215,8 @@ class Calibrator:
         return self.current if self.current is not before else None
 
     def _gap(self) -> None:
-        """The headset was taken off, or was not tracked: the next samples may be of another person."""
+        """Forget the person after the headset was taken off or not tracked: the next samples may be of another
+        person."""
         if self._stood is not None or self._from_person:
             self._after_gap, self._span_known = True, False
         self._heights.clear()
@@ -387,7 +388,7 @@ class Calibrator:
                     self._lay_floor(floor)
 
     def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
-        """A controller below the floor shows that it is too high: it was a shelf, or the origin is at the head."""
+        """Lower the floor when a controller is seen below it: the floor was a shelf, or the origin is at the head."""
         under = self.current.floor_height - z
         if not tracked or under < UNDER_FLOOR:
             self._under.pop(role, None)

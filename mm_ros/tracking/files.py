@@ -156,5 +156,5 @@ def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
 
 
 def _is_measure(value: Any) -> bool:
-    """A number that metres or radians of a person can be."""
+    """Whether the value is a finite number, as a length or an angle must be."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -189,7 +189,7 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Whether a lost head has a pose again; one that repeats a pose that is refused as frozen has not."""
+        """Whether a lost head has a new pose again; a repetition of a pose that is refused as frozen does not count."""
         d = self._devices
         if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
             return False

@@ -1,9 +1,9 @@
 """Turn the hand poses of any controller into the chain's frame (`hand_poses.py`), fitted to the user.
 
-Each sample compares the device with a model of the arm (`body/arm.py`): the forearm that head and hand imply. Two
-things follow from it. The convention, when the source does not state it, is the one under which the wrists bend least.
-The turn between device and hand is then refined, because hands hold controllers differently: the mean direction of the
-forearm in device axes replaces the assumed direction of the fingers, weighed against it.
+Each sample compares the device with a model of the arm (`body/arm.py`): the forearm that head and hand imply. From this
+comparison two results follow. If the source does not state the convention, it is the one with which the wrists bend
+least. The turn between device and hand is then refined, because hands hold controllers differently: the mean direction
+of the forearm in device axes replaces the assumed direction of the fingers, weighed against it.
 """
 
 from __future__ import annotations

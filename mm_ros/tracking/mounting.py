@@ -2,8 +2,8 @@
 
 Straps sit anywhere and at any angle. While the user stands upright, the pose of the whole body follows from the headset
 and the hands, because it is the rest pose of a skeleton of the user's size; the mounting is the device's pose in the
-axes of its joint. A T-pose is the best moment: the line through the hands gives the facing. An upright stand and
-straight walking refine the estimate with less weight. Straps that have slipped are measured again.
+axes of its joint. The best moment is a T-pose, because the line through the hands gives the facing. An upright stand
+and straight walking refine the estimate with less weight. Straps that have slipped are measured again.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class MountingStage:
         return {ROLES[r]: m.reported for r, m in self._mountings.items() if m.reported is not None}
 
     def step(self, frame: TrackerFrame) -> tuple[TrackerFrame, Calibration | None]:
-        """The frame with exchanged devices put right, and the calibration if a mounting has changed."""
+        """Return the frame with exchanged devices corrected, and the calibration if a mounting has changed."""
         changed = False
         if self.settings.estimate_mounting and (frame.state[WAIST_ROLE:] == TRACKED).any():
             dt = self._elapsed_s(frame)
@@ -303,7 +303,7 @@ class MountingStage:
     # ---- left and right
 
     def _watch_sides(self, frame: TrackerFrame, stand: _Stand, dt: float) -> None:
-        """Notice pairs of which the left device is on the right side of the body."""
+        """Detect pairs whose left device is on the right side of the body."""
         if not stand.still or stand.loose:
             return
         back = quat.from_yaw(-stand.facing)
@@ -355,7 +355,7 @@ def on_the_shin(role: int, mounting: F64) -> bool:
 
 
 def doubt(role: int, mounting: F64) -> str:
-    """What is wrong with the place of a device; empty if nothing is."""
+    """Describe an implausible place of a device; empty if the place is plausible."""
     away, limit = float(np.linalg.norm(mounting[:3])), FARTHEST_M[role]
     if on_the_shin(role, mounting) and away < 0.45:
         return (

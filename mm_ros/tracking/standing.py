@@ -116,10 +116,10 @@ class HeightDistribution:
                 self.walking[at] += dt
 
     def estimate(self, highest: float = math.inf) -> StandingHeight | None:
-        """The highest cluster that lasted, unless another one is far more usual.
+        """Return the highest cluster that lasted, unless the user spends far more time in another one.
 
-        A cluster a little above the usual one is tiptoe; one far above that in which the user walks, a stool or stairs.
-        `highest`: limit of the height [m].
+        A cluster a little above the usual one means tiptoe. A cluster far above the one in which the user walks means a
+        stool or stairs. `highest`: limit of the height [m].
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
@@ -157,13 +157,14 @@ class HeightDistribution:
         return StandingHeight(height, sigma, seconds, walked, self.reach)
 
     def _low_of(self, low: int, last: int, width: int) -> int:
-        """Move the cluster down while that leaves `HELD_S` at its top: its time is the largest then."""
+        """Return the lowest position of the cluster at which its top still contains `HELD_S`; there it contains the
+        most time."""
         top = int(np.flatnonzero(np.cumsum(self.time[low:last][::-1])[::-1] >= HELD_S)[-1]) + low
         return max(top - width, 0)
 
 
 def _most(values: F64, first: int, stop: int) -> tuple[int, float]:
-    """Index and value of the largest of these, (0, 0.0) without any."""
+    """Return index and value of the largest of `values[first:stop]`; (0, 0.0) if the range is empty."""
     part = values[max(first, 0) : max(stop, 0)]
     if not len(part):
         return 0, 0.0

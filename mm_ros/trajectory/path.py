@@ -43,8 +43,8 @@ class PathSettings(Settings):
 
 @dataclass(frozen=True)
 class Timetable:
-    """Where the character is on a path at which time: `when` [s], points (N, 2) and facing [rad], unwrapped; key points
-    (K, 2) and the times at which they are reached."""
+    """Table of the character's motion on a path over time: `when` [s], points (N, 2) and facing [rad], unwrapped; key
+    points (K, 2) and the times at which they are reached."""
 
     when: F64
     points: F64
@@ -140,7 +140,7 @@ class PathStage:
         self._keep(np.vstack([here, table.keys[table.keys_when > own], new]), None)
 
     def _keep(self, keys: F64, yaws: Any) -> None:
-        """Set key points that begin here, without the parameters of the path before."""
+        """Set key points that begin at the present place, without the parameters of the previous path."""
         n = len(keys)
         given, self.settings = self.settings, self.settings.with_values(loop=False)
         try:
@@ -168,7 +168,7 @@ class PathStage:
         for k in np.flatnonzero(pauses > 0)[::-1]:
             i = int(at_key[k])
             if i == 0 and periodic:
-                continue  # the lap before has stood there
+                continue  # the character has stood there at the end of the previous lap
             when = np.concatenate([when[: i + 1], when[i:] + pauses[k]])
             points = np.concatenate([points[: i + 1], points[i:]])
             facing = np.concatenate([facing[: i + 1], facing[i:]])

@@ -80,7 +80,7 @@ def _kept_token(path: Path) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only this user can read, completely or not at all; its folder likewise."""
+    """Write a file completely or not at all. Only this user can read the file and its folder."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}")

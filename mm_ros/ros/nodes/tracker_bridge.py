@@ -116,7 +116,7 @@ class TrackerBridge(AvatarNode):
         self._room = Room(place_of(s))
         self._paused = False
         self._ticks: Ticker | None = None
-        self._states: Any = []  # of the last frame's trackers
+        self._states: Any = []  # tracking states of the last frame
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
             s.headset_port, s.headset_wifi,
@@ -164,7 +164,7 @@ class TrackerBridge(AvatarNode):
         self._publish_calibration(self._calibrator.current)
 
     def _read(self, read: Callable[[], T]) -> T | None:
-        """What an earlier run has kept; None, with a warning, if it cannot be read."""
+        """Return the measures that an earlier run has stored; None, with a warning, if they cannot be read."""
         try:
             return read()
         except MmRosError as error:
@@ -172,7 +172,7 @@ class TrackerBridge(AvatarNode):
             return None
 
     def _keep_measures(self) -> None:
-        """Keep what was measured without a request, so that it survives a crash and a restart."""
+        """Store the measures that were taken without a request, so that they survive a crash and a restart."""
         user, hands = self._calibrator.current.user, self._hands
         if self._given:
             return
@@ -268,7 +268,8 @@ class TrackerBridge(AvatarNode):
             self._keep_measures()
 
     def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
-        """The frame with exchanged body trackers put right; publishes how they sit on the body when that changes."""
+        """Return the frame with exchanged body trackers corrected; publish the mountings of body trackers when they
+        change."""
         frame, new = self._mounting.step(frame)
         if new is not None:
             self._publish_calibration(self._calibrator.current)

@@ -31,7 +31,7 @@ MIN_LOG, MAX_LOG = -4.6, 0.7  # limits of the logarithm of the scales
 @dataclass(frozen=True)
 class NetworkPlan:
     first: int = 80  # units of the linear layer before the recurrent ones
-    units: int = 128  # of each of the two gated recurrent units
+    units: int = 128  # state size of each of the two gated recurrent units
 
 
 class StepNetwork(nn.Module):
