@@ -21,7 +21,7 @@ from mm_ros.tracking import bend
 
 CHOOSE, CLAIM = ("07", "16", "82", "83", "120"), ("08", "35")
 KINDS = ("squat", "bow", "lunge", "sit")
-SHIN = THIGH = 0.2475  # of the standing height of the head joint, as all lengths here
+SHIN = THIGH = 0.2785  # of the standing height of the head joint, as all lengths here: ankle, legs and trunk fill it
 ANKLE, FEET_CENTRE = 0.045, 0.03
 LEAST_DROP = 0.03
 NOISE = (0.0, 0.2, 0.08, 0.08, 0.0)  # of drop, pitch and hands in the fit: people nod, and hold things
