@@ -120,7 +120,7 @@ _SKINS: dict[int, Skin] = {}
 
 
 def skin(skeleton: Skeleton) -> Skin:
-    """Skin of a skeleton. It is computed once, in about a third of a second."""
+    """Skin of a skeleton. The mesh is computed once, in about a third of a second."""
     if skeleton.hash not in _SKINS:
         _SKINS[skeleton.hash] = _make(skeleton)
     return _SKINS[skeleton.hash]

@@ -172,7 +172,8 @@ def free_port(wanted: int) -> int:
 
 
 class Processes:
-    """Child processes of the demo. They end with it, also when its terminal is closed or it is killed."""
+    """Child processes of the demo. The children end with the demo, also when its terminal is closed or the demo is
+    killed."""
 
     def __init__(self) -> None:
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []

@@ -97,7 +97,7 @@ class Outcome:
     kinds: NDArray[np.int8]
     hashes: dict[str, str]
     kept: dict[str, Any] = field(default_factory=dict)
-    facing: Errors = field(default_factory=dict)  # for each convention of hand poses
+    facing: Errors = field(default_factory=dict)  # facing errors for each convention of hand poses
 
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:

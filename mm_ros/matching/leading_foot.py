@@ -60,8 +60,8 @@ class LeadingFoot:
                 self._seen.append((seen.stamp_ns, ahead))
 
     def at(self, stamp_ns: int, times: Sequence[float]) -> F64 | None:
-        """How far the left foot was ahead (T,) [m] at `times` [s] relative to `stamp_ns`, or None if images are missing
-        at one of them."""
+        """Return the distance (T,) [m] of the left foot in front of the right one at `times` [s] relative to
+        `stamp_ns`; None if images are missing at one of these times."""
         if not self._seen:
             return None
         when, ahead = (np.array(x) for x in zip(*self._seen, strict=True))

@@ -220,7 +220,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Change the settings. They take effect in the next step."""
+        """Change the settings. The new settings take effect in the next step."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -435,7 +435,8 @@ class MatcherStage:
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
         """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
-        without a hint, the weight of that feature is zero. Where the feet are certain, they replace the hint."""
+        without a hint, the weight of that feature is zero. Where the estimate of the feet is
+        certain, it replaces the hint."""
         weights = self._hinted(desired, query)
         s, feet, queries = self.settings, desired.feet, self.source.queries
         if feet is None or s.feet_weight == 0:

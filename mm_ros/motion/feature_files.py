@@ -71,7 +71,7 @@ def read_layout(path: str | Path) -> FeatureLayout:
 def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
     """Return feature name → function for a layout from `path`, loaded from Python files next to it.
 
-    This executes those Python files.
+    The function executes these Python files.
     """
     if path in BUILT_IN:
         return {}

@@ -186,7 +186,7 @@ def read_out(
 ) -> None:  # fmt: skip
     """Write the pose to publish in float32, and `flags` (2, 2): feet in contact, locked feet that are in place.
 
-    `last`: positions and rotations of the step before. With `dt` 0 the velocities are left as they are.
+    `last`: positions and rotations of the step before. If `dt` is 0, the velocities do not change.
     """
     body, feet = body[0], feet[0]
     for j in range(len(positions)):
@@ -455,7 +455,7 @@ def _target(
 def calm(hold: Any, trackers: Any, rotations: Any, seen: Any, dt: float) -> None:
     """Filter the tremble of body trackers in place, without lag at constant velocity (docs/body-trackers.md).
 
-    It is the fading-memory filter of `follow_calmly`, on position and rotation.
+    The filter is the fading-memory filter of `follow_calmly`, applied to position and rotation.
     """
     memory = 0.5 ** (dt / TREMBLE_HALFLIFE_S) if dt > 0.0 else 1.0
     gain, rate_gain = 1.0 - memory * memory, (1.0 - memory) ** 2

@@ -134,7 +134,7 @@ class PostStage:
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
         self._low.reset()
-        self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
+        self._last: AvatarPose | None = None  # the last result of `_published`, before the fade-in
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
@@ -273,5 +273,5 @@ class PostStage:
     def warm_up(self, matched: AvatarPose) -> None:
         for i in range(2):  # the second step computes rates, too
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # as between the nodes
+            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # read-only, as between the nodes
         self.reset()

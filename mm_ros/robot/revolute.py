@@ -54,7 +54,7 @@ class RobotPose:
 
     base: F64  # (7,) pose of the base link in the room
     angles: dict[str, float]
-    error_rad: dict[str, float]  # by canonical joint: remaining rotation error
+    error_rad: dict[str, float]  # remaining rotation error of each canonical joint
 
 
 class RevoluteRetargeter:

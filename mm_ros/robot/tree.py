@@ -33,7 +33,7 @@ class Pair:
 @dataclass
 class Tree:
     robot: Robot
-    points: dict[str, F64] = field(default_factory=dict)  # of each moving joint
+    points: dict[str, F64] = field(default_factory=dict)  # position of each moving joint
     axes: dict[str, F64] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Description of the ROS graph: topics with type and QoS, nodes with inputs, outputs and settings.
 
-Nodes, launch files, `mm_ros up`, the docs' tables and the tests use this file. It does not import ROS.
+Nodes, launch files, `mm_ros up`, the docs' tables and the tests use this file. The module does not import ROS.
 """
 
 from __future__ import annotations

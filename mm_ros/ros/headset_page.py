@@ -105,7 +105,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
-        self._skeletons: dict[int, Skeleton] = {}  # by the key of their skin
+        self._skeletons: dict[int, Skeleton] = {}  # skeletons by the key of their skin
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body

@@ -39,7 +39,8 @@ class LastPose:
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
-        self.listeners = (0, 0)  # of `pose` and of TF, when the pose that `read` returned was published
+        # Numbers of subscribers of `pose` and of TF at the time of the pose that `read` returned
+        self.listeners = (0, 0)
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
         with suppress(OSError, ValueError):  # without a writable folder poses do not resume
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"

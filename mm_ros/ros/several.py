@@ -107,7 +107,8 @@ def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[l
 
 
 def most_per_process(database: Path | None) -> int:
-    """How many avatars one process runs at 90 Hz, by the time that the stages of one frame take on this machine."""
+    """Return the number of avatars that one process can run at 90 Hz, from the measured time of one frame's stages on
+    this machine."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.warm_up import sample_trackers
     from mm_ros.motion.default_database import default_database_path

@@ -1,4 +1,4 @@
-"""The class Engine: one Python API for all search structures. It checks arguments and calls compiled code.
+"""The class Engine: one Python API for all search structures. The class checks arguments and calls compiled code.
 
 Compiled code gets the address of one table of addresses and sizes, because passing a dozen arrays takes longer than a
 search.
@@ -234,10 +234,10 @@ class Engine:
     ) -> tuple[NDArray[np.int64], F32, F32]:
         """Return the k cheapest frames, no two nearer than `apart_frames`, their costs, and costs by column (k, D).
 
-        This is a full scan, for explanations rather than for each step of the matcher.
+        The method scans all frames; use it for explanations, not for each step of the matcher.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # for its argument checks
+        self.search(query, w, mask=mask)  # `search` checks the arguments
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True

@@ -61,7 +61,7 @@ class StepEstimate:
     """Feet, and the way ahead after `AHEAD_S` seconds."""
 
     feet: FeetEstimate
-    shifts: F64  # (3, 2) of the hips, room, m
+    shifts: F64  # (3, 2) displacement of the hips in the room, m
     shift_sigma: F64  # (3,) m
     yaws: F64  # (3,) facing, room, rad
     yaw_sigma: F64  # (3,) rad

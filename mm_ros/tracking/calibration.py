@@ -45,7 +45,7 @@ def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
 def _legs_of(skeleton: Skeleton) -> float:
     """Length of a person's legs over that of the skeleton's, at equal height of the head joint.
 
-    It is 1 for skeletons with the proportions of people. Databases of earlier versions have other ones.
+    The factor is 1 for skeletons with the proportions of people. Databases of earlier versions have other ones.
     """
     now = proportions_of(skeleton)
     if not now.adult or HEAD_OVER_LEG.holds(now.head):

@@ -210,7 +210,7 @@ def _step(
     for r in range(len(raw_states)):
         state = int(raw_states[r])
         if state == LOST and not d.n[r, KNOWN]:
-            continue  # as in a new frame
+            continue  # a device that was never tracked keeps the values of a new frame
         p, q = quat.get3(raw_positions, r), quat.get4(raw_rotations, r)
         sampled = raw_sampled[r] if raw_sampled[r] != 0 else now
         reason = _device(d, s, r, state, p, q, sampled, now, dt, seen, head)

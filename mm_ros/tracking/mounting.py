@@ -335,7 +335,7 @@ class MountingStage:
     # ---- report to the user
 
     def places(self) -> dict[str, str]:
-        """Where each measured device sits, by role."""
+        """Return a description of the place of each measured device, by role."""
         return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
 
     def doubts(self) -> list[str]:

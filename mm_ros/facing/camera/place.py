@@ -3,8 +3,8 @@
 With u = (cos yaw, sin yaw), the nose p by the headset is at (x, y) = (u·p + e, u⟂·p + f) in the camera's axes, and the
 picture measures y/x. So each picture gives one equation v·θ = 0, linear in θ = (u, e, f). The sums Σ v vᵀ fade like the
 camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2 matrix. The method uses
-neither the depth of landmarks nor the hands. It is accurate as soon as the user has walked across the picture and
-towards the camera, and gives no result before.
+neither the depth of landmarks nor the hands. The result is accurate as soon as the user has walked across the picture
+and towards the camera; before that there is no result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Latency of landmarks: signals of the camera are compared with recent signals of the trackers at many delays.
 
-The signals are the distances between nose and wrists and the heights of the wrists above the nose. They do not depend
-on the position and yaw of the camera. The delay at which they differ least, apart from constant differences, is the
-latency that the stamps do not include.
+The signals are the distances between nose and wrists and the heights of the wrists above the nose. These distances and
+heights do not depend on the position and yaw of the camera. The delay at which they differ least, apart from constant
+differences, is the latency that the stamps do not include.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Engine "state_machine": idle, walk and run loops with cross-fades. It is the baseline for motion matching."""
+"""Engine "state_machine": idle, walk and run loops with cross-fades. This engine is the baseline for motion
+matching."""
 
 from __future__ import annotations
 

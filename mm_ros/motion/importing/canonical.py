@@ -48,9 +48,9 @@ class ActorModel:
     unit_to_m: float
     nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
     rest: Array  # (J, 4) rotation of the node in the canonical T-pose, room axes
-    skeleton: Skeleton  # of the file
+    skeleton: Skeleton  # skeleton of the file
     reference: str
-    fitted: Skeleton  # with the proportions of a person, for the clips
+    fitted: Skeleton  # skeleton of the clips, corrected to the proportions of a person
 
 
 def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:

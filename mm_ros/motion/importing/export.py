@@ -24,7 +24,7 @@ class Dialect:
     names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
     up: str = "Y+"
     unit_to_m: float = 0.01
-    order: str = "ZYX"  # of the rotation channels
+    order: str = "ZYX"  # order of the rotation channels
     joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its rotation (4,) in the T-pose
     extra_root: str = ""  # a static joint above the hips
     positions_everywhere: bool = False  # every joint has six channels

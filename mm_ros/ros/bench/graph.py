@@ -294,7 +294,7 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
 
 
 def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What is measured at one rate, in turns."""
+    """Runs that are measured at one rate, in turns."""
 
     def floor(kind: str) -> Callable[[], dict[str, Any]]:
         return lambda: measure(floor_commands(kind, rate), 1, plan.seconds, folder, poses=False, rate=rate)
@@ -327,7 +327,7 @@ def record_command(folder: Path) -> list[str]:
 
 
 def _python_of(checkout: Path) -> list[str]:
-    """How a built checkout of another version runs a module."""
+    """Return the command by which a built checkout of another version runs a module."""
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")

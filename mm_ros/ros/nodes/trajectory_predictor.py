@@ -44,7 +44,7 @@ class TrajectoryPredictor(AvatarNode):
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._received_ns: int | None = None
-        self._ticks = 0  # of the timer since the last tracker message
+        self._ticks = 0  # number of timer ticks since the last tracker message
         for frame in sample_trackers():
             self._stage.step(frame, self._fallback.step(frame), self._steps.step(frame))
         self.reset()

@@ -1,6 +1,6 @@
 """Node `viewer`: inspector page in the browser for all avatars.
 
-It runs in its own process and polls topics, so that it does not delay the chain.
+The node runs in its own process and polls topics, so that it does not delay the other nodes.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
 def _leaves(corpus: Corpus, root_weights: F32) -> I32:
     """Searchable frames (leaves, 16): runs of consecutive frames, with similar runs in the same leaf.
 
-    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. This does not change results.
+    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. Such repetitions do not change
+    results.
     """
     runs = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):

@@ -26,7 +26,8 @@ class TrackerSource(Protocol):
         """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is no error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next frame that is due, or None. After a delay several may be due, so poll until None."""
+        """Return the next frame that is due, or None. After a delay several frames may be due, so call `poll` until it
+        returns None."""
 
     def close(self) -> None: ...
 
