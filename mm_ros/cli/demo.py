@@ -87,8 +87,9 @@ def run(args: argparse.Namespace) -> int:
     if args.urdf:
         from mm_ros.robot.figure import read_figure
 
-        read_figure(args.urdf)  # a wrong file is refused before anything starts
-    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # separates the demo from other graphs
+        read_figure(args.urdf)  # refuse a wrong robot file before any process starts
+    # A random DDS domain separates the demo from other graphs
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     _prepare(args)
     from mm_ros.ros.demo import Demo
 

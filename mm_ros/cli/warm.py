@@ -65,7 +65,7 @@ def load_kernels(path: Path | None = None) -> None:
     avatar.fusion.warm_up()
     tracker_gate.warm_up()
     Room()
-    room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
+    room_joints(rest_pose(database.skeleton))  # viewer and visualizer use these kernels
     if find_spec("daqp") is not None:  # extra 'robot'
         from mm_ros.robot import follow
 

@@ -36,7 +36,7 @@ def left_foot_ahead(positions: F64) -> float:
     shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
     left = hips / max(math.hypot(*hips), 1e-6) + shoulders / max(math.hypot(*shoulders), 1e-6)
     breadth = math.hypot(*left)
-    if breadth < 1.0:  # hips and shoulders do not agree
+    if breadth < 1.0:  # the directions of hips and shoulders do not agree
         return math.nan
     apart = positions[LEFT_ANKLE, :2] - positions[RIGHT_ANKLE, :2]
     return float(apart[0] * left[1] - apart[1] * left[0]) / breadth

@@ -37,7 +37,7 @@ class RobotJoint:
     axis: F64
     lower: float
     upper: float
-    velocity: float = 0.0  # limit; 0: the file names none
+    velocity: float = 0.0  # maximum velocity; 0 if the file does not state it
     mimic: Mimic | None = None
 
     def moved(self, parent: F64, angle: float) -> F64:

@@ -118,7 +118,7 @@ def most_per_process(database: Path | None) -> int:
     avatar.warm_up()
     took = []
     for frame in sample_trackers(MEASURED_FRAMES):
-        began = time.thread_time()  # other processes do not count
+        began = time.thread_time()  # CPU time, so that other processes do not count
         avatar.step(frame)
         took.append(time.thread_time() - began)
     return max(1, int(FILLED / (float(np.mean(took)) * OVERHEAD * RATE)))

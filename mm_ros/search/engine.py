@@ -29,7 +29,7 @@ KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
 FORMAT = 2  # version of stored indices; an index with another version is built again
 SEAL = "made_of"
-MASKS = 256  # whose existence an engine remembers
+MASKS = 256  # number of masks for which an engine stores whether a frame matches
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _TICK_SIGNATURE = (
     "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"

@@ -307,7 +307,7 @@ def _predict(
     """
     s = s[0]
     x, y = _position(m, lean)
-    # The smoothed velocity with its delay compensated
+    # The velocity is smoothed, and its delay is compensated.
     lead = s.lead * s.velocity_halflife / math.log(2.0)
     vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
     # Compensation of the longer delay of an uncertain facing would amplify errors, so it is that of a certain one.

@@ -312,7 +312,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
             first = max(0, round((when - KEY_S) * RATE))  # a path may pass a key point twice
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # slower than `wanted` in a bend
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # the path is slower than `wanted` in a bend
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),

@@ -40,7 +40,7 @@ Pose = tuple[F32, F32, F32, F32]
 @dataclass(frozen=True)
 class Loop:
     first: int
-    last: int  # its pose is similar to the first
+    last: int  # last frame of the loop, whose pose is similar to the first one
     speed: float  # m/s
 
 

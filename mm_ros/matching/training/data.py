@@ -132,7 +132,7 @@ class QuerySampler:
     def _queries(self, rows: I64, rng: np.random.Generator) -> F32:
         d, count = self.data.database, len(rows)
         out = self.data.features[rows].copy()
-        other = rng.random(count) < 0.5  # takes the trajectory of another frame
+        other = rng.random(count) < 0.5  # this query takes the trajectory of another frame
         out[np.ix_(other, self.trajectory)] = self.data.features[
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]

@@ -16,7 +16,7 @@ from mm_ros.search.tree.codes import MAX_COLUMNS, make_code_space, to_codes
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import NO_FRAME, TreeIndex
 
-RUN = 4  # consecutive frames that stay together
+RUN = 4  # number of consecutive frames that stay together
 RUNS = LANES // RUN  # per leaf
 _SAMPLE = 512  # number of runs from which the column to split is chosen
 _CANDIDATES = 6  # number of columns that are compared within a block

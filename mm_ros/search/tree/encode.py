@@ -84,7 +84,8 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    inside = select(builder, "<", select(builder, ">", at, zero), last)  # before the conversion, which would overflow
+    # Limit the value before the conversion, which would overflow
+    inside = select(builder, "<", select(builder, ">", at, zero), last)
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))
     factor = builder.fptoui(builder.fmul(scaled, factor_of), _WORDS)

@@ -109,7 +109,7 @@ def window(
         _body_moves(c, height, rng)
     times = np.arange(len(c)) / RATE
     _device(c, times, how, rng)
-    speed = smoothed_speed(c[:, ANKLES])  # true ankles, before device errors
+    speed = smoothed_speed(c[:, ANKLES])  # the targets are the true ankles, before device errors are added
     shown = c[:, :CHANNELS].copy()
     shown[:, LEFT_VALID:] = _validity(len(c), how, rng)
     _sampled(shown, how, rng)
@@ -181,7 +181,7 @@ def _freeze(c: F64, rng: np.random.Generator) -> None:
     sway -= sway[0]
     sway[:, 2] *= 0.3
     c[first:, :3] += sway
-    if rng.random() < 0.5:  # the hands go on relative to the head
+    if rng.random() < 0.5:  # the hands keep moving relative to the head
         c[first:, 6:12] = np.tile(c[first:, :3], 2) + hand
     else:
         c[first:, 6:9] += sway

@@ -17,7 +17,7 @@ class TrackerSource(Protocol):
     """
 
     rate: float  # Hz; rate of `poll`
-    trusted: bool  # simulated source, in which constant poses are correct
+    trusted: bool  # true for a simulated source, in which constant poses are correct
     own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
     wake: Callable[[], None]
     hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated

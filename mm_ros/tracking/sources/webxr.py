@@ -42,7 +42,7 @@ class WebXrSource(Source):
         self._came_ns = 0
         self._shift = SteadyShift()
         self._polled: dict[int, int] = {}  # stamp → sequence number of the page's frame
-        self.hands = (False, False)  # left, right: tracked without a controller
+        self.hands = (False, False)  # whether the left and the right hand are tracked without a controller
 
     def open(self) -> None:
         self.server.start()
