@@ -142,7 +142,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             port = free_port(args.port + 10)
             os.environ[INSPECTOR_VARIABLE] = inspector
             os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
-            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)  # the graph then prints no address
+            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)  # a graph with a given code prints no address
             graph += ["--page", "-p", f"{node}.page_port={port}"]
             print(f"    {WAYS[args.control]}: {page}", flush=True)
         processes.start(*graph)

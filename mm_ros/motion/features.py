@@ -44,8 +44,8 @@ class Feature:
     joint: str = "root"
     times: tuple[float, ...] = (0.0,)
     weight: float = 1.0
-    function: str = ""  # "package.module:name" for kind "function"
-    width: int = 0  # columns, for kind "function"
+    function: str = ""  # name of the function, "package.module:name", for kind "function"
+    width: int = 0  # number of columns, for kind "function"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -76,7 +76,7 @@ def mended(clip: Clip) -> Clip:
                 q[first:stop, joint] = _bridge(q[:, joint], first, stop)
     changed[:, 1:] |= changed[:, parents[1:]]
     changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot …
-    changed[:, len(NAMES) :] = False  # … and fingers theirs to the hand
+    changed[:, len(NAMES) :] = False  # … and fingers keep their rotation relative to the hand
     frames, nodes = np.nonzero(changed)
     rotations = clip.rotations.copy()
     rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, parents[nodes]]), q[frames, nodes])

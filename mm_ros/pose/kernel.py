@@ -228,7 +228,7 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
         quat.put3(s.root, 1, rate)
         s.root[1, 3] = turn
     s.root[0] = new.root[0]
-    last = len(new.rotations)  # row of the offset of the hips' position
+    last = len(new.rotations)  # index of the row with the offset of the hips' position
     for j in range(HIPS, last):
         if jumped:
             _restart(s, t, new, j, lost, lost_turn, dt)
@@ -398,7 +398,8 @@ def post_step(
         role = LEFT_HAND_ROLE + side
         p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
         quat.put3(wrists, side, p)
-        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])  # a tracked trunk does not follow the hands
+        # The trunk does not follow the hands while a tracker measures it
+        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])
         if w > 0.0:
             place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
     follow_hands(body, lengths, hold.trunk, wrists, weights, dt)

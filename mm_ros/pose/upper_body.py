@@ -296,7 +296,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # escape an oscillation between two limits
+        if step % 8 == 7:  # continue from the allowed rotation, which ends an oscillation
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # a full step would oscillate at a limit
     if weight < 1.0:

@@ -79,7 +79,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # lower weight: accept A-poses
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # the weight is lower, so that A-poses are accepted
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):
@@ -188,7 +188,7 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(count)  # nearest ancestor that the file has
+    owner = np.arange(count)  # nearest ancestor that exists in the file
     for c in range(HIPS + 1, count):
         a = parents[c]
         owner[c] = a if index[a] >= 0 else owner[a]

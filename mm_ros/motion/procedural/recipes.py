@@ -23,7 +23,7 @@ class Posture:
     name: str
     leg: Leg
     fastest: float  # maximum walking speed in this posture, m/s
-    share: float  # share of the upright programme
+    share: float  # amount of motion in this posture relative to upright motion
 
 
 UPRIGHT = Posture("upright", Leg(0.0), 1.8, 1.0)
