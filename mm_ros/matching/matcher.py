@@ -35,7 +35,7 @@ from mm_ros.search import ENGINES as STRUCTURES
 FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
 LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
 LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
-BAND_GRACE_S = 0.7  # s; about the duration of one step
+BAND_GRACE_S = 0.7  # motion that leaves its height band may continue for this time, about one step
 
 
 @dataclass(frozen=True)

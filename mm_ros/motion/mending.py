@@ -42,8 +42,8 @@ from mm_ros.maths.signals import continuous
 
 Array = Any
 
-FARTHEST_ANKLE = 1.4  # rad from the rest pose; beyond the range of an ankle
-FASTEST_ANKLE = 15.0  # rad/s; faster frames next to a wrong ankle are wrong too
+FARTHEST_ANKLE = 1.4  # rad; an angle from the rest pose that is beyond the range of an ankle
+FASTEST_ANKLE = 15.0  # rad/s; frames next to a wrong ankle that are faster than this are wrong too
 LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and are too long to interpolate
 
 UPSIDE_DOWN = -0.7  # cosine of the foot's roll; the sole points up rather than sideways

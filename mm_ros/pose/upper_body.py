@@ -256,7 +256,8 @@ def _leaned(body: Any, missing: Row, limit: float) -> Vec:
 
 @njit
 def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
-    """Bend the spine toward the head's target, at most `limit` away from `upright`, the torso's line in the motion."""
+    """Bend the spine toward the head's target, by at most `limit` from `upright`, the direction of the torso in the
+    played motion."""
     flat = (missing[0], missing[1], 0.0)
     distance = quat.norm(flat)
     if distance < 1e-6 or limit <= 0.0:

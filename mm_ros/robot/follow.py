@@ -367,7 +367,8 @@ class Follower:
         if rows:
             lower[6 + n :] = self._lower[:rows]
             lower[6 + n + floor :] = np.minimum(lower[6 + n + floor :], 0.01 * leg)
-            # Soft: an overlap that cannot be left in one step must not make the program infeasible.
+            # These constraints are soft, because an overlap that one step cannot remove must not make the program
+            # infeasible.
             sense[6 + n + floor :] = 8
         x, _value, flag, _info = self._solve(self._h, -self._g, self._rows[:rows], upper, lower, sense)
         if flag < 0 or not np.isfinite(x).all():

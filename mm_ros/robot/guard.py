@@ -197,8 +197,8 @@ class CommandGuard:
 class BaseGuard:
     """The commanded base beside the guarded joints, without jumps, and at rest after a stop.
 
-    Receivers take heading, height and velocity from it; its place in the room is free. So a start, or a re-centring of
-    the user, moves the frame in which the base is commanded and not the base.
+    Receivers take heading, height and velocity from it; its place in the room is free. Therefore a start, or a
+    re-centring of the user, moves the frame in which the base is commanded and not the base.
     """
 
     def __init__(self, rate: float) -> None:

@@ -26,7 +26,7 @@ BAND = "band_"
 class MotionData:
     database: MotionDatabase
     codes: F32  # (N, WIDTH) pose vectors
-    rates: F32  # (N, WIDTH) their time derivative: central differences within the clip
+    rates: F32  # (N, WIDTH) time derivatives of the pose vectors: central differences within the clip
     features: F32  # (N, D) normalized
     chance: F64  # (N,) sampling probability; rare combinations of tags are oversampled
 

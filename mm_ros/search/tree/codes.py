@@ -1,8 +1,8 @@
 """Quantization of features to 16-bit integer codes.
 
 The quantization steps are chosen so that a difference of one code costs the same in every column under the usual
-weights. Then the squares of all columns add up in integers, 16 sums at a time. Other weights enter as a 16-bit factor
-per column.
+weights. With these steps the squares of all columns add up in integers, 16 sums at a time. Other weights enter as a
+16-bit factor per column.
 """
 
 from __future__ import annotations

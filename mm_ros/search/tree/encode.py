@@ -140,9 +140,9 @@ def encode_query(
     """Encode query and weights, which are padded to a multiple of 32. Return the kind of sum, the cost per unit of the
     sum, and the constant part of the cost.
 
-    Let a be the query's distance outside the codes on a side where no frame is outside, and d the remaining distance
-    to a frame. Then (a + d)² = a² + 2 a d + d². The a² of all columns are the constant part. Integer sums drop the
-    term 2 a d, which keeps them lower bounds; float sums contain it.
+    Let a be the query's distance outside the codes on a side where no frame is outside, and d the remaining distance to
+    a frame. Then (a + d)² = a² + 2 a d + d². The constant part of the cost is the sum of a² over all columns. Integer
+    sums drop the term 2 a d, which keeps them lower bounds; float sums contain it.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):

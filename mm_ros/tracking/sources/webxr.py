@@ -19,7 +19,7 @@ from mm_ros.web.headset.wire import LEFT_IS_HAND, RIGHT_IS_HAND, PageFrame
 
 SILENT_NS = 1_000_000_000
 KEPT_FRAMES = 64
-SILENT = {  # reasons of a session without frames
+SILENT = {  # descriptions of the session states in which no frames arrive
     "hidden": "the headset shows another page or a menu, and sends no poses meanwhile",
     "visible-blurred": "a menu of the headset is open; it sends few or no poses meanwhile",
 }
