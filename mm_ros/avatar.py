@@ -120,7 +120,7 @@ class Avatar:
             self.post = PostStage(self.post.settings, self.skeleton, calibration, former=former)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image. They take effect from the next step on."""
+        """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
         self.fusion.watch(landmarks)
         self.matcher.watch(landmarks)
 

@@ -182,7 +182,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
     """Paths unused for `days`. Newer ones may still be in use by another checkout or an older version."""
     out = []
     for path in folder.glob(pattern):
-        with suppress(OSError):  # another process has just removed it
+        with suppress(OSError):  # another process has just removed the folder
             if time.time() - path.stat().st_mtime > days * 86400:
                 out.append(path)
     return out

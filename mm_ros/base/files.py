@@ -114,7 +114,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: in
         if path.exists() and not path.is_file():
             _write_through(path, parts)
         else:
-            _replace(path.resolve(), parts, mode)  # resolved, so that a link stays a link
+            _replace(path.resolve(), parts, mode)  # the path is resolved, so that a symbolic link is kept
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 

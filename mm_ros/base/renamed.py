@@ -32,7 +32,7 @@ def refuse_renamed_in(content: Any) -> None:
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:
-            refuse_renamed_in(section)  # a namespace: its nodes are below
+            refuse_renamed_in(section)  # the key is a namespace that contains nodes
             continue
         name = str(key).rsplit("/", 1)[-1]
         for node in {n for n, *_ in (*PARAMETERS, *VALUES)} if name in ("*", "**") else (name,):

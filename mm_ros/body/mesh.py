@@ -27,7 +27,7 @@ LAST_BONE = 0.8  # length of the last bone of a chain over that of the bone befo
 # Joint, start and end (share of the way to the child, then metres forward, left, up), radii, for a height of 1.75 m.
 # Rows of the left side are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
-_MITTEN: tuple[_Row, ...] = (  # fingers of skeletons without joints of fingers
+_MITTEN: tuple[_Row, ...] = (  # rows of the fingers, for skeletons without finger joints
     ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
     ("left_hand", (0, -0.018, 0.085, 0), (0, -0.012, 0.155, -0.006), 0.017, 0.013),
     ("left_hand", (0, 0.03, 0.03, -0.004), (0, 0.056, 0.085, -0.01), 0.017, 0.014),
@@ -120,7 +120,7 @@ _SKINS: dict[int, Skin] = {}
 
 
 def skin(skeleton: Skeleton) -> Skin:
-    """Skin of a skeleton. It is computed once, in about a third of a second."""
+    """Skin of a skeleton. The mesh is computed once, in about a third of a second."""
     if skeleton.hash not in _SKINS:
         _SKINS[skeleton.hash] = _make(skeleton)
     return _SKINS[skeleton.hash]
@@ -194,7 +194,7 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
             start.append(rest[joint] + a[0] * way + mirror * a[1:])
             end.append(rest[joint] + b[0] * way + mirror * b[1:])
             radii.append((r0 * scale, r1 * scale))
-    for j in range(len(NAMES), len(skeleton)):  # further joints, for example of fingers
+    for j in range(len(NAMES), len(skeleton)):  # joints that follow the canonical ones, for example those of fingers
         below = np.flatnonzero(skeleton.parents == j)
         joints.append(j)
         start.append(rest[j])

@@ -40,7 +40,7 @@ from mm_ros.body.skeleton import (
 Array = Any
 ADULT_LEG_M = (0.70, 1.0)
 ROUNDING = 0.005  # tolerance for rounding in the mean of several skeletons
-NO_BONE_M = 1e-4  # shorter bones have length 0
+NO_BONE_M = 1e-4  # bones that are shorter than this count as having length 0
 
 
 class Range(NamedTuple):
@@ -54,10 +54,11 @@ class Range(NamedTuple):
         return self.low - ROUNDING <= value <= self.high + ROUNDING
 
 
-# Head: skeletons of eight studios. Arm and shoulders: the means of women and men (de Leva 1996) ± 6 and ± 25 %.
+# The range of the head covers skeletons of eight studios. Arm and shoulders: the means of women and men (de Leva 1996)
+# ± 6 and ± 25 %.
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor
-ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # from shoulder to wrist
-SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # between the shoulder joints
+ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist
+SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints
 LEG_OFF = 0.17  # if head and arms both suggest a leg length that differs by more than this, the leg is wrong
 AGREE = 0.10  # maximum difference of the leg lengths that head and arms suggest, for LEG_OFF to apply
 LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and stays as it is

@@ -96,7 +96,7 @@ class BodyOrientation:
 
     stamp_ns: int
     epoch: int
-    yaw: float  # rad, room; 0 = +x, counter-clockwise
+    yaw: float  # yaw in the room [rad]: 0 along +x, positive counter-clockwise
     yaw_rate: float  # rad/s
     sigma: float  # rad, standard deviation
     source: str
@@ -240,7 +240,7 @@ class Match:
     cost: float = math.nan  # cost of the winner
     continue_cost: float = math.nan  # cost of continuing; inf when continuing was impossible
     search_time: float = 0.0  # duration of the search [s]; 0 when the stage has no clock
-    search_structure: str = ""  # for engine "search": "tree", "boxes", "brute"
+    search_structure: str = ""  # structure of engine "search": "tree", "boxes" or "brute"
     database: int = 0  # hash; 0 without one
     layout: int = 0  # hash of the feature layout
     # (D,) feature weights of the search; empty unless searched
@@ -263,7 +263,7 @@ class Calibration:
     floor_height: float = 0.0  # height of the floor in the trackers' room, m
     arm_span: float = 0.0  # distance between the grips with spread arms, m; 0: not measured
     forward_yaw: float = 0.0
-    head_height_sigma: float = 0.0  # standard deviations, m; 0 = not stated
+    head_height_sigma: float = 0.0  # standard deviation, m; 0: not stated (also below)
     floor_sigma: float = 0.0
     arm_span_sigma: float = 0.0
     note: str = ""  # sentence that describes a doubt about these measures; empty if there is none

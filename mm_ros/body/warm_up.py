@@ -13,8 +13,8 @@ PERIOD_NS = 11_111_111
 
 
 def sample_trackers(count: int = 40) -> Iterator[TrackerFrame]:
-    """Head and hands of a user that walks slowly along x. Not writable, like the frames between the nodes: kernels are
-    compiled for that."""
+    """Head and hands of a user that walks slowly along x. The frame cannot be written, like the frames between the
+    nodes, because kernels are compiled for read-only arrays."""
     for i in range(count):
         frame = TrackerFrame(i * PERIOD_NS)
         forward = np.array([0.008 * i, 0.0, 0.0])

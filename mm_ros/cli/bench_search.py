@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before the import of numpy
+    # This must happen before numpy is imported
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     from mm_ros.evaluation.benchmarks.search import plot, run_bench
     from mm_ros.motion.shared_data import PROCEDURAL_NOTE, has_data
 

@@ -87,8 +87,9 @@ def run(args: argparse.Namespace) -> int:
     if args.urdf:
         from mm_ros.robot.figure import read_figure
 
-        read_figure(args.urdf)  # a wrong file is refused before anything starts
-    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # separates the demo from other graphs
+        read_figure(args.urdf)  # refuse a wrong robot file before any process starts
+    # A random DDS domain separates the demo from other graphs
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     _prepare(args)
     from mm_ros.ros.demo import Demo
 
@@ -141,7 +142,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             port = free_port(args.port + 10)
             os.environ[INSPECTOR_VARIABLE] = inspector
             os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
-            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)  # the graph then prints no address
+            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)  # a graph with a given code prints no address
             graph += ["--page", "-p", f"{node}.page_port={port}"]
             print(f"    {WAYS[args.control]}: {page}", flush=True)
         processes.start(*graph)
@@ -172,7 +173,8 @@ def free_port(wanted: int) -> int:
 
 
 class Processes:
-    """Child processes of the demo. They end with it, also when its terminal is closed or it is killed."""
+    """Child processes of the demo. The children end with the demo, also when its terminal is closed or the demo is
+    killed."""
 
     def __init__(self) -> None:
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     rows = chosen(args.rows)
     if args.model and not any(row.name == "learned" for row in rows):
         raise MmRosError("--model applies only to the learned engine: it needs --rows learned")
-    paths = expanded(args.paths)  # first, because building the default database is slow
+    paths = expanded(args.paths)  # check the arguments first, because building the default database is slow
     progress = Progress()
     database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)

@@ -1,4 +1,4 @@
-"""What the training commands have in common: options, checks and the motion to train on."""
+"""Shared parts of the training commands: options, checks and the motion to train on."""
 
 from __future__ import annotations
 

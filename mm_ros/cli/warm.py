@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     # Five nodes that start at once wait here for the first one instead of compiling five times.
-    with locked(f"warm-{kernels_key()}"):  # by key, because another checkout compiles its own kernels
+    # The lock has the key in its name, because another checkout compiles its own kernels
+    with locked(f"warm-{kernels_key()}"):
         path = args.database or _make_database(args.control, args.quiet)
         frames = _frames(path)
         if not args.quiet:
@@ -64,7 +65,7 @@ def load_kernels(path: Path | None = None) -> None:
     avatar.fusion.warm_up()
     tracker_gate.warm_up()
     Room()
-    room_joints(rest_pose(database.skeleton))  # used by viewer and visualizer
+    room_joints(rest_pose(database.skeleton))  # viewer and visualizer use these kernels
     if find_spec("daqp") is not None:  # extra 'robot'
         from mm_ros.robot import follow
 

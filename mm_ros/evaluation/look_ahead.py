@@ -14,7 +14,7 @@ STANDING_M, STANDING_S = 0.05, 1.0  # standing: hips within this distance for th
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # relative to the mean error of the raw headset
+SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # mean error relative to that of the raw headset
 STANDING = "standing_ahead_m"  # predicted displacement at the last horizon while standing
 
 

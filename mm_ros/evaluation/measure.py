@@ -80,7 +80,7 @@ class Measured:
     seconds: float
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
-    by_frame: dict[str, F64] = field(default_factory=dict)  # at 60 Hz, for kinds and plots
+    by_frame: dict[str, F64] = field(default_factory=dict)  # values per frame at 60 Hz, for kinds of motion and plots
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns
     offsets: dict[str, Offset] = field(default_factory=dict)  # poses of the joints in the axes of the body trackers
@@ -234,7 +234,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
-    pelvis = m.facing_of_pelvis(true)  # as in Fletcher 2023: hips only
+    pelvis = m.facing_of_pelvis(true)  # facing of the hips only, as in Fletcher 2023
     out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
     out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))

@@ -1,4 +1,4 @@
-"""What is known about the user beside the trackers that are fed: body trackers, marked footfalls, arm length.
+"""Reference data about the user that the chain does not get: body trackers, marked footfalls, arm length.
 
 A tracker hangs on a strap, so it is compared with the avatar after one constant offset, rotation and position, which is
 fitted on the first FITTED_S seconds of the recording only.

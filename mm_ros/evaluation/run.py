@@ -64,7 +64,7 @@ class Task:
     pop_limit: float
     given: Clip | Session | Table
     footfalls: Landings | None = None  # marked footfalls of the user, s
-    feed_all: bool = False  # feed body trackers too
+    feed_all: bool = False  # give the body trackers to the chain too
     hand_pose: str = ESTIMATED  # convention of hand poses (docs/hand-poses.md) in which a table states its controllers
     facing_by_hand_pose: bool = False  # measure the predicted facing for each convention of hand poses
     keep: bool = False  # keep the poses for a report
@@ -97,7 +97,7 @@ class Outcome:
     kinds: NDArray[np.int8]
     hashes: dict[str, str]
     kept: dict[str, Any] = field(default_factory=dict)
-    facing: Errors = field(default_factory=dict)  # for each convention of hand poses
+    facing: Errors = field(default_factory=dict)  # facing errors for each convention of hand poses
 
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:

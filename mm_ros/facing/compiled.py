@@ -20,7 +20,7 @@ from mm_ros.body.types import F32
 from mm_ros.maths.jit import njit
 
 FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # digests of the nodes that the classes below compute
-ROWS = 2  # the input and its mirror image
+ROWS = 2  # each network gets the input and its mirror image
 
 
 class Network(Protocol):

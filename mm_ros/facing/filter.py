@@ -1,8 +1,9 @@
 """Kalman filter of the network's facing error, on the circle.
 
-It has two states, each an Ornstein–Uhlenbeck process: `error` of the prediction, which changes slowly, and `bias` of
-the camera's measurement, which changes faster. A camera measurement observes their sum; variances and correlation times
-decide how a difference is divided between them. Without measurements the error decays to zero, without a jump.
+The filter has two states, each an Ornstein–Uhlenbeck process: `error` of the prediction, which changes slowly, and
+`bias` of the camera's measurement, which changes faster. A camera measurement observes their sum; variances and
+correlation times decide how a difference is divided between them. Without measurements the error decays to zero,
+without a jump.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OUTLIER = 1.5  # standard deviations to which a difference is limited
 
 @dataclass
 class FacingFilter:
-    error: float = 0.0  # rad, to be added to the prediction
+    error: float = 0.0  # rad; correction that is added to the prediction
     bias: float = 0.0
     p_ee: float = 0.1
     p_eb: float = 0.0

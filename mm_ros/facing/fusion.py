@@ -85,7 +85,7 @@ class FusionSettings(Settings):
 
 
 SMALLEST_SIGMA = 0.09  # rad; networks underestimate their own error
-MAX_STEP = 0.06  # rad per frame, also after a gap
+MAX_STEP = 0.06  # maximum change of the correction per frame [rad], also after a gap
 CORRELATED = 0.8  # part of a picture's error that the next pictures repeat
 
 

@@ -1,7 +1,7 @@
 """Inputs of the facing networks: compiled, exact in dt, and the same for training and live use.
 
-All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. The slow averages
-are the memory. They are kept in room axes, so that a turn of the head does not change them, and are turned into the
+All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. The slow averages are
+the memory. The averages are kept in room axes, so that a turn of the head does not change them, and are turned into the
 heading frame at each frame.
 """
 

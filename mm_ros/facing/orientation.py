@@ -128,7 +128,7 @@ class OrientationStage:
         self._memory = oi.new_memory()
         self._state = self.model.nothing() if self.model else None  # heading frame: `_carry` leaves it unchanged
         self._since_tick = math.inf
-        self._lost = np.full(2, math.inf)  # s since each hand was last not LOST
+        self._lost = np.full(2, math.inf)  # time [s] since each hand was last not LOST
         self._yaw = None
         self._rate = 0.0
         self._sigma = UNKNOWN_SIGMA
@@ -201,7 +201,7 @@ class OrientationStage:
         if self._yaw is None or self.settings.predictor != "network":
             before, self._yaw = self._yaw, float(rot.wrap_angle(target))
             self._rate = rate
-            if self.settings.predictor == "paper":  # this network predicts no rate
+            if self.settings.predictor == "paper":  # the paper's network does not predict the rate
                 self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
             return
         if dt <= 0:  # the first frame after a gap keeps the old yaw

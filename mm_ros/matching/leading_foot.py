@@ -36,7 +36,7 @@ def left_foot_ahead(positions: F64) -> float:
     shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
     left = hips / max(math.hypot(*hips), 1e-6) + shoulders / max(math.hypot(*shoulders), 1e-6)
     breadth = math.hypot(*left)
-    if breadth < 1.0:  # hips and shoulders do not agree
+    if breadth < 1.0:  # the directions of hips and shoulders do not agree
         return math.nan
     apart = positions[LEFT_ANKLE, :2] - positions[RIGHT_ANKLE, :2]
     return float(apart[0] * left[1] - apart[1] * left[0]) / breadth
@@ -60,8 +60,8 @@ class LeadingFoot:
                 self._seen.append((seen.stamp_ns, ahead))
 
     def at(self, stamp_ns: int, times: Sequence[float]) -> F64 | None:
-        """How far the left foot was ahead (T,) [m] at `times` [s] relative to `stamp_ns`, or None if images are missing
-        at one of them."""
+        """Return the distance (T,) [m] of the left foot in front of the right one at `times` [s] relative to
+        `stamp_ns`; None if images are missing at one of these times."""
         if not self._seen:
             return None
         when, ahead = (np.array(x) for x in zip(*self._seen, strict=True))

@@ -35,7 +35,7 @@ from mm_ros.search import ENGINES as STRUCTURES
 FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
 LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
 LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
-BAND_GRACE_S = 0.7  # s; about the duration of one step
+BAND_GRACE_S = 0.7  # motion that leaves its height band may continue for this time, about one step
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Change the settings. They take effect in the next step."""
+        """Change the settings. The new settings take effect in the next step."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -435,7 +435,8 @@ class MatcherStage:
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
         """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
-        without a hint, the weight of that feature is zero. Where the feet are certain, they replace the hint."""
+        without a hint, the weight of that feature is zero. Where the estimate of the feet is
+        certain, it replaces the hint."""
         weights = self._hinted(desired, query)
         s, feet, queries = self.settings, desired.feet, self.source.queries
         if feet is None or s.feet_weight == 0:

@@ -34,7 +34,7 @@ NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_na
 
 
 class LearnedModel:
-    """The networks of a model file. They run one frame at a time."""
+    """The networks of a model file. The networks run one frame at a time."""
 
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL

@@ -79,7 +79,7 @@ def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: flo
 
 
 class Player:
-    """A playhead: a clip and a time in it. It stops at the last frame of the clip."""
+    """A playhead: a clip and a time in it. The playhead stops at the last frame of the clip."""
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale

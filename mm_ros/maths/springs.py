@@ -1,7 +1,7 @@
 """Critically damped springs and dampers, exact in dt: two half steps equal one step.
 
 `halflife` [s]: time after which about half of the way to the goal is done. The functions take numbers or arrays;
-`decay3` takes and returns tuples of three. With dt ≤ 0 nothing changes.
+`decay3` takes and returns tuples of three. If dt ≤ 0, the functions change nothing.
 
 Holden, "Spring-It-On"; thesis Eq. 3.27, 3.28 with w = 2 ln 2 / halflife.
 """

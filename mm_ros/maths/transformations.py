@@ -1,7 +1,7 @@
 """Matrices and URDF angles ↔ quaternions (w, x, y, z), by ROS's `tf_transformations`.
 
-Without that package (pip has none), `transforms3d` does the same: `tf_transformations` wraps it. Compiled code uses
-maths/quat.py.
+If that package is not installed (pip does not have it), `transforms3d` gives the same numbers, because
+`tf_transformations` wraps it. Compiled code uses maths/quat.py.
 """
 
 from __future__ import annotations

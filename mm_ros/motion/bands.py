@@ -28,14 +28,14 @@ BEND_LEAD_S = 0.5  # frames shortly before bending count as bent, because playba
 
 class Band(NamedTuple):
     name: str
-    low: float  # of the head height ratio, inclusive; −inf for the lowest
-    high: float  # exclusive; inf for the highest
+    low: float  # lower limit of the head height ratio, inclusive; −inf for the lowest band
+    high: float  # upper limit of the ratio, exclusive; inf for the highest band
 
 
 def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
     """Return bands with at least `fewest` frames each. Limits are at minima of the histogram near the usual limits.
 
-    `made`: ratios of bent copies. They fill finer bands, but do not affect the limits.
+    `made`: ratios of bent copies. These copies fill finer bands, but do not affect the limits.
     """
     ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
     wanted = FINE if len(made) else USUAL

@@ -71,7 +71,7 @@ def read_layout(path: str | Path) -> FeatureLayout:
 def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
     """Return feature name → function for a layout from `path`, loaded from Python files next to it.
 
-    This executes those Python files.
+    The function executes these Python files.
     """
     if path in BUILT_IN:
         return {}
@@ -91,7 +91,7 @@ def _function(path: Path, feature: Feature) -> FeatureFunction:
     spec = importlib.util.spec_from_file_location(f"mm_ros_features.{module}", source)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # dataclasses need their module there
+    sys.modules[spec.name] = loaded  # dataclasses look up their module in sys.modules
     try:
         spec.loader.exec_module(loaded)
     except Exception as error:

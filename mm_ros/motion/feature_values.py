@@ -17,7 +17,7 @@ from mm_ros.motion.features import LEADING_FOOT, POSITION, VELOCITY, Feature, Fe
 
 Array = Any
 FeatureFunction = Callable[[F64, F64, float], Array]  # positions (F, J, 3), rotations (F, J, 4), rate -> (F, width)
-Functions = Mapping[str, FeatureFunction]  # by the feature's name
+Functions = Mapping[str, FeatureFunction]  # functions by the name of their feature
 NO_FUNCTIONS: Functions = MappingProxyType({})
 
 

@@ -15,9 +15,9 @@ from mm_ros.body.types import F32
 
 class Kind(NamedTuple):
     numbers: int  # columns per time
-    trajectory: bool = False  # the query takes it from the desired trajectory
-    timed: bool = False  # has one entry per time
-    length: bool = False  # proportional to the size of the body
+    trajectory: bool = False  # true if the query takes the feature from the desired trajectory
+    timed: bool = False  # true if the feature has one entry for each of `times`
+    length: bool = False  # true if the values are proportional to the size of the body
 
 
 LEADING_FOOT = "leading_foot"
@@ -27,7 +27,7 @@ KINDS = {
     DIRECTION: Kind(2, trajectory=True, timed=True),
     VELOCITY: Kind(2, trajectory=True, timed=True, length=True),
     "joint_position": Kind(3, length=True),
-    "joint_direction": Kind(3),  # where the joint's x axis points
+    "joint_direction": Kind(3),  # direction of the joint's x axis
     "joint_velocity": Kind(3, length=True),
     # Distance of the left foot in front of the right foot [m]; the weight is 0 without a recent hint
     LEADING_FOOT: Kind(1, timed=True),
@@ -44,8 +44,8 @@ class Feature:
     joint: str = "root"
     times: tuple[float, ...] = (0.0,)
     weight: float = 1.0
-    function: str = ""  # "package.module:name" for kind "function"
-    width: int = 0  # columns, for kind "function"
+    function: str = ""  # name of the function, "package.module:name", for kind "function"
+    width: int = 0  # number of columns, for kind "function"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -215,7 +215,7 @@ class _Entry(NamedTuple):
 
 def _entry(said: dict[str, Any], size: int) -> _Entry:
     dtype, shape, at = said["dtype"], tuple(map(int, said["shape"])), int(said["at"])
-    if not _DTYPE.fullmatch(dtype):  # object arrays would read addresses from the file
+    if not _DTYPE.fullmatch(dtype):  # refuse object arrays, because numpy would read addresses from the file
         raise ValueError(f"numbers of type {dtype!r}")
     if min((*shape, at)) < 0 or at % _ALIGN or at + math.prod(shape) * np.dtype(dtype).itemsize > size:
         raise ValueError(f"an array of shape {shape} at byte {at} of {size}")

@@ -18,7 +18,7 @@ IDLE, TURN, WALK, RUN, BACK, SIDE, CROUCH, OTHER = range(len(KINDS))
 STANDING_SPEED = 0.25  # m/s; slower motion is idle or turn
 TURN_RATE = np.radians(30)  # rad/s
 RUN_SPEED = 2.1  # m/s; people change from walking to running near this speed
-CROUCH_RATIO = 0.82  # ratio to the standing head height
+CROUCH_RATIO = 0.82  # a head below this ratio of its standing height means crouching
 LYING_RATIO = 0.45
 _AHEAD, _BEHIND = np.radians(50), np.radians(130)
 

@@ -42,8 +42,8 @@ from mm_ros.maths.signals import continuous
 
 Array = Any
 
-FARTHEST_ANKLE = 1.4  # rad from the rest pose; beyond the range of an ankle
-FASTEST_ANKLE = 15.0  # rad/s; faster frames next to a wrong ankle are wrong too
+FARTHEST_ANKLE = 1.4  # rad; an angle from the rest pose that is beyond the range of an ankle
+FASTEST_ANKLE = 15.0  # rad/s; frames next to a wrong ankle that are faster than this are wrong too
 LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and are too long to interpolate
 
 UPSIDE_DOWN = -0.7  # cosine of the foot's roll; the sole points up rather than sideways
@@ -76,7 +76,7 @@ def mended(clip: Clip) -> Clip:
                 q[first:stop, joint] = _bridge(q[:, joint], first, stop)
     changed[:, 1:] |= changed[:, parents[1:]]
     changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot …
-    changed[:, len(NAMES) :] = False  # … and fingers theirs to the hand
+    changed[:, len(NAMES) :] = False  # … and fingers keep their rotation relative to the hand
     frames, nodes = np.nonzero(changed)
     rotations = clip.rotations.copy()
     rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, parents[nodes]]), q[frames, nodes])

@@ -31,7 +31,7 @@ LEAST_MOST_BYTES, MOST_GROWTH, MOST_FILES = 256 << 20, 100, 100_000
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # next to the project
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # folder next to the project
 WHAT_IT_IS = (
     "It is CMU motion capture (free, from mocap.cs.cmu.edu; BVH: the cgspeed conversion), in folders or archives "
     "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that contains them"
@@ -86,7 +86,7 @@ def unpacked(archive: str | Path) -> Path:
     with locked(f"unpack-{key}"):
         if not target.is_dir():
             partial = target.with_name(f".{target.name}.part")
-            shutil.rmtree(partial, ignore_errors=True)  # remains of a killed process
+            shutil.rmtree(partial, ignore_errors=True)  # delete what a killed process has left behind
             partial.mkdir(parents=True)
             try:
                 _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))

@@ -88,7 +88,7 @@ def stooped(clip: Clip, ratio: float) -> Clip:
     positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
     positions[:, 0, :2] += moves[:, :2]
     positions[:, HIPS, 2] += moves[:, 2]
-    own = slice(HIPS, len(NAMES))  # further joints keep their rotations in their parents
+    own = slice(HIPS, len(NAMES))  # joints behind the canonical ones keep their rotations relative to their parents
     rotations[:, own] = rot.normalize(rot.multiply(rot.inverse(turned[:, clip.skeleton.parents[own]]), turned[:, own]))
     bent = replace(clip, positions=positions.astype(np.float32), rotations=rotations.astype(np.float32))
     out = with_toes_at(bent, upright[0][:, list(TOES)])
@@ -170,7 +170,7 @@ class Piece(NamedTuple):
     first: int
     stop: int
     group: tuple[int, int, int]  # kind, speed, turn
-    skating: float  # share of skating frames
+    skating: float  # share of skating frames in the piece
 
 
 def pieces_to_bend(clips: Sequence[Clip], ratios: Sequence[Array], seconds: float) -> list[Piece]:

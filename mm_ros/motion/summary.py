@@ -103,10 +103,11 @@ def rows(summary: Summary) -> list[tuple[str, Any]]:
     return out
 
 
-EVERY = 6  # frames; joint positions are computed for this many, so that a large database takes seconds
-LEAST_MIN = 0.2  # minutes; less motion of a kind is a doubt
-MOVES, TURNS, CROUCHES, SQUATS = 0.4, np.radians(45), 0.82, 0.65  # m/s, rad/s, head height ratios
-GESTURE_SPEED = 0.5  # m/s of a hand relative to the hips
+EVERY = 6  # joint positions are computed for every sixth frame only, so that a large database takes seconds
+LEAST_MIN = 0.2  # minutes; the summary warns of a kind of motion with less than this
+# Limits for moving [m/s], turning [rad/s], crouching and squatting (head height ratios)
+MOVES, TURNS, CROUCHES, SQUATS = 0.4, np.radians(45), 0.82, 0.65
+GESTURE_SPEED = 0.5  # minimum speed [m/s] of a hand relative to the hips in a gesture
 
 
 def coverage(database: MotionDatabase) -> list[tuple[str, float]]:

@@ -107,7 +107,7 @@ def place_foot(
     target = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
     target_yaw = heading_of(foot, quat.get3(feet.ankle_to_toe, side))
     first = feet.ready[0] == 0
-    pace, turn = (0.0, 0.0, 0.0), 0.0  # velocity and yaw rate of the target
+    pace, turn = (0.0, 0.0, 0.0), 0.0  # velocity and yaw rate of the target toe
     if not first and dt > 0.0:
         pace = quat.scale(quat.sub(target, quat.get3(feet.desired, side)), 1.0 / dt)
         turn = quat.wrap(target_yaw - feet.desired_yaw[side]) / dt
@@ -217,7 +217,7 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # the lock's offset contains the lift
+    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # reset, because the offset of the lock contains the lift
 
 
 @njit
@@ -323,7 +323,8 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
     bone = quat.get3(feet.ankle_to_toe, side)
     hip = quat.get3(body.room_positions, leg)
     longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
-    own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))  # hip to ankle in the motion
+    # Vector from hip to ankle in the played motion
+    own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))
     zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
     foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
     unraised = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))

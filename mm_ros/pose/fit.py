@@ -38,7 +38,7 @@ WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12
 LEG_M, LEG_SHARE = 0.006, 0.985  # a foot farther away than this share of the leg's length pulls at the hips
 KNEE_M = 0.03
-SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # distance from the initial pose
+SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # standard deviations of the distance from the initial pose
 
 
 @njit

@@ -47,7 +47,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
     v0 = min(v0, 0.0)  # a growing offset would overshoot, so it starts at rest
     t = blend_time
     if v0 < 0.0:
-        t = min(t, -5.0 * x0 / v0)  # otherwise the offset would cross zero
+        t = min(t, -5.0 * x0 / v0)  # with a longer duration the offset would cross zero
     t = max(t, 1e-4)
     a0 = max(0.0, (-8.0 * v0 * t - 20.0 * x0) / (t * t))
     k = a0 * t * t

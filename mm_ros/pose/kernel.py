@@ -186,7 +186,7 @@ def read_out(
 ) -> None:  # fmt: skip
     """Write the pose to publish in float32, and `flags` (2, 2): feet in contact, locked feet that are in place.
 
-    `last`: positions and rotations of the step before. With `dt` 0 the velocities are left as they are.
+    `last`: positions and rotations of the step before. If `dt` is 0, the velocities do not change.
     """
     body, feet = body[0], feet[0]
     for j in range(len(positions)):
@@ -228,7 +228,7 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
         quat.put3(s.root, 1, rate)
         s.root[1, 3] = turn
     s.root[0] = new.root[0]
-    last = len(new.rotations)  # row of the offset of the hips' position
+    last = len(new.rotations)  # index of the row with the offset of the hips' position
     for j in range(HIPS, last):
         if jumped:
             _restart(s, t, new, j, lost, lost_turn, dt)
@@ -398,7 +398,8 @@ def post_step(
         role = LEFT_HAND_ROLE + side
         p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
         quat.put3(wrists, side, p)
-        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])  # a tracked trunk does not follow the hands
+        # The trunk does not follow the hands while a tracker measures it
+        weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])
         if w > 0.0:
             place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
     follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
@@ -455,7 +456,7 @@ def _target(
 def calm(hold: Any, trackers: Any, rotations: Any, seen: Any, dt: float) -> None:
     """Filter the tremble of body trackers in place, without lag at constant velocity (docs/body-trackers.md).
 
-    It is the fading-memory filter of `follow_calmly`, on position and rotation.
+    The filter is the fading-memory filter of `follow_calmly`, applied to position and rotation.
     """
     memory = 0.5 ** (dt / TREMBLE_HALFLIFE_S) if dt > 0.0 else 1.0
     gain, rate_gain = 1.0 - memory * memory, (1.0 - memory) ** 2

@@ -112,7 +112,7 @@ class LowPosture:
         down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lying > CRAWLING_LEAN
         low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
         settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLING_LEAN
-        if down or (low and bend.on_back < 0.0):  # a person on the back does not kneel
+        if down or (low and bend.on_back < 0.0):  # a user on the back lies and does not kneel
             self._kind = LIE
         elif low and settled:
             self._kind = KNEEL

@@ -52,7 +52,7 @@ __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
-NO_FEET = np.zeros((0, 10))  # numbers of an unknown FeetEstimate
+NO_FEET = np.zeros((0, 10))  # the empty array stands for an unknown FeetEstimate
 NO_FEET.flags.writeable = False  # read-only arrays, as between the nodes, so that both use the same compiled kernel
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
@@ -79,7 +79,7 @@ class PostStage:
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
         self._settings, (self._tuning, _) = settings, packed(tuning(settings))
-        self._wanted: NDArray[np.bool_] | None = None  # devices that the settings use
+        self._wanted: NDArray[np.bool_] | None = None  # which devices the settings use
 
     def set_calibration(self, calibration: Calibration) -> None:
         self._devices = np.zeros((R, 7))
@@ -134,7 +134,7 @@ class PostStage:
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
         self._low.reset()
-        self._last: AvatarPose | None = None  # before the fade-in, as `_published` made it
+        self._last: AvatarPose | None = None  # the last result of `_published`, before the fade-in
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
@@ -271,7 +271,7 @@ class PostStage:
         return math.degrees(self._hold.hips[2, 1])
 
     def warm_up(self, matched: AvatarPose) -> None:
-        for i in range(2):  # the second step computes rates, too
+        for i in range(2):  # two steps, because only the second one computes rates
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # as between the nodes
+            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # read-only, as between the nodes
         self.reset()

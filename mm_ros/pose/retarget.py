@@ -1,8 +1,8 @@
 """Retarget poses from the canonical skeleton to a humanoid with other names, rest pose and proportions.
 
 Rotations: q_t = q_s (q_s0)⁻¹ q_t0 in room axes, with both skeletons in T-pose for q_0 (thesis Eq. 3.20 to 3.23). In the
-canonical T-pose all rotations are the identity, so q_t = q_s q_t0. Then the legs bend so that each
-foot rises above its rest height as on the source, scaled by the ratio of the leg lengths.
+canonical T-pose all rotations are the identity, so q_t = q_s q_t0. After that, the legs bend so that each foot rises
+above its rest height as on the source, scaled by the ratio of the leg lengths.
 """
 
 from __future__ import annotations

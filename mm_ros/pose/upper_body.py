@@ -256,7 +256,8 @@ def _leaned(body: Any, missing: Row, limit: float) -> Vec:
 
 @njit
 def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
-    """Bend the spine toward the head's target, at most `limit` away from `upright`, the torso's line in the motion."""
+    """Bend the spine toward the head's target, by at most `limit` from `upright`, the direction of the torso in the
+    played motion."""
     flat = (missing[0], missing[1], 0.0)
     distance = quat.norm(flat)
     if distance < 1e-6 or limit <= 0.0:
@@ -296,7 +297,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # escape an oscillation between two limits
+        if step % 8 == 7:  # continue from the allowed rotation, which ends an oscillation
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # a full step would oscillate at a limit
     if weight < 1.0:

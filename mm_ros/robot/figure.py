@@ -51,7 +51,7 @@ class Figure:
     front: F64
     limbs: dict[str, Limb]  # "left leg", …
     soles: dict[str, Sole]  # by side
-    overrides: str = ""  # path of the robot.yaml
+    overrides: str = ""  # path of the file robot.yaml
 
     @cached_property
     def leg_length(self) -> float:

@@ -168,7 +168,7 @@ class Follower:
         self._last_ns = -1
         self._root = np.zeros(7)
 
-    # What the robot is
+    # Constants of the robot
 
     def _bend_limbs(self) -> None:
         """Keep knees and elbows inside of flexion, and start with bent ones.
@@ -367,7 +367,8 @@ class Follower:
         if rows:
             lower[6 + n :] = self._lower[:rows]
             lower[6 + n + floor :] = np.minimum(lower[6 + n + floor :], 0.01 * leg)
-            # Soft: an overlap that cannot be left in one step must not make the program infeasible.
+            # These constraints are soft, because an overlap that one step cannot remove must not make the program
+            # infeasible.
             sense[6 + n + floor :] = 8
         x, _value, flag, _info = self._solve(self._h, -self._g, self._rows[:rows], upper, lower, sense)
         if flag < 0 or not np.isfinite(x).all():
@@ -503,7 +504,8 @@ def _plan(
             d = quat.unit(quat.sub(quat.get3(p, b), quat.get3(p, a)), (0.0, 0.0, -1.0))
         else:
             d = quat.rotate(quat.get4(q, a), (0.0, 1.0 if a == LEFT_HAND else -1.0, 0.0))
-        if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG, RIGHT_UPPER_LEG, RIGHT_LOWER_LEG):  # the standing leg tilts
+        # The leg that stands tilts with the pelvis
+        if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG, RIGHT_UPPER_LEG, RIGHT_LOWER_LEG):
             standing_share = feet[0 if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG) else 1, 6]
             d = quat.unit(quat.sub(d, quat.scale(toward, standing_share / leg)), d)
         quat.put3(way, t, d)

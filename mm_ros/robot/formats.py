@@ -183,8 +183,8 @@ def beyondmimic_csv(bases: F64, angles: F64) -> str:
 
 
 def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links: Sequence[str]) -> bytes:
-    """Pickle of GMR: fps, root_pos, root_rot (x y z w), dof_pos, local_body_pos, link_body_list. It is only written:
-    reading a pickle can run any code."""
+    """Pickle of GMR: fps, root_pos, root_rot (x y z w), dof_pos, local_body_pos, link_body_list. mm_ros only writes
+    pickles, because reading one can run any code."""
     return pickle.dumps({
         "fps": rate, "root_pos": _rows(bases[:, :3]), "root_rot": _rows(bases[:, [4, 5, 6, 3]]),
         "dof_pos": _rows(angles), "local_body_pos": _rows(local_body_pos), "link_body_list": list(links),

@@ -1,8 +1,8 @@
 """The guard between follower and robot: ramp-in, clamps, deadman, and a smooth stop that latches.
 
 It is a state machine over time, without ROS: off → ramp → live → stopping → held. A stop is left only by a release and
-a new press of the deadman, and begins again with a ramp from the robot's measured state. This is no safety function in
-the sense of any standard.
+a new press of the deadman, and begins again with a ramp from the robot's measured state. The guard is no safety
+function in the sense of any standard.
 """
 
 from __future__ import annotations
@@ -197,16 +197,16 @@ class CommandGuard:
 class BaseGuard:
     """The commanded base beside the guarded joints, without jumps, and at rest after a stop.
 
-    Receivers take heading, height and velocity from it; its place in the room is free. So a start, or a re-centring of
-    the user, moves the frame in which the base is commanded and not the base.
+    Receivers take heading, height and velocity from it; its place in the room is free. Therefore a start, or a
+    re-centring of the user, moves the frame in which the base is commanded and not the base.
     """
 
     def __init__(self, rate: float) -> None:
         self._dt = 1 / rate
         self.pose: F64 | None = None  # x y z qw qx qy qz
-        self._v = np.zeros(6)  # of x y z and of the rotation, in world axes
+        self._v = np.zeros(6)  # velocity of x y z and of the rotation, in world axes
         self._before: F64 | None = None
-        self._turn, self._move = 0.0, np.zeros(2)  # from the room to the frame of the command
+        self._turn, self._move = 0.0, np.zeros(2)  # transform from the room to the frame of the command
 
     def step(self, base: F64, runs: bool) -> F64:
         """The commanded base of this tick; `runs`: whether commands follow the avatar."""

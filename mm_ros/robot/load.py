@@ -55,7 +55,7 @@ def robot_text(path: str | Path) -> str:
 
 
 def _expanded(path: Path) -> str:
-    file_text(path)  # the bounds of the file
+    file_text(path)  # check the limits of the file before xacro reads it
     try:
         import xacro
         from xacro import substitution_args
@@ -67,7 +67,7 @@ def _expanded(path: Path) -> str:
     with _packages_beside(substitution_args, path):
         try:
             return str(xacro.process_file(str(path)).toxml())
-        except (Exception, SystemExit) as error:  # xacro evaluates the file, so that any error may come
+        except (Exception, SystemExit) as error:  # xacro evaluates the file, so any exception is possible
             raise MmRosError(f"{path}: xacro cannot expand it: {' '.join(str(error).split())[:300]}") from None
 
 
@@ -110,7 +110,7 @@ def mesh_path(robot: Robot, file: str) -> Path | None:
     if scheme in ("package", "model"):
         package, _, inner = rest.partition("/")
         folder = package_folder(source, package)
-        # A checkout often has another name than its package.
+        # The folder of a checkout often has another name than its package.
         tries = [folder / inner] if folder is not None else [f / inner for f in folders]
     elif scheme in ("", "file"):
         tries = [source.parent / rest]

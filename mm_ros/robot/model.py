@@ -37,7 +37,7 @@ class RobotJoint:
     axis: F64
     lower: float
     upper: float
-    velocity: float = 0.0  # limit; 0: the file names none
+    velocity: float = 0.0  # maximum velocity; 0 if the file does not state it
     mimic: Mimic | None = None
 
     def moved(self, parent: F64, angle: float) -> F64:
@@ -53,11 +53,11 @@ class Shape:
     """`size`: box: edges; sphere: radius; cylinder and capsule: radius, length between the ends of the straight part;
     mesh: scale. `pose`: in the link."""
 
-    kind: str  # box, sphere, cylinder, capsule, mesh
+    kind: str  # kind of shape: box, sphere, cylinder, capsule or mesh
     size: tuple[float, ...]
     pose: F64
     collision: bool
-    file: str = ""  # of a mesh, as written
+    file: str = ""  # path of a mesh, as written in the file
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Robot:
     parts: dict[str, Link] = field(default_factory=dict)  # by name
     controlled: tuple[str, ...] = ()  # joints of the <ros2_control> tag, in its order
     source: str = ""  # path of the file
-    notes: tuple[str, ...] = ()  # what the reader left out or repaired
+    notes: tuple[str, ...] = ()  # descriptions of what the reader left out or repaired
 
     def joint(self, name: str) -> RobotJoint:
         try:

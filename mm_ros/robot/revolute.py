@@ -54,7 +54,7 @@ class RobotPose:
 
     base: F64  # (7,) pose of the base link in the room
     angles: dict[str, float]
-    error_rad: dict[str, float]  # by canonical joint: remaining rotation error
+    error_rad: dict[str, float]  # remaining rotation error of each canonical joint
 
 
 class RevoluteRetargeter:
@@ -108,7 +108,7 @@ class RevoluteRetargeter:
         base_q = rot.multiply(q[NAMES.index(self.map.base)], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}
-        links = {self.robot.base: base}  # filled from the base outward: parents come first
+        links = {self.robot.base: base}  # parents come first, because the table is filled from the base outward
         for canonical in self._order:
             errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], links)
         base[:3] = self._standing(p, base)

@@ -41,7 +41,7 @@ SMPL = (
     UPPER_CHEST, LEFT_TOES, RIGHT_TOES, NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM,
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
-HAND_M = 0.08  # from the wrist to the point of the hand
+HAND_M = 0.08  # distance from the wrist to the point of the hand
 ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms in the pose from which the ramp starts
 SMPL_AXES = [1, 2, 0]  # SMPL: x to the left, y up, z forward; ours: x forward, y to the left, z up
 

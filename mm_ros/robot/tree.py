@@ -33,14 +33,14 @@ class Pair:
 @dataclass
 class Tree:
     robot: Robot
-    points: dict[str, F64] = field(default_factory=dict)  # of each moving joint
+    points: dict[str, F64] = field(default_factory=dict)  # position of each moving joint
     axes: dict[str, F64] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.zero = self.robot.links({})
-        self.group_of: dict[str, int] = {self.robot.base: 0}  # links that move together
+        self.group_of: dict[str, int] = {self.robot.base: 0}  # groups of links that move together
         self.members: list[list[str]] = [[self.robot.base]]
-        self.root: list[str] = [""]  # joint above each group
+        self.root: list[str] = [""]  # joint that carries each group
         self.below: list[list[str]] = [[]]
         self.dropped: dict[str, str] = {}  # joint → reason
         self._drop()
@@ -63,7 +63,7 @@ class Tree:
 
     def _drop(self) -> None:
         """Drop grippers, fingers, and joints that mimic others, except joints of the body such as coupled hips."""
-        count = dict.fromkeys(self.robot.by_name, 0)  # moving joints below each joint
+        count = dict.fromkeys(self.robot.by_name, 0)  # moving joints that each joint carries
         for j in reversed(self.robot.joints):
             below = self.robot.by_parent.get(j.child, [])
             count[j.name] = sum(count[b.name] + (b.kind in MOVING and b.mimic is None) for b in below)
@@ -173,7 +173,7 @@ class Tree:
         axes = 2 * (axes @ lateral)[:, None] * lateral - axes
         off = pb - mirrored
         along = (np.abs((axes * others).sum(axis=1)) > SAME_AXIS)[:, None]
-        # Origins may lie anywhere on their axes.
+        # The origin of a joint may be anywhere on its axis.
         off = off - along * (off * others).sum(axis=1)[:, None] * others
         return middle if float(np.linalg.norm(off, axis=1).max()) < tolerance else None
 

@@ -42,7 +42,7 @@ class Walk:
         if isinstance(kind, BasicType):
             self._number(kind, 1, path)
         elif isinstance(kind, AbstractGenericString):
-            self._fix(4, 4 + len(value.encode()) + 1)  # a length, then the text with a zero byte
+            self._fix(4, 4 + len(value.encode()) + 1)  # a string is its length, then the text with a zero byte
         elif isinstance(kind, (Array, AbstractSequence)):
             if isinstance(kind, AbstractSequence):
                 self._fix(4, 4)
@@ -107,7 +107,7 @@ def deserialized(raw: bytes, kind: Any) -> Any:
     """The message of this class; MmRosError when the bytes are not one."""
     try:
         return deserialize_message(raw, kind)
-    except (RuntimeError, ValueError, MemoryError) as error:  # RMWError; UnicodeDecodeError of a string
+    except (RuntimeError, ValueError, MemoryError) as error:  # RMWError, or UnicodeDecodeError for a damaged string
         reason = " ".join(str(error).split())[:200]
         raise MmRosError(f"{len(raw)} bytes are not a message {kind.__name__}: {reason}") from None
 

@@ -1,6 +1,6 @@
 """Description of the ROS graph: topics with type and QoS, nodes with inputs, outputs and settings.
 
-Nodes, launch files, `mm_ros up`, the docs' tables and the tests use this file. It does not import ROS.
+Nodes, launch files, `mm_ros up`, the docs' tables and the tests use this file. The module does not import ROS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Qos:
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # None: the same as the publisher
+    live_reliable: bool | None = None  # reliability of subscriptions; None: that of the publisher
 
 
 STREAM = Qos()
@@ -126,8 +126,8 @@ class Node:
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = CONTROLS  # values of control:= that start it
-    optional: bool = False  # started only on request
+    controls: tuple[str, ...] = CONTROLS  # values of `control:=` that start the node
+    optional: bool = False  # true if the node is started only on request
 
     def settings_types(self) -> tuple[Any, ...]:
         return tuple(_load(path) for path in self.settings)

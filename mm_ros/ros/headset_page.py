@@ -61,7 +61,8 @@ def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: An
         server = HeadsetServer(s.page_port, s.page_wifi)
         server.start()
     page = HeadsetPage(node, server, **more)
-    if CODE_VARIABLE not in os.environ:  # otherwise the command that started the graph prints them
+    # If the code is given, the command that started the graph prints the addresses
+    if CODE_VARIABLE not in os.environ:
         # Not logged: the log is also published as a topic, and the address contains the token.
         print("\n".join(addresses(server)), flush=True)
     return page
@@ -105,7 +106,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
-        self._skeletons: dict[int, Skeleton] = {}  # by the key of their skin
+        self._skeletons: dict[int, Skeleton] = {}  # skeletons by the key of their skin
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body
@@ -229,7 +230,7 @@ class HeadsetPage:
         self._latencies_ms.append(age_ms)
         skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
         if skeleton is None:
-            return  # its skeleton has not arrived yet
+            return  # the skeleton of this pose has not arrived yet
         positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)

@@ -1,8 +1,8 @@
 """Direct hand-over between the nodes of one process, beside their topics.
 
-An `Outlet` replaces a publisher. It hands a value to the `Inlet`s of the same process, and publishes it when
-another process listens. Every inlet has its subscription, so that the graph looks the same as with a process for each
-node; but the subscription is read only while another process publishes the topic too.
+An `Outlet` replaces a publisher. The outlet hands a value to the `Inlet`s of the same process, and publishes the value
+when another process subscribes. Every inlet has its subscription, so that the graph looks the same as with a process
+for each node; but the subscription is read only while another process publishes the topic too.
 """
 
 from __future__ import annotations

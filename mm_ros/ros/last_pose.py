@@ -23,7 +23,7 @@ from mm_ros.body import plausible
 from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
-NEWEST_S = 30.0  # an older pose is not resumed
+NEWEST_S = 30.0  # maximum age [s] of a pose from which the node resumes
 WAIT_S = 1.5  # maximum time from the first pose until the former listeners are found
 SETTLED_S = 0.2  # a listener finds the publisher at about the time when the publisher finds the listener
 # Checksum of the rest, size of the slot's content, number, joints, written at, stamp, epoch, run, skeleton, listeners
@@ -39,9 +39,10 @@ class LastPose:
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
-        self.listeners = (0, 0)  # of `pose` and of TF, when the pose that `read` returned was published
+        # Numbers of subscribers of `pose` and of TF at the time of the pose that `read` returned
+        self.listeners = (0, 0)
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
-        with suppress(OSError, ValueError):  # without a writable folder poses do not resume
+        with suppress(OSError, ValueError):  # if no folder can be written, poses are not stored
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._map = _mapped(self._path)

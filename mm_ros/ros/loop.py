@@ -32,7 +32,7 @@ OUTSIDE_NS = 400_000_000  # time between two searches for publishers in other pr
 
 
 class Ticker:
-    """Periodic timer of the loop. Without a loop, and in simulated time, it is a timer of rclpy."""
+    """Periodic timer of the loop. Without a loop, and in simulated time, the class uses a timer of rclpy."""
 
     def __init__(self, loop: Loop, node: Any, period_ns: int, callback: Callable[[], None]) -> None:
         self._loop, self._node, self._callback = loop, node, callback
@@ -272,7 +272,7 @@ class Loop:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)
                 continue
-            ticker.queued_ns = NEVER  # until `reset` within the callback, or the lines below, queue it
+            ticker.queued_ns = NEVER  # not queued, unless `reset` in the callback or the lines below queue it again
             ticker.fire(now_ns)
             if ticker.queued_ns == NEVER and not ticker.simulated:
                 ticker.queued_ns = ticker.due_ns

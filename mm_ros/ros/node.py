@@ -61,7 +61,7 @@ class AvatarNode(Node):
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
-        self.outputs = Outputs()  # checks each output of the stage before it is published
+        self.outputs = Outputs()  # check of each output of the stage before it is published
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)

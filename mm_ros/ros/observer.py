@@ -43,8 +43,8 @@ class Observer(Node):
         super().__init__("demo_observer", namespace=avatar)
         self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
-        self._truths: dict[int, Any] = {}  # by stamp, until the pose of that stamp arrives
-        self._poses: dict[int, tuple[int, Any, Picture | None]] = {}  # by stamp, until the truth arrives
+        self._truths: dict[int, Any] = {}  # true poses by stamp, kept until the published pose of that stamp arrives
+        self._poses: dict[int, tuple[int, Any, Picture | None]] = {}  # poses by stamp, kept until their truth arrives
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0
         self._film_due_ns = 0
         self._listen("truth", self._on_truth)

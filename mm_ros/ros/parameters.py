@@ -61,7 +61,7 @@ class Loading:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # no wrong file may end the node
+        except Exception as error:  # an error in a file must not end the node
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()
@@ -164,7 +164,7 @@ class LiveSettings:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except Exception as error:  # no wrong value may end the node
+        except Exception as error:  # an error in a value must not end the node
             self.current = before
             with suppress(Exception):
                 self._on_change()  # a stage may already use the new values
@@ -191,7 +191,7 @@ class LiveSettings:
         changed = False
         for p in parameters:
             if p.name not in self._owner:
-                continue  # use_sim_time and QoS overrides
+                continue  # other parameters are use_sim_time and QoS overrides
             refuse_renamed(self._node_name, p.name, p.value)
             i = self._owner[p.name]
             spec = self._types[i].specs()[p.name]

@@ -23,5 +23,5 @@ def settle_reach(unless_said: str = "") -> None:
     ours = str(share_folder() / "config" / "this_machine.xml")
     if os.environ.get(RANGE) == "LOCALHOST":
         os.environ.setdefault(PROFILES, ours)
-    elif os.environ.get(PROFILES) == ours:  # set by the parent process
+    elif os.environ.get(PROFILES) == ours:  # a parent process with LOCALHOST has set this profile
         del os.environ[PROFILES]

@@ -55,7 +55,8 @@ def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = 
 
 
 def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
-    tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")  # the last two set a path
+    # The last two tools set a path
+    tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")
     return {
         "Panels": [
             {

@@ -107,7 +107,8 @@ def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[l
 
 
 def most_per_process(database: Path | None) -> int:
-    """How many avatars one process runs at 90 Hz, by the time that the stages of one frame take on this machine."""
+    """Return the number of avatars that one process can run at 90 Hz, from the measured time of one frame's stages on
+    this machine."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.warm_up import sample_trackers
     from mm_ros.motion.default_database import default_database_path
@@ -117,7 +118,7 @@ def most_per_process(database: Path | None) -> int:
     avatar.warm_up()
     took = []
     for frame in sample_trackers(MEASURED_FRAMES):
-        began = time.thread_time()  # other processes do not count
+        began = time.thread_time()  # CPU time, so that other processes do not count
         avatar.step(frame)
         took.append(time.thread_time() - began)
     return max(1, int(FILLED / (float(np.mean(took)) * OVERHEAD * RATE)))

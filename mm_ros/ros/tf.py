@@ -127,7 +127,7 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
-        self._wires: dict[tuple[int, ...], SerializedTf] = {}  # by the roles that are seen
+        self._wires: dict[tuple[int, ...], SerializedTf] = {}  # messages by the set of tracked roles
 
     def message(self, frame: TrackerFrame) -> TFMessage:
         stamp, seen = stamp_to_ros(frame.stamp_ns), _seen(frame)

@@ -266,7 +266,7 @@ class Wire:
         """The value of a message, serialized or not; MmRosError for an implausible one."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
-        if given == self._last[0]:  # another node of this process has read it
+        if given == self._last[0]:  # another node of this process has already converted this message
             return self._last[1]
         out = self._read_fast(given)
         if out is None:

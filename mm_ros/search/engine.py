@@ -1,4 +1,4 @@
-"""The class Engine: one Python API for all search structures. It checks arguments and calls compiled code.
+"""The class Engine: one Python API for all search structures. The class checks arguments and calls compiled code.
 
 Compiled code gets the address of one table of addresses and sizes, because passing a dozen arrays takes longer than a
 search.
@@ -29,7 +29,7 @@ KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
 FORMAT = 2  # version of stored indices; an index with another version is built again
 SEAL = "made_of"
-MASKS = 256  # whose existence an engine remembers
+MASKS = 256  # number of masks for which an engine stores whether a frame matches
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _TICK_SIGNATURE = (
     "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
@@ -234,10 +234,10 @@ class Engine:
     ) -> tuple[NDArray[np.int64], F32, F32]:
         """Return the k cheapest frames, no two nearer than `apart_frames`, their costs, and costs by column (k, D).
 
-        This is a full scan, for explanations rather than for each step of the matcher.
+        The method scans all frames; use it for explanations, not for each step of the matcher.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # for its argument checks
+        self.search(query, w, mask=mask)  # `search` checks the arguments
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True

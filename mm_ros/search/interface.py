@@ -2,7 +2,7 @@
 
 The cost is bit-identical in every engine: a float32 sum, column by column, of (weight · difference) · difference,
 without fused multiply-add or reordering. A lower bound that is summed in the same order from smaller differences can
-then never exceed the cost, because rounding is monotone. So no tolerance is needed.
+then never exceed the cost, because rounding is monotone. Therefore the bounds need no tolerance.
 """
 
 from __future__ import annotations

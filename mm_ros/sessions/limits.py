@@ -137,7 +137,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # damaged: the reader reports the error
+        return  # the file is damaged; the reader reports the error
     finally:
         database.close()
 

@@ -15,7 +15,7 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def write_ahead_log(part: Path) -> Path:
-    """SQLite's log of changes that are not yet in the file. It exists during a recording and after a kill."""
+    """SQLite's log of changes that are not yet in the file. This file exists during a recording and after a kill."""
     return part.with_name(part.name + "-wal")
 
 

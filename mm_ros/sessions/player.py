@@ -18,7 +18,7 @@ from mm_ros.sessions.messages import time_ns
 @dataclass(frozen=True)
 class Due:
     message: BagMessage
-    at: float  # time at which it was due
+    at: float  # time at which the message was due
     run: int  # increments at each loop and seek, which invalidate earlier state
     origin: float  # time at which `from_ns` was or would have been played; a pause shifts it
     from_ns: int

@@ -163,7 +163,8 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db3"
         page = int.from_bytes(data[16:18], "big") or 4096
-        copy.write_bytes(data[: len(data) // page * page])  # rows of an incomplete page would read as zeros
+        # Cut off an incomplete last page, because SQLite would read its rows as zeros
+        copy.write_bytes(data[: len(data) // page * page])
         write_ahead_log(copy).write_bytes(log)
         database = sqlite3.connect(copy)
         try:
@@ -180,14 +181,16 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
                 if isinstance(topic, str) and isinstance(kind, str)
             }
             yield from _sqlite_rows(database, topics, limit)
-        except (sqlite3.Error, OverflowError, ValueError, TypeError):  # also for cells of a wrong type
+        # These errors also occur for cells of a wrong type
+        except (sqlite3.Error, OverflowError, ValueError, TypeError):
             return
         finally:
             database.close()
 
 
 def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Type with its definition and encoding. ROS before Iron wrote none."""
+    """Yield each message type with its definition and encoding. Versions of ROS before Iron did not write
+    definitions."""
     try:
         rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
         yield from ((row[0], (row[1], row[2])) for row in rows if all(isinstance(cell, str) for cell in row))

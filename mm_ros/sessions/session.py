@@ -29,7 +29,8 @@ POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
 MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
 LANDMARKS = "landmarks"
-INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}  # recorded and replayed; landmarks as received
+# Inputs that are recorded and replayed; landmarks are recorded as received
+INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
 
@@ -70,7 +71,7 @@ def choose_avatar(bag: Bag, avatar: str = "") -> str:
 
 
 def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
-    """Topic in the bag → input name."""
+    """Return the map from each topic in the bag to the name of its input."""
     prefix = f"/{avatar}/" if avatar else "/"
     return {prefix + name: name for name, kind in INPUTS.items() if bag.topics.get(prefix + name) == kind}
 

@@ -171,7 +171,7 @@ def _draw(
         bx, by = w / 2 + zoom * seen[b, 0] / bz, h / 2 - zoom * seen[b, 1] / bz
         cx, cy = w / 2 + zoom * seen[c, 0] / cz, h / 2 - zoom * seen[c, 1] / cz
         area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
-        if area >= 0:  # seen from behind, or edge on
+        if area >= 0:  # the triangle is seen from behind or edge on
             continue
         j0, j1 = max(0, math.floor(min(ax, bx, cx))), min(w - 1, math.ceil(max(ax, bx, cx)))
         i0, i1 = max(0, math.floor(min(ay, by, cy))), min(h - 1, math.ceil(max(ay, by, cy)))
@@ -200,7 +200,8 @@ def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any,
     nx, ny, nz = nx / size, ny / size, nz / size
     sunlit = max(0.0, nx * sun[0] + ny * sun[1] + nz * sun[2])
     facing = max(0.0, -(nx * axes[2, 0] + ny * axes[2, 1] + nz * axes[2, 2]))
-    gx, gy, gz = sun[0] - axes[2, 0], sun[1] - axes[2, 1], sun[2] - axes[2, 2]  # halfway to the eye
+    # Direction halfway between the light and the eye
+    gx, gy, gz = sun[0] - axes[2, 0], sun[1] - axes[2, 1], sun[2] - axes[2, 2]
     shine = max(0.0, (nx * gx + ny * gy + nz * gz) / max(math.sqrt(gx * gx + gy * gy + gz * gz), 1e-9))
     light = 0.42 + 0.16 * nz + 0.52 * sunlit + 0.10 * facing
     for c in range(3):

@@ -28,7 +28,7 @@ from mm_ros.steps import inputs as si
 from mm_ros.steps import outputs as so
 from mm_ros.tracking.check import check_trackers
 
-GAP_S = 0.2  # after a longer gap the memory starts again
+GAP_S = 0.2  # after a longer gap between frames the memory of the network is reset
 REFRACTORY_S = 0.25  # shortest time between two touchdowns of one foot
 RELEASED = 0.5  # share of the threshold below which the next touchdown may be reported
 STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # half-lives of the smoothing of the ankles
@@ -61,7 +61,7 @@ class StepEstimate:
     """Feet, and the way ahead after `AHEAD_S` seconds."""
 
     feet: FeetEstimate
-    shifts: F64  # (3, 2) of the hips, room, m
+    shifts: F64  # (3, 2) displacement of the hips in the room, m
     shift_sigma: F64  # (3,) m
     yaws: F64  # (3,) facing, room, rad
     yaw_sigma: F64  # (3,) rad
@@ -106,7 +106,7 @@ class StepStage:
         self._state = self.model.nothing() if self.model else None
         self._first_ns = self._ticks = 0
         self._stamp_ns: int | None = None  # stamp of the last frame
-        self._out: F64 | None = None  # network's outputs at the last tick
+        self._out: F64 | None = None  # outputs of the network at the last tick
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
         self._places: F64 | None = None  # (2, 3) ankles as reported last
 

@@ -45,7 +45,7 @@ def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
 def _legs_of(skeleton: Skeleton) -> float:
     """Length of a person's legs over that of the skeleton's, at equal height of the head joint.
 
-    It is 1 for skeletons with the proportions of people. Databases of earlier versions have other ones.
+    The factor is 1 for skeletons with the proportions of people. Databases of earlier versions have other ones.
     """
     now = proportions_of(skeleton)
     if not now.adult or HEAD_OVER_LEG.holds(now.head):
@@ -193,7 +193,7 @@ class Calibrator:
     def step(self, frame: TrackerFrame) -> Calibration | None:
         """Return a new calibration if this frame changes it, else None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
-            self.forget_motion()  # the room moved, or the clock jumped
+            self.forget_motion()  # forget the samples after a move of the room or a jump of the clock
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
@@ -327,7 +327,8 @@ class Calibrator:
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
-                self.current = replace(now, head_height_sigma=sigma)  # published as uncertain; the height is kept
+                # Publish that the height is uncertain, and keep the height
+                self.current = replace(now, head_height_sigma=sigma)
                 return
             elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
                 return

@@ -1,4 +1,4 @@
-"""Check of tracker frames. It refuses invalid numbers before they enter springs and averages."""
+"""Check of tracker frames. The check refuses invalid numbers before they enter springs and averages."""
 
 from __future__ import annotations
 

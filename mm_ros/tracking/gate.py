@@ -101,8 +101,9 @@ class Devices(NamedTuple):
     rotations: F64  # (R, 2, KEPT, 4)
 
 
-# Columns of Devices.n. BRIDGED: samples since the last good one. REPEATS: repetitions of the last pose. FROZEN: it was
-# repeated for `frozen_s`. IN_USE: which of the two motions is at the accepted place; the other is not confirmed.
+# Columns of Devices.n. BRIDGED: number of samples since the last good one. REPEATS: number of repetitions of the last
+# pose. FROZEN: 1 when the pose was repeated for `frozen_s`. IN_USE: which of the two motions is at the accepted place;
+# the other is not confirmed.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
 HELD, ZERO_NS, COUNTS = 12, 14, 16  # number of samples and stamp of time 0 of both motions
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
@@ -210,7 +211,7 @@ def _step(
     for r in range(len(raw_states)):
         state = int(raw_states[r])
         if state == LOST and not d.n[r, KNOWN]:
-            continue  # as in a new frame
+            continue  # a device that was never tracked keeps the values of a new frame
         p, q = quat.get3(raw_positions, r), quat.get4(raw_rotations, r)
         sampled = raw_sampled[r] if raw_sampled[r] != 0 else now
         reason = _device(d, s, r, state, p, q, sampled, now, dt, seen, head)

@@ -23,7 +23,7 @@ from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
 
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
-PALM = 0.08  # m, wrist to the middle of the palm
+PALM = 0.08  # m; distance from the wrist to the middle of the palm
 TORSO_HALFLIFE_S = 0.3  # half-life with which the torso's yaw follows the headset's yaw
 SAMPLE_S = 0.03  # shortest time between samples of the fit
 TURNED_RAD, WAITED_S = 0.15, 0.5  # rad, s; a device gives a new sample after a turn by this angle or after this time
@@ -36,7 +36,7 @@ RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
 UNSURE = 0.1  # the estimate is unsure if the cost per sample of the second-best convention is larger by less than this
 FEW = 6.0  # samples after which an estimated convention is reported
 LOST_DECISION = 1.5  # a known convention is replaced only by one whose cost is lower by this [samples]
-LONG = 400.0  # samples; the fit forgets what is older
+LONG = 400.0  # number of samples that the fit remembers
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction of the convention, and of a stored fit
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied turn follows the fitted turn
@@ -199,7 +199,8 @@ class HandStage:
         )
         wrist = quat.add(palm, quat.scale(quat.unit(quat.sub(shoulder, palm), (0.0, 0.0, 1.0)), PALM))
         forearm, extension = forearm_of(shoulder, wrist, self._yaw, self._arm(), hand.side)
-        weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)  # a bent arm hardly shows its forearm
+        # A strongly bent arm hardly determines the direction of its forearm
+        weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)
         along = quat.rotate(forearm, (0.0, 1.0 - 2.0 * hand.side, 0.0))
         hand.forearms.append(quat.unrotate(q, along))
         hand.weights.append(weight)

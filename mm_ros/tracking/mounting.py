@@ -54,7 +54,8 @@ LOOSE_WEIGHT = 0.15  # weight of one second of a less strict stand; such stands 
 # Accumulated weights from which a mounting is used, and from which a contradiction means that it has slipped
 FIRST, SURE = 0.05, 0.4
 STORED_WEIGHT = 1.0  # weight of a mounting from the user's file
-CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2  # a still device farther off than this has slipped
+# A still device whose pose differs by more than this from its mounting has slipped
+CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
 SLIPPED_S = 1.0  # a device that contradicts its mounting for this time is measured again
 UPRIGHT = (0.955, 1.06)  # limits of head height over standing height for an upright user
 STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head in a stand
@@ -63,7 +64,7 @@ WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # largest pitch or roll of the headset
 # Limits of the less strict stand.
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
-REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting are not reported
+REPORT_M, REPORT_RAD = 0.004, 0.012  # m, rad; changes of a mounting that are smaller than this are not reported
 SHIN_M = 0.18  # a foot tracker higher above the ankle than this sits on the shin
 FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
@@ -335,7 +336,7 @@ class MountingStage:
     # ---- report to the user
 
     def places(self) -> dict[str, str]:
-        """Where each measured device sits, by role."""
+        """Return a description of the place of each measured device, by role."""
         return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
 
     def doubts(self) -> list[str]:

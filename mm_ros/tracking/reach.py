@@ -34,7 +34,7 @@ class ArmReach:
         self._yaw: float | None = None
         self._last_s = self._sampled_s = -math.inf
         self._reached: list[float] = []  # shoulder to palm, m
-        self._spans: list[float] = []  # palm to palm with both arms spread, m
+        self._spans: list[float] = []  # distances between the palms with both arms spread, m
 
     def step(self, frame: TrackerFrame, height: float) -> float | None:
         """Add a gated frame of a user whose head joint is `height` above the floor when standing [m]. Return the

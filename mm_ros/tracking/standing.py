@@ -51,7 +51,7 @@ class StandingHeight:
     height: float
     sigma: float
     seconds: float  # time spent in the cluster
-    walked: float  # s of walking in the cluster
+    walked: float  # time of walking in the cluster, s
     reach: float  # largest distance from headset to grip, m
 
     def stands(self, floor: float) -> bool:

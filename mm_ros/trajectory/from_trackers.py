@@ -307,7 +307,7 @@ def _predict(
     """
     s = s[0]
     x, y = _position(m, lean)
-    # The smoothed velocity with its delay compensated
+    # The velocity is smoothed, and its delay is compensated.
     lead = s.lead * s.velocity_halflife / math.log(2.0)
     vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
     # Compensation of the longer delay of an uncertain facing would amplify errors, so it is that of a certain one.
@@ -355,7 +355,7 @@ def _learned(
     of the expected errors. `unsteady`: expected error of constant velocity [m] for each second of prediction."""
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
-        if i >= 0:  # at time 0 all are 0
+        if i >= 0:  # the network's values are 0 at time 0
             share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (unsteady * AHEAD_S[i])) ** 2)
             turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / CERTAIN_RAD) ** 2)
             own_x += weight * moving * shifts[i, 0]

@@ -13,9 +13,9 @@ from mm_ros.maths.springs import damp
 # The prior: distance along the facing, as shares of the standing height of the head centre. Bending lowers the head,
 # so the head height predicts the distance. Fitted to CMU motion (docs/matching.md).
 UPRIGHT = 0.011
-BENT = 0.19  # added when fully bent
+BENT = 0.19  # distance that is added when the user is fully bent
 BENT_FROM, BENT_SCALE = 0.035, 0.06  # drop of the head at which bending begins; scale on which it saturates
-HALFLIFE_S = 0.15  # a walking head bobs, which is not leaning
+HALFLIFE_S = 0.15  # half-life that removes the bobbing of a walking head, which is not leaning
 
 # Learning. The head height alone cannot distinguish bent knees (head above the hips) from a bent back (head in front of
 # the hips). But a walking body turns about its hips: at turn rate w, a head at distance d in front of the hips has the

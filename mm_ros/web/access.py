@@ -41,7 +41,8 @@ HEADERS = {
 
 # The code of 6 digits, when the process that starts the server prints it.
 CODE_VARIABLE = "MM_ROS_HEADSET_CODE"
-# Addresses that one page shows as a link to the other. They are not parameters, because they contain the token.
+# Addresses that one page shows as a link to the other. The addresses are not parameters, because they contain the
+# token.
 INSPECTOR_VARIABLE, HEADSET_VARIABLE = "MM_ROS_INSPECTOR_PAGE", "MM_ROS_HEADSET_PAGE"
 
 
@@ -118,7 +119,7 @@ class Limits:
 
     message_bytes: int = 65_536
     messages_per_s: float = 300.0
-    burst: float = 900.0  # messages that may arrive at once
+    burst: float = 900.0  # number of messages that may arrive at once
     clients: int = 16
 
 

@@ -1,7 +1,7 @@
 """GMR (General Motion Retargeting), where it is installed, as a method of `mm_ros bench robot`.
 
-GMR has a hand-written table for each of its robots. It takes the joints of LAFAN1's skeleton, which differ from those
-of mm_ros by one constant rotation each: the one that makes the T-poses of human and robot agree.
+GMR has a hand-written table for each of its robots. GMR's input are the joints of LAFAN1's skeleton, which differ from
+those of mm_ros by one constant rotation each: the one that makes the T-poses of human and robot agree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well robots follow: directions of limbs, feet, limits, smoothness, balance and time, on the same poses."""
+"""Measure how well robots follow the same poses: directions of limbs, feet, limits, smoothness, balance and time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from mm_ros.tracking.simulation import resample, sample_times
 
 RATE = 60.0
 METHODS = ("follow", "decompose", "gmr")
-AT_LIMIT = 0.005  # of the range of a joint
+AT_LIMIT = 0.005  # a joint is at its limit within this share of its range
 JUMP_RAD = 0.3
 JOINTS = {
     "left leg": (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT),

@@ -89,7 +89,7 @@ def _figures(
     cost = (case.weights * (queries - rows) ** 2).sum(axis=1)
     cost = np.minimum(
         np.where(frames < 0, np.inf, cost), stream.bounds[asked]
-    )  # without a result, the current frame continues
+    )  # if a search has no result, the current frame continues
     right = cost <= best * (1 + 1e-5) + 1e-9
     return {
         "median_us": round(float(np.median(typical)), 3),

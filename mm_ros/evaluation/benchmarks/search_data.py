@@ -40,7 +40,7 @@ class Stream:
     """Queries of a closed loop: the result of each query is played before the next query."""
 
     queries: F32
-    bounds: F32  # the cost of continuing
+    bounds: F32  # cost of continuing, which is the bound of the query
     currents: I64
 
 
@@ -163,7 +163,7 @@ def stick_trajectories(frames: int, seed: int) -> F32:
             left, direction = int(rng.uniform(0.5, 3) * RATE), rng.uniform(-np.pi, np.pi)
             speed = rng.choice(
                 [0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15]
-            )  # walking only, as in sizes small and medium
+            )  # walking speeds only, as in the sizes small and medium
             goal = speed * np.array([np.cos(direction), np.sin(direction)])
             new = direction if rng.random() < 0.8 else rng.uniform(-np.pi, np.pi)
             facing = yaw + (new - yaw + np.pi) % (2 * np.pi) - np.pi if speed else facing

@@ -93,7 +93,7 @@ class Ridden:
     """One run at 60 Hz: root x, y, yaw of simulation and avatar, poses, and the time of the matcher's steps [s]."""
 
     desired: F64
-    velocity: F64  # of the desired trajectory (F, 2)
+    velocity: F64  # velocity of the desired trajectory (F, 2)
     root: F64
     poses: list[AvatarPose]
     positions: F64  # joints in the room (F, J, 3)
@@ -312,7 +312,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
             first = max(0, round((when - KEY_S) * RATE))  # a path may pass a key point twice
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # slower than `wanted` in a bend
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # the path is slower than `wanted` in a bend
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
@@ -337,7 +337,8 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
     errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
     at = np.bincount(np.searchsorted(SPEED_BANDS, np.concatenate([r.speed for r in rides])), minlength=5)
     return out | {
-        "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),  # at the speeds of the runs
+        # Pops of the database, weighted by the speeds of the runs
+        "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),
         "standing_frames": int(glides.sum()), "frames": len(glides),
         "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},
         "frame_ms": {"mean": float(took.mean()), "median": float(np.median(took)),

@@ -25,7 +25,7 @@ class Offsets:
 
     def reset(self) -> None:
         self._n, self._b = np.zeros((10, 10)), np.zeros(10)
-        self.value = np.zeros((3, 3))  # m, in the axes of headset, left and right controller
+        self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left and right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
         """Learn from one picture. `carried` (3, 3): points by the calibration; `seen` (3, 3): landmarks; in room axes.

@@ -59,7 +59,8 @@ def _frames(capture: Any, name: str, live: bool) -> Pictures:
     try:
         while failures < (FAILURES if live else 1):
             good, picture = capture.read()
-            seconds = None if live else float(capture.get(0)) * 1e-3  # CAP_PROP_POS_MSEC of the last picture
+            # Time of the last picture in the video (CAP_PROP_POS_MSEC)
+            seconds = None if live else float(capture.get(0)) * 1e-3
             failures = 0 if good else failures + 1
             if good:
                 shown += 1

@@ -1,10 +1,10 @@
 """Resection: position and yaw of the camera from the picture positions of the user's nose; rejects other people.
 
 With u = (cos yaw, sin yaw), the nose p by the headset is at (x, y) = (u·p + e, u⟂·p + f) in the camera's axes, and the
-picture measures y/x. So each picture gives one equation v·θ = 0, linear in θ = (u, e, f). The sums Σ v vᵀ fade like the
-camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2 matrix. The method uses
-neither the depth of landmarks nor the hands. It is accurate as soon as the user has walked across the picture and
-towards the camera, and gives no result before.
+picture measures y/x. Therefore each picture gives one equation v·θ = 0, linear in θ = (u, e, f). The sums Σ v vᵀ fade
+like the camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2 matrix. The method
+uses neither the depth of landmarks nor the hands. The result is accurate as soon as the user has walked across the
+picture and towards the camera; before that there is no result.
 """
 
 from __future__ import annotations

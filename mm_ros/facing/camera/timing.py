@@ -1,8 +1,8 @@
 """Latency of landmarks: signals of the camera are compared with recent signals of the trackers at many delays.
 
-The signals are the distances between nose and wrists and the heights of the wrists above the nose. They do not depend
-on the position and yaw of the camera. The delay at which they differ least, apart from constant differences, is the
-latency that the stamps do not include.
+The signals are the distances between nose and wrists and the heights of the wrists above the nose. These distances and
+heights do not depend on the position and yaw of the camera. The delay at which they differ least, apart from constant
+differences, is the latency that the stamps do not include.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = TURNS + 4 * POINTS  # points, whether each is tracked, facing, rotatio
 
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35  # delays from -0.025 s to 0.4 s; a stamp before its picture is rare
 SIGNALS = 5
-SURELY_M2 = 1e-5  # floor of the variance of a difference
+SURELY_M2 = 1e-5  # minimum variance of a difference
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
 NEEDED_S = 3.0  # time of landmarks before a latency is estimated
 CONTRAST = 0.8  # smallest cost by which the longest delay must exceed the best
@@ -160,7 +160,7 @@ class LatencyEstimator:
         cost = np.where(complete, np.log(self._spreads + SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))
         if not np.isfinite(cost[-1]) or cost[-1] < CONTRAST + cost[k]:
-            return  # too little motion for an estimate
+            return  # the user has moved too little for an estimate
         a, b, c = cost[max(k - 1, 0)], cost[k], cost[min(k + 1, DELAYS - 1)]
         between = (a - c) / (2 * max(a - 2 * b + c, 1e-12)) if np.isfinite(a) and 0 < k < DELAYS - 1 else 0.0
         found = FIRST_S + STEP_S * (k + between)

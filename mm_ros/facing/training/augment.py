@@ -36,9 +36,9 @@ class Augmentation:
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
     look_sideways: float = 0.05  # looks to one side for the whole clip, up to look_sideways_deg
     look_sideways_deg: float = 50.0
-    other_hand: float = 0.12  # per hand: it moves like a hand in another clip, relative to the body
-    other_head: float = 0.15  # the head turns like the head in another clip
-    gesture: float = 0.1  # per hand: it reaches to random places and returns
+    other_hand: float = 0.12  # probability that a hand moves like a hand in another clip, relative to the body
+    other_head: float = 0.15  # probability that the head turns like the head in another clip
+    gesture: float = 0.1  # probability that a hand reaches to random places and returns
     crab: float = 0.2  # the whole body is turned relative to its path: lateral, backward and diagonal steps
     crab_deg: float = 100.0
     crab_looks: float = 0.5  # share of `crab` clips with a head turned towards the path

@@ -1,8 +1,8 @@
 """Facing network of Ponton 2022, trained by Algorithm 1: unrolled over r frames, with the loss of the last frame only.
 
-It has two hidden layers of 32 units, ReLU, mean squared error, no augmentation, 60 Hz. It differs from the paper in
-three points: AdamW (decoupled weight decay), larger batches with a larger learning rate (one core), and the previous
-prediction is fed back as a facing on the floor instead of six free numbers.
+The network has two hidden layers of 32 units, ReLU, mean squared error, no augmentation, 60 Hz. The training differs
+from the paper in three points: AdamW (decoupled weight decay), larger batches with a larger learning rate (one core),
+and the previous prediction is fed back as a facing on the floor instead of six free numbers.
 """
 
 from __future__ import annotations

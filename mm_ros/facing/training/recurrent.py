@@ -27,7 +27,8 @@ class RecurrentMembers(nn.Module):
         super().__init__()
         members, inputs, width = weights[0].shape
         self.units = units
-        self.into = _uniform(math.sqrt(3 / SEEN), members, SEEN, 3 * units)  # gates: keep, reset, new
+        # The three blocks of weights: keep gate, reset gate, new state
+        self.into = _uniform(math.sqrt(3 / SEEN), members, SEEN, 3 * units)
         self.into_bias = nn.Parameter(torch.zeros(members, 1, 3 * units))
         self.back = _uniform(math.sqrt(1 / units), members, units, 3 * units)
         self.back_bias = nn.Parameter(torch.zeros(members, 1, units))

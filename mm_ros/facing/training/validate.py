@@ -40,7 +40,7 @@ class Errors:
     """Errors per frame, in degrees."""
 
     yaw: list[F64]
-    root: list[F64]  # relative to the facing of the hips alone
+    root: list[F64]  # errors relative to the facing of the hips alone
     rate: list[F64]  # deg/s
     kinds: list[Any]  # index into KINDS
 

@@ -217,8 +217,8 @@ class LearnedSource:
         The projector finds the nearest state under the weights of its training. For other weights (`quality`,
         `responsiveness`, `weights`) it runs again with a modified query. Let w be the training's weights, s the shares
         of `share_of` (at most 1) and x the state so far. Then Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a
-        constant, with equality at y = x. So an exact answer to the query x + s (q - x) costs no more than x. Longer
-        steps reduce the cost faster if they reduce it at all, so they are tried first.
+        constant, with equality at y = x. Therefore an exact answer to the query x + s (q - x) costs no more than x.
+        Longer steps reduce the cost faster if they reduce it at all, so they are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()

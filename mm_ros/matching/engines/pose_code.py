@@ -1,8 +1,8 @@
 """The pose vector of the learned engine, which the decompressor outputs for a frame.
 
-It contains 6D rotations (the first two columns of each joint's matrix), the position of the hips, the velocity of the
-root to the next frame in its own axes, and two contacts. Other joints are at the skeleton's offsets; joint velocities
-follow from two frames.
+The vector contains 6D rotations (the first two columns of each joint's matrix), the position of the hips, the velocity
+of the root to the next frame in its own axes, and two contacts. Other joints are at the skeleton's offsets; joint
+velocities follow from two frames.
 """
 
 from __future__ import annotations

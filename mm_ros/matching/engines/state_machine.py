@@ -1,4 +1,5 @@
-"""Engine "state_machine": idle, walk and run loops with cross-fades. It is the baseline for motion matching."""
+"""Engine "state_machine": idle, walk and run loops with cross-fades. This engine is the baseline for motion
+matching."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ Pose = tuple[F32, F32, F32, F32]
 @dataclass(frozen=True)
 class Loop:
     first: int
-    last: int  # its pose is similar to the first
+    last: int  # last frame of the loop, whose pose is similar to the first one
     speed: float  # m/s
 
 

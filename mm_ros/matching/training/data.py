@@ -26,7 +26,7 @@ BAND = "band_"
 class MotionData:
     database: MotionDatabase
     codes: F32  # (N, WIDTH) pose vectors
-    rates: F32  # (N, WIDTH) their time derivative: central differences within the clip
+    rates: F32  # (N, WIDTH) time derivatives of the pose vectors: central differences within the clip
     features: F32  # (N, D) normalized
     chance: F64  # (N,) sampling probability; rare combinations of tags are oversampled
 
@@ -132,7 +132,7 @@ class QuerySampler:
     def _queries(self, rows: I64, rng: np.random.Generator) -> F32:
         d, count = self.data.database, len(rows)
         out = self.data.features[rows].copy()
-        other = rng.random(count) < 0.5  # takes the trajectory of another frame
+        other = rng.random(count) < 0.5  # this query takes the trajectory of another frame
         out[np.ix_(other, self.trajectory)] = self.data.features[
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]

@@ -25,7 +25,7 @@ class Sizes:
 
 
 class Layers(nn.Module):
-    """ReLU layers with a linear skip connection. They start as a given linear map and learn the residual."""
+    """ReLU layers with a linear skip connection. The layers start as a given linear map and learn the residual."""
 
     def __init__(self, inputs: int, outputs: int, width: int, layers: int) -> None:
         super().__init__()

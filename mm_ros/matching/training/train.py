@@ -134,7 +134,8 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = QuerySampler(data, self.weights, o.seed)
-        pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))  # no more than will be used
+        # Draw no more questions than the training will use
+        pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))
         task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits)
         if fresh:
             self.networks["projector"].begin(task.questions(0), self.states)

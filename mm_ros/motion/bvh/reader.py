@@ -28,7 +28,7 @@ CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zr
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
 MOST_BYTES = 2_000_000_000  # four hours at 120 Hz; the numbers take four times as much memory
 MOST = 1e9  # maximum length or angle in a file (1000 km in mm); squares of larger numbers may overflow
-DEEPEST, MOST_JOINTS = 200, 5000  # more than people need with all fingers and markers
+DEEPEST, MOST_JOINTS = 200, 5000  # a larger number of joints than people need, with all fingers and markers
 _LOOKED_AT = 100  # frames that decide whether position channels are in room axes
 # Sorted by how common they are: a rounded frame time means the first rate that matches.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
@@ -125,7 +125,7 @@ def rate_of(frame_time: float, text: str = "") -> float:
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # the reciprocal of less may be infinite
+    frame_time = max(frame_time, 1e-9)  # the reciprocal of a smaller frame time may be infinite
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 
@@ -137,7 +137,8 @@ def usual_rates(frame_time: float, text: str = "") -> list[float]:
     allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
     if not allowed:
         allowed = [float(rate) for rate in USUAL_RATES if 0 < 1 / rate - frame_time < 2 * slack]
-    return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)  # stable: exact ones first
+    # The sort is stable, so rates that match exactly stay first
+    return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:

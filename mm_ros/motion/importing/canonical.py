@@ -48,9 +48,9 @@ class ActorModel:
     unit_to_m: float
     nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
     rest: Array  # (J, 4) rotation of the node in the canonical T-pose, room axes
-    skeleton: Skeleton  # of the file
+    skeleton: Skeleton  # skeleton of the file
     reference: str
-    fitted: Skeleton  # with the proportions of a person, for the clips
+    fitted: Skeleton  # skeleton of the clips, corrected to the proportions of a person
 
 
 def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
@@ -79,7 +79,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # lower weight: accept A-poses
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # the weight is lower, so that A-poses are accepted
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):
@@ -188,7 +188,7 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(count)  # nearest ancestor that the file has
+    owner = np.arange(count)  # nearest ancestor that exists in the file
     for c in range(HIPS + 1, count):
         a = parents[c]
         owner[c] = a if index[a] >= 0 else owner[a]

@@ -21,7 +21,7 @@ from mm_ros.motion.bvh.reader import Bvh
 Array = Any
 FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
 FASTEST_HIPS = 13.0  # m/s; sprinters reach 12
-SUDDEN = 3.0  # ratio to the median speed of neighbouring frames
+SUDDEN = 3.0  # minimum ratio of a glitch's speed to the median speed of neighbouring frames
 LONGEST_BRIDGED_GLITCH_S = 0.1  # shorter glitches are bridged, longer ones split the clip
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # minimum change between two rotation steps; sprinters' ankles reach 1200°/s
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
@@ -30,7 +30,7 @@ ACROSS_HIPS = 2.0  # m/s; maximum extra speed of the hips across a bridge
 
 
 class Glitch(NamedTuple):
-    first: int  # bad frames are [first, stop)
+    first: int  # the bad frames are the range [first, stop)
     stop: int
     joint: str
     speed: float  # m/s
@@ -100,7 +100,8 @@ def flickers(rotations: Array, rate: float) -> list[tuple[int, int]]:
     if len(rotations) < 5:
         return []
     steps = rot.log(rot.multiply(rot.inverse(rotations[:-1]), rotations[1:]))
-    change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))  # change[f] belongs to frame f + 1
+    # `change[f]` is the step from frame f to frame f + 1
+    change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))
     bad = np.flatnonzero(change > max(FLICKER_DEG_S / rate, FLICKER_DEG)) + 1
     around = round(FLICKER_AROUND_S * rate)
     out: list[tuple[int, int]] = []
@@ -154,5 +155,5 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0
-    shortest = 0.2 * rate  # motion passes through the T-pose for shorter moments
+    shortest = 0.2 * rate  # a shorter T-pose is a moment of the motion, not an added one
     return (start if start >= shortest else 0), (end if end >= shortest else 0)

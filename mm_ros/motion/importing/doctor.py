@@ -41,7 +41,7 @@ MOSTLY = 0.6  # share of frames on all fours above which the skeleton is probabl
 class Unit(NamedTuple):
     name: str
     metres: float
-    cost: float  # higher for units that motion files rarely use
+    cost: float  # cost of the unit, higher for units that motion files rarely use
 
 
 CMU_UNIT = "inch / 0.45 (CMU)"

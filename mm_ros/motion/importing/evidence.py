@@ -32,7 +32,7 @@ class Evidence:
     side_frames: int
     upright_frames: int
     posture: Array = field(repr=False, default=None)  # (N, 4, 4) Σ q qᵀ of upright frames, room axes, facing +x
-    local_offsets: Array = field(repr=False, default=None)  # (N, 3) of each node in its parent's axes
+    local_offsets: Array = field(repr=False, default=None)  # (N, 3) offset of each node in its parent's axes
     stance_drop: float = float("nan")  # height of the ankle above the toe joint in stance
     stance_frames: int = 0
     trunk: float = float("nan")  # distance from the hips to the head
@@ -42,7 +42,8 @@ class Evidence:
 
 
 def room_from_axis(axis: int) -> Array:
-    """Return the rotation from file axes to room axes when AXES[axis] is up. It maps +z of y-up files to +x."""
+    """Return the rotation from file axes to room axes when AXES[axis] is up. The rotation maps +z of y-up files to
+    +x."""
     up = AXIS_VECTORS[axis]
     ahead = AXIS_VECTORS[(4, 5, 4, 5, 0, 0)[axis]]
     rows = np.stack([ahead, np.cross(up, ahead), up])

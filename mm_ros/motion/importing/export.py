@@ -24,11 +24,11 @@ class Dialect:
     names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
     up: str = "Y+"
     unit_to_m: float = 0.01
-    order: str = "ZYX"  # of the rotation channels
+    order: str = "ZYX"  # order of the rotation channels
     joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its rotation (4,) in the T-pose
-    extra_root: str = ""  # a static joint above the hips
-    positions_everywhere: bool = False  # every joint has six channels
-    offset_repeats_frame_0: bool = False  # the hips' OFFSET is their position in frame 0
+    extra_root: str = ""  # name of a static joint above the hips; empty for none
+    positions_everywhere: bool = False  # write six channels for every joint
+    offset_repeats_frame_0: bool = False  # write the hips' position in frame 0 as their OFFSET
 
 
 def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
@@ -37,7 +37,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     back = rot.inverse(room_from_axis(AXES.index(d.up)))
     skeleton, canonical = clip.skeleton, clip.skeleton.names
     joints = [j for j in range(1, len(skeleton)) if canonical[j] in d.names]
-    joints.sort(key=lambda j: (*reversed(skeleton.ancestors(j)), j))  # depth first, as in a file
+    joints.sort(key=lambda j: (*reversed(skeleton.ancestors(j)), j))  # joints in depth-first order, as in a file
     above = {j: _above(skeleton, j, joints) for j in joints}
     own = {j: np.asarray(d.joint_axes.get(canonical[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
     g = {

@@ -32,7 +32,8 @@ class JointMap:
     family: str
     nodes: dict[str, int]
     doubts: tuple[str, ...] = field(default=())
-    skeleton: Skeleton = field(default_factory=default_skeleton)  # joints of the result, of usual size
+    # Skeleton with the joints of the result, in usual size
+    skeleton: Skeleton = field(default_factory=default_skeleton)
 
     def missing(self) -> list[str]:
         return [n for n in NAMES[1:] if n not in self.nodes]

@@ -54,7 +54,7 @@ class Overrides:
     up: str | None = None  # X+ … Z-
     unit_to_m: float | None = None
     rate: float | None = None  # true frame rate, Hz
-    skip_start: int | None = None  # frames to leave out at the start
+    skip_start: int | None = None  # number of frames to leave out at the start
     skip_end: int | None = None
     swap_left_right: bool | None = None
     reference: str | None = None
@@ -63,7 +63,7 @@ class Overrides:
     leave_out: bool = False
     keep_proportions: bool = False  # keep a head joint or legs that sit where no person has them
     joints: Mapping[str, str] | None = None  # canonical joint → name in the file
-    tags: tuple[Any, ...] = ()  # names, or (name, start_s, stop_s)
+    tags: tuple[Any, ...] = ()  # tags: names for the whole clip, or (name, start_s, stop_s)
 
     def __post_init__(self) -> None:
         if self.up is not None and self.up not in AXES:

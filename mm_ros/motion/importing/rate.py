@@ -17,7 +17,7 @@ Array = Any
 SLOWEST, FASTEST = 5.0, 1000.0  # Hz; rates outside are implausible, so the rate is estimated
 GRAVITY = 9.81
 WALK_RATIO = 0.38  # m/Hz; step length over cadence of adults at a self-chosen speed
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # header rate / true rate
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # candidate ratios of the header's rate to the true rate
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # added to the misfit of each factor: a larger cost needs more evidence
 _USUAL = (24.0, 250.0)  # Hz; common recording rates
 _LEAST = 3  # minimum number of falls or walks that count as evidence
@@ -29,7 +29,7 @@ class Rhythm(NamedTuple):
     """Falls and walks of one file, measured at the header's rate."""
 
     falls: tuple[float, ...]  # m/s², downwards positive
-    walk_ratios: tuple[float, ...]  # m/Hz, one for every four steps
+    walk_ratios: tuple[float, ...]  # step length over cadence [m/Hz], one value for every four steps
 
 
 def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, upright: Array, rate: float) -> Rhythm:

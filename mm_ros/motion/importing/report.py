@@ -16,7 +16,8 @@ from mm_ros.motion.importing.load import FileNotes, Import
 from mm_ros.motion.importing.mapping import node_name
 from mm_ros.motion.importing.picture import skeleton_picture
 
-_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # control characters in names
+# Control characters, which are replaced in names
+_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MOST = 40  # lines that the terminal report lists; the Markdown report lists all
 
 

@@ -189,7 +189,7 @@ def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Return the height of the bump that keeps the sole above the floor, with a minimum for a natural knee motion."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # the bump is too low outside
+    inside = (s > 0.22) & (s < 0.62)  # outside of this range the bump is too low to help
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)

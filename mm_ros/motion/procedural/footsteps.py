@@ -119,7 +119,8 @@ def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> 
     middle = other.yaw + wrap_angle(yaw - other.yaw) / 2
     outward = sign * np.array([-np.sin(middle), np.cos(middle)])
     gap = float((position - other.position) @ outward)
-    least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))  # rotated feet need more space for heels and toes
+    # Feet that are turned need more space for heels and toes
+    least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))
     return position + max(0.0, least - gap) * outward, yaw
 
 

@@ -15,7 +15,7 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.0  # 0: chosen by the changes of speed
+    blend_s: float = 0.0  # duration of the blends between legs; 0: computed from the changes of speed
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Posture:
     name: str
     leg: Leg
     fastest: float  # maximum walking speed in this posture, m/s
-    share: float  # share of the upright programme
+    share: float  # amount of motion in this posture relative to upright motion
 
 
 UPRIGHT = Posture("upright", Leg(0.0), 1.8, 1.0)

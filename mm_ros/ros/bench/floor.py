@@ -83,7 +83,7 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._rate, self._done = rate, -1
-        self._start_ns = 0  # set after the first ticks, which are late from starting
+        self._start_ns = 0  # the start time is set after the first ticks, which are late because of the start
         self._settling = 50
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)

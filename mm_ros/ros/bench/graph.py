@@ -47,7 +47,7 @@ class Plan:
     avatar_rate: int = 90
     record: bool = False
     disturb: bool = False
-    against: Path | None = None  # a built checkout of another version
+    against: Path | None = None  # path of a built checkout of another version
 
 
 class Listener:
@@ -294,7 +294,7 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
 
 
 def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What is measured at one rate, in turns."""
+    """Runs that are measured at one rate, in turns."""
 
     def floor(kind: str) -> Callable[[], dict[str, Any]]:
         return lambda: measure(floor_commands(kind, rate), 1, plan.seconds, folder, poses=False, rate=rate)
@@ -327,11 +327,11 @@ def record_command(folder: Path) -> list[str]:
 
 
 def _python_of(checkout: Path) -> list[str]:
-    """How a built checkout of another version runs a module."""
+    """Return the command by which a built checkout of another version runs a module."""
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # They would load the messages and libraries of this checkout.
+    # These variables would load the messages and libraries of this checkout.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
@@ -350,7 +350,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # in turns, so that all run under the same load
+        for _ in range(plan.rounds):  # run them in turns, so that all run under the same load
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():

@@ -36,7 +36,7 @@ def key_latency(
                 page.evaluate("() => { mmRosPage.room.renderer.render = () => {}; }")
                 say(f"key to pose: {presses} keys in Chromium …")
                 for i in range(presses + len(KEYS)):
-                    if i == len(KEYS):  # the first ones only warm up
+                    if i == len(KEYS):  # the first presses are a warm-up
                         page.evaluate("mmRosPage.steering.back.length = 0")
                     for press in (page.keyboard.down, page.keyboard.up):
                         press(KEYS[i % len(KEYS)])

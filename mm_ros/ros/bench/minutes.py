@@ -100,7 +100,7 @@ class _Count:
                 elif stamp >= self._from_ns:  # samples that were under way when the count began do not count
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
-                del poses[stamp]  # its trackers came before the count began
+                del poses[stamp]  # the trackers of this pose arrived before the count began
 
     def taken(self) -> tuple[list[float], int]:
         late, lost = self._late_ms, self._lost

@@ -1,6 +1,7 @@
 """Stand-in for `ros2 bag record -a` where it is not installed: `python -m mm_ros.ros.bench.record FILE`.
 
-It subscribes to every topic of the graph, reliably where the publisher offers it, and writes each message to one file.
+The program subscribes to every topic of the graph, reliably where the publisher offers it, and writes each message to
+one file.
 """
 
 from __future__ import annotations

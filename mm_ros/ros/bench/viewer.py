@@ -34,7 +34,7 @@ def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> di
 
 def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder: Path) -> dict[str, Any]:
     without, beside, frames = [], [], []
-    for i in range(rounds):  # alternately, so that both run under the same load
+    for i in range(rounds):  # run both alternately, so that they have the same load
         graph, said = graph_commands(mode, 1, rate, folder), folder / f"page{i}.json"
         without.append(measure(graph, 1, seconds, folder))
         beside.append(measure([*graph, *viewer_commands(_free_port(), said)], 1, seconds, folder))

@@ -143,7 +143,8 @@ def own_address(port: int) -> str:
     """Choose a DDS domain and a token for the graph that is started next; return the address of its page."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     token = new_token()
-    os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"  # the graph then prints no address
+    # A graph with a given code prints no address
+    os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"
     return address("localhost", port, token)
 
 

@@ -34,7 +34,7 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.tracking.calibration import avatar_scale, avatar_segments
 
-Files = tuple[str, str, str, str]  # database, engine, model of a learned engine, features
+Files = tuple[str, str, str, str]  # the open files: database, engine, model of a learned engine, features
 WARM_UP_NS = 11_111_111
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
@@ -197,7 +197,7 @@ class MotionMatcher(AvatarNode):
         loaded, self._loaded = self._loaded, {}
         found = loaded[files] if files in loaded else opened(settings, files)
         if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
-            self._use(settings, found)  # the same as a restart of the node
+            self._use(settings, found)  # this has the same effect as a restart of the node
         else:
             self._stage.change(settings, found.database, found.learned)
             self._database, self._damage = found.database, found.damage

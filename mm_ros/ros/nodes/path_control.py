@@ -18,7 +18,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 PERIOD_S, DRAW_S = 1 / 60, 1 / 30
-DRAWN_POINTS = 200  # of a path on the page
+DRAWN_POINTS = 200  # maximum number of points with which the page draws a path
 
 
 class PathControl(AvatarNode):

@@ -55,14 +55,14 @@ class PoseEstimator(AvatarNode):
         self._landmarks = self.publisher("landmarks")
         self._estimator = BlazePose(load_networks(s.threads), s.min_detection_confidence, s.min_presence_confidence)
         warm_up(self._estimator)
-        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the newest image only
+        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the queue keeps the newest image only
         self._ended = threading.Event()
         self._seen, self._missing, self._took_s, self._reset_asked = 0, 0, 0.0, False
         self.health.watch = self._report
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # a camera that cannot be opened fails at the start
+            first = pictures(s.camera)  # open the camera here, so that an error ends the node at the start
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)

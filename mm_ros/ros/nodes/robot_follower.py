@@ -71,7 +71,7 @@ class RobotSettings(Settings):
         "/joint_states", "Topic with the measured joints of the robot (sensor_msgs/JointState).", live=False
     )
     without_feedback: bool = setting(
-        False, "Start without a measured state, from `start_pose`. Only for receivers that report none.", live=False
+        False, "Start from `start_pose` without a measured state. Only for receivers that report no state.", live=False
     )
     start_pose: str = setting(
         "", "Joint angles from which the ramp starts without feedback [rad]: 'joint=0.3, …'. Others are 0.", live=False

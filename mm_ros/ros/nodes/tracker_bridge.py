@@ -64,8 +64,9 @@ class BridgeSettings(Settings):
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
     place: tuple[float, ...] = setting(
-        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. It separates several avatars.", live=False
-    )
+        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different values keep avatars apart.",
+        live=False,
+    )  # fmt: skip
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
     left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
     right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)

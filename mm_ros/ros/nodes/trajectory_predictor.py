@@ -44,7 +44,7 @@ class TrajectoryPredictor(AvatarNode):
         self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._received_ns: int | None = None
-        self._ticks = 0  # of the timer since the last tracker message
+        self._ticks = 0  # number of timer ticks since the last tracker message
         for frame in sample_trackers():
             self._stage.step(frame, self._fallback.step(frame), self._steps.step(frame))
         self.reset()
@@ -52,7 +52,7 @@ class TrajectoryPredictor(AvatarNode):
         self.follow_layout(self._stage.set_times)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # does not fire while trackers arrive
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer that does not fire while trackers arrive
         self.start()
 
     def _on_trackers(self, frame: TrackerFrame) -> None:
@@ -116,7 +116,7 @@ class TrajectoryPredictor(AvatarNode):
         self._steps.reset()
         self._fallback.reset()
         self._pairs.clear()
-        self._received_ns = None  # no stale trajectory until trackers arrive again
+        self._received_ns = None  # publish no stale trajectory until trackers arrive again
 
     def apply_settings(self) -> None:
         self._stage.settings = self.settings(TrajectorySettings)

@@ -1,6 +1,6 @@
 """Node `viewer`: inspector page in the browser for all avatars.
 
-It runs in its own process and polls topics, so that it does not delay the chain.
+The node runs in its own process and polls topics, so that it does not delay the other nodes.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # avatars that ended and may restart
+        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that ended and may restart
         self._shown: dict[str, bool] = {}  # layers that the user has switched on or off
         self._beside = True
         self._cameras: dict[int, Camera] = {}
@@ -131,8 +131,9 @@ class Viewer(AvatarNode):
         self._move = mover(self._server)
         self._watched = False  # by a browser
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # compile now, not at the first frame
-        steady = Clock(clock_type=ClockType.STEADY_TIME)  # the page works while simulated time is paused
+        room_joints(rest_pose(default_skeleton()))  # compile the kernels now instead of at the first frame
+        # Use a steady clock, so that the page works while simulated time is paused
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frame_s = 1.0 / s.view_rate
         self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()

@@ -16,7 +16,7 @@ from mm_ros.search.tree.codes import MAX_COLUMNS, make_code_space, to_codes
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import NO_FRAME, TreeIndex
 
-RUN = 4  # consecutive frames that stay together
+RUN = 4  # number of consecutive frames that stay together
 RUNS = LANES // RUN  # per leaf
 _SAMPLE = 512  # number of runs from which the column to split is chosen
 _CANDIDATES = 6  # number of columns that are compared within a block
@@ -102,7 +102,8 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
 def _leaves(corpus: Corpus, root_weights: F32) -> I32:
     """Searchable frames (leaves, 16): runs of consecutive frames, with similar runs in the same leaf.
 
-    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. This does not change results.
+    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. Such repetitions do not change
+    results.
     """
     runs = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):

@@ -1,8 +1,8 @@
 """Quantization of features to 16-bit integer codes.
 
 The quantization steps are chosen so that a difference of one code costs the same in every column under the usual
-weights. Then the squares of all columns add up in integers, 16 sums at a time. Other weights enter as a 16-bit factor
-per column.
+weights. With these steps the squares of all columns add up in integers, 16 sums at a time. Other weights enter as a
+16-bit factor per column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mm_ros.body.types import F32
 
 U16 = NDArray[np.uint16]
 
-PAIR = 2  # columns that share one 32-bit sum
+PAIR = 2  # number of columns that share one 32-bit sum
 WIDE = 32  # columns of a query that are encoded at a time
 STEP = 4  # columns that are added at a time: two pairs
 MAX_COLUMNS = 128
@@ -60,7 +60,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
         root = np.sqrt(usual_weights.astype(np.float64))
         root = np.maximum(root, root.max() * LEAST_ROOT)
     step = ((top - bottom) * root).max() / root / last_code(columns)
-    step[step < 1e-30] = 1.0  # all values are equal
+    step[step < 1e-30] = 1.0  # columns whose values are all equal
     base, per_unit = bottom.astype(np.float32), (1 / step).astype(np.float32)
     at_low, at_high = ((v - base) * per_unit.astype(np.float64) for v in (low, high))
     padding = (0, -columns % WIDE)

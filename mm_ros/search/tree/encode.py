@@ -84,7 +84,8 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    inside = select(builder, "<", select(builder, ">", at, zero), last)  # before the conversion, which would overflow
+    # Limit the value before the conversion, which would overflow
+    inside = select(builder, "<", select(builder, ">", at, zero), last)
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))
     factor = builder.fptoui(builder.fmul(scaled, factor_of), _WORDS)
@@ -139,9 +140,9 @@ def encode_query(
     """Encode query and weights, which are padded to a multiple of 32. Return the kind of sum, the cost per unit of the
     sum, and the constant part of the cost.
 
-    Let a be the query's distance outside the codes on a side where no frame is outside, and d the remaining distance
-    to a frame. Then (a + d)² = a² + 2 a d + d². The a² of all columns are the constant part. Integer sums drop the
-    term 2 a d, which keeps them lower bounds; float sums contain it.
+    Let a be the query's distance outside the codes on a side where no frame is outside, and d the remaining distance to
+    a frame. Then (a + d)² = a² + 2 a d + d². The constant part of the cost is the sum of a² over all columns. Integer
+    sums drop the term 2 a d, which keeps them lower bounds; float sums contain it.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):

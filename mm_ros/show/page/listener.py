@@ -50,10 +50,11 @@ def listen(port: int) -> dict[str, float]:
             while True:
                 came.append((time.monotonic() - began, page.recv()))
                 size += len(came[-1][1])
-        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end first
+        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end before this client
             pass
     last = came[-1][0]
-    recent = [window for at, window in came if at > last - RECENT_S]  # not the start, which has the meshes
+    # The start is not counted, because the meshes are sent then
+    recent = [window for at, window in came if at > last - RECENT_S]
     frames = sum(BONE in window_text(w) for w in recent)
     return {
         "seconds": last, "megabytes": size / 1e6, "windows_per_s": len(recent) / RECENT_S,

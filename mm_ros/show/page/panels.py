@@ -171,7 +171,8 @@ class Settings:
                 handle.options = self._files[(node, name)].labels
         if handle is None or handle.value == value:
             return
-        if hasattr(handle, "max") and hasattr(handle, "step"):  # set elsewhere, outside the slider's range
+        # Another client has set a value outside the slider's range
+        if hasattr(handle, "max") and hasattr(handle, "step"):
             handle.min, handle.max = min(handle.min, value), max(handle.max, value)
         handle.value = value
 
@@ -235,7 +236,7 @@ class Panel:
         gui = server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(49, 106, 197))
         gui.set_panel_label("mm_ros")
-        if hasattr(gui, "main_panel"):  # viser ≥ 1.1: beside the scene, not over it
+        if hasattr(gui, "main_panel"):  # from viser 1.1 on, the panel can be beside the scene instead of over it
             gui.main_panel.dock_right()
         tabs = gui.add_tab_group()
         self.view = tabs.add_tab("View")

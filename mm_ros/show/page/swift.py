@@ -1,8 +1,8 @@
 """Fast updates of bones, frames and cameras that bypass viser's setters.
 
-A setter compares with `np.allclose`, and each message is serialized by the type hints of its class: 70 µs per bone,
-6 ms per frame of two bodies. This module queues the same messages directly. It uses internal names of viser; where one
-is missing, in another version, the setters are used.
+A setter compares with `np.allclose`, and each message is serialized by the type hints of its class: 70 µs per bone, 6
+ms per frame of two bodies. This module queues the same messages directly. The module uses internal names of viser. If
+another version of viser lacks one of them, the setters are used.
 """
 
 from __future__ import annotations

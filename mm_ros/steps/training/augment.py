@@ -37,18 +37,18 @@ class Augmentation:
     reverse: float = 0.12
     speed: tuple[float, float] = (0.6, 1.5)
     size: tuple[float, float] = (0.85, 1.2)
-    head_lift: tuple[float, float] = (-0.03, 0.22)  # m, of head and hands over the same legs
+    head_lift: tuple[float, float] = (-0.03, 0.22)  # m; shift of head and hands above unchanged legs
     height_error: float = 0.02
-    shrink: float = 0.40  # of straight walks: the floor is shrunk along the way, so that steps become short
+    shrink: float = 0.40  # share of straight walks whose floor is shrunk along the path, so that steps become short
     shrink_to: tuple[float, float] = (0.0, 0.8)
     sway_bob: tuple[float, float] = (0.6, 1.6)
     look_around: float = 0.5
     look_deg: tuple[float, float] = (8.0, 70.0)
     head_pitch: float = 7.0  # degrees, constant
     head_yaw: float = 3.0
-    frozen: float = 0.10  # both feet stand from a random frame on
-    body_moves: float = 0.25  # squats and leans of head and hands alone
-    other_hand: float = 0.25  # per hand: it moves like a hand of another window
+    frozen: float = 0.10  # share of windows in which both feet stand from a random frame on
+    body_moves: float = 0.25  # share of windows with squats and leans of head and hands alone
+    other_hand: float = 0.25  # probability that a hand moves like a hand of another window
     still_hand: float = 0.1
     no_hands: float = 0.5
     one_hand: float = 0.1
@@ -109,7 +109,7 @@ def window(
         _body_moves(c, height, rng)
     times = np.arange(len(c)) / RATE
     _device(c, times, how, rng)
-    speed = smoothed_speed(c[:, ANKLES])  # true ankles, before device errors
+    speed = smoothed_speed(c[:, ANKLES])  # the targets are the true ankles, before device errors are added
     shown = c[:, :CHANNELS].copy()
     shown[:, LEFT_VALID:] = _validity(len(c), how, rng)
     _sampled(shown, how, rng)
@@ -181,7 +181,7 @@ def _freeze(c: F64, rng: np.random.Generator) -> None:
     sway -= sway[0]
     sway[:, 2] *= 0.3
     c[first:, :3] += sway
-    if rng.random() < 0.5:  # the hands go on relative to the head
+    if rng.random() < 0.5:  # the hands keep moving relative to the head
         c[first:, 6:12] = np.tile(c[first:, :3], 2) + hand
     else:
         c[first:, 6:9] += sway

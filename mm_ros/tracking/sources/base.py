@@ -17,7 +17,7 @@ class TrackerSource(Protocol):
     """
 
     rate: float  # Hz; rate of `poll`
-    trusted: bool  # simulated source, in which constant poses are correct
+    trusted: bool  # true for a simulated source, in which constant poses are correct
     own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
     wake: Callable[[], None]
     hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated
@@ -26,7 +26,8 @@ class TrackerSource(Protocol):
         """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is no error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next frame that is due, or None. After a delay several may be due, so poll until None."""
+        """Return the next frame that is due, or None. After a delay several frames may be due, so call `poll` until it
+        returns None."""
 
     def close(self) -> None: ...
 

@@ -17,7 +17,7 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.truth import TruthTrack, truth_of_clip
 
 EARLY_NS = 1_000_000  # tolerance for timers that fire early
-TOO_OLD_S = 0.1  # older samples are skipped
+TOO_OLD_S = 0.1  # samples older than this are skipped
 
 
 @dataclass(frozen=True)

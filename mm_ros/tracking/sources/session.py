@@ -20,8 +20,8 @@ from mm_ros.tracking.sources.base import Source
 
 PAUSE_NS = 1_000_000_000  # pause between the end of the session and its next repetition
 
-TOO_OLD_NS = 100_000_000  # older samples are skipped
-BACK_NS = 100_000_000  # smaller backward jumps are corrections of the clock
+TOO_OLD_NS = 100_000_000  # samples older than this are skipped
+BACK_NS = 100_000_000  # jumps back in time that are smaller than this are corrections of the clock
 
 
 class SessionSource(Source):

@@ -1,7 +1,7 @@
 """Roles and poses of SteamVR's devices by OpenVR.
 
-This module has not been run on hardware. It is tested with the real library and a client library of the project in the
-place of SteamVR (test/tracking/test_steamvr_library.py), and against a fake with the same structures.
+This module has not been run on hardware. The module is tested with the real library and a client library of the project
+in the place of SteamVR (test/tracking/test_steamvr_library.py), and against a fake with the same structures.
 """
 
 from __future__ import annotations

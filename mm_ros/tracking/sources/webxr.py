@@ -19,7 +19,7 @@ from mm_ros.web.headset.wire import LEFT_IS_HAND, RIGHT_IS_HAND, PageFrame
 
 SILENT_NS = 1_000_000_000
 KEPT_FRAMES = 64
-SILENT = {  # reasons of a session without frames
+SILENT = {  # descriptions of the session states in which no frames arrive
     "hidden": "the headset shows another page or a menu, and sends no poses meanwhile",
     "visible-blurred": "a menu of the headset is open; it sends few or no poses meanwhile",
 }
@@ -42,7 +42,7 @@ class WebXrSource(Source):
         self._came_ns = 0
         self._shift = SteadyShift()
         self._polled: dict[int, int] = {}  # stamp → sequence number of the page's frame
-        self.hands = (False, False)  # left, right: tracked without a controller
+        self.hands = (False, False)  # whether the left and the right hand are tracked without a controller
 
     def open(self) -> None:
         self.server.start()

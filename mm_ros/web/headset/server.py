@@ -173,7 +173,7 @@ class HeadsetServer:
     def show(self, pose: wire.PoseMessage, sequence: int) -> None:
         """Offer a pose to all pages that may get one. `sequence`: the tracker's frame that the pose belongs to."""
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # the loop has just ended
+            with suppress(RuntimeError):  # the server's loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:
@@ -361,7 +361,8 @@ class HeadsetServer:
             _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
             if page is self.tracker and page.clock.known and self.on_body is not None and len(names) == len(joints):
-                self.on_body(names, page.clock.last_ns, joints)  # sampled in the same frame as the devices
+                # The page sampled the body in the same frame as the devices
+                self.on_body(names, page.clock.last_ns, joints)
         else:
             raise wire.Malformed(f"message of the unknown kind {kind}, {len(raw)} bytes")
 

@@ -92,7 +92,7 @@ def firewalls(port: int) -> list[str]:
 
 
 def wifi_lines(urls: list[str], code: str, token: str) -> list[str]:
-    """What to do on the headset over Wi-Fi; with a QR code, which contains the token, if segno is installed."""
+    """Return the instructions for the way by Wi-Fi, with a QR code that contains the token if segno is installed."""
     if not urls:
         return ["this computer has no address in a local network: connect it to the Wi-Fi of the headset"]
     out = [f"type into the headset's browser: {' or '.join(urls)}", WARNING_PAGE, f"type the code {code}"]
