@@ -134,7 +134,7 @@ def test_sigterm_ends_a_benchmark_between_two_rounds_as_ctrl_c_does():
 
 SWALLOWED = """
 import signal, sys
-from mm_ros.ros.node import AvatarNode, run
+from mm_ros.ros.node import AvatarNode, run_all
 
 class Node(AvatarNode):
     NAME = "joystick_control"
@@ -150,7 +150,7 @@ class Node(AvatarNode):
         except KeyboardInterrupt:
             {instead}
 
-sys.exit(run(Node))
+sys.exit(run_all([Node]))
 """
 
 

@@ -153,7 +153,7 @@ def test_a_learned_model_with_other_sizes_is_refused(change, sentence: str, tmp_
 
 
 def test_metadata_that_is_no_text_is_a_sentence(tmp_path: Path):
-    data = DEFAULT_MODEL.read_bytes()
+    data = unsealed(DEFAULT_MODEL.read_bytes())
     (tmp_path / "a.onnx").write_bytes(data.replace(b"procedural, made by", b"procedural, m\xffde by"))
     with pytest.raises(MmRosError, match="are not UTF-8 text"):
         LearnedModel(tmp_path / "a.onnx")

@@ -110,7 +110,7 @@ def hands(path: Path) -> None:
 
 
 def certificate(path: Path) -> None:
-    for read in (certificates.names_of, certificates.ends, certificates.fingerprint, certificates._lasts):
+    for read in (certificates.names_of, certificates.ends, certificates._lasts):
         read(path)
 
 
