@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.motion.default_database import default_database_path
     from mm_ros.robot.figure import read_figure
     from mm_ros.robot.follow import Follower
+    from mm_ros.show.robot import check_film, write_film
 
+    check_film(args.output)
     progress = Progress()
     figure = read_figure(args.file, args.overrides)
     database = args.database or default_database_path(progress)
@@ -55,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
 
         frames = write_motion(args.output, figure, states)
     else:
-        from mm_ros.show.robot import write_film
-
         frames = write_film(args.output, figure, walk.skeleton, walk.poses, states, progress)
     print(f"{args.output}: {frames} frames of {walk.name}")
     write_json(args.json, {"output": str(args.output), "frames": frames, "motion": walk.name})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -205,12 +206,15 @@ def write_film(
     return len(pictures)
 
 
+def check_film(path: Path) -> None:
+    """Raise MmRosError if a film of this name cannot be written here, before any work is done."""
+    if path.suffix.lower() == ".mp4" and find_spec("cv2") is None:
+        raise MmRosError(f"a .mp4 film needs OpenCV. Install it: {setup_command('webcam')}; or name a .gif")
+
+
 def _write_mp4(path: Path, pictures: Sequence[Image], rate: float) -> None:
-    try:
-        import cv2
-    except ImportError:
-        hint = f"a .mp4 film needs OpenCV. Install it: {setup_command('webcam')}; or name a .gif"
-        raise MmRosError(hint) from None
+    import cv2
+
     height, width = pictures[0].shape[:2]
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         temporary = Path(folder) / "film.mp4"
