@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mm_ros.base.errors import MmRosError
 from mm_ros.robot.mjcf import read_mjcf
 from mm_ros.robot.model import Robot
@@ -16,6 +18,7 @@ from mm_ros.robot.urdf import parse_urdf
 from mm_ros.robot.xml import file_text
 
 HIGHEST = 5  # folders above the file among which a package is sought
+LARGEST_M = 100.0  # from a link to its parent, to a shape or to a centre of mass
 
 
 def load_robot(path: str | Path) -> Robot:
@@ -35,7 +38,14 @@ def load_robot(path: str | Path) -> Robot:
 
 
 def _noted(robot: Robot) -> Robot:
-    """The robot with a note on meshes that are absent."""
+    """The robot with a note on meshes that are absent. Raises MmRosError if it is absurdly large."""
+    places = [(f"joint '{j.name}'", j.origin) for j in robot.joints]
+    places += [(f"a shape of link '{name}'", s.pose) for name, part in robot.parts.items() for s in part.shapes]
+    places += [(f"the mass of link '{name}'", part.centre) for name, part in robot.parts.items()]
+    for what, place in places:
+        if not np.abs(place[:3]).max() < LARGEST_M:
+            came = ", ".join(f"{v:g}" for v in place[:3])
+            raise MmRosError(f"{robot.source}: {what} is at {came}; expected at most {LARGEST_M:g} m")
     files = {s.file for part in robot.parts.values() for s in part.shapes if s.kind == "mesh"}
     absent = sorted(file for file in files if mesh_path(robot, file) is None)
     if not absent:

@@ -73,6 +73,17 @@ def test_a_bad_file_gets_a_sentence(text, says, tmp_path):
         load_robot(path)
 
 
+def test_a_link_at_an_absurd_place_is_refused_in_mjcf_too(tmp_path):
+    pytest.importorskip("mujoco", reason="mujoco is not installed (extra 'robot')")
+    body = '<body name="b" pos="0 -1e308 0"><joint name="k"/><geom size="1"/></body>'
+    path = tmp_path / "bad.xml"
+    path.write_text(
+        f'<mujoco><worldbody><body name="a"><joint name="j"/><geom size="1"/>{body}</body></worldbody></mujoco>'
+    )
+    with pytest.raises(MmRosError, match=r"joint 'k' is at 0, -1e\+308, 0; expected at most 100 m"):
+        load_robot(path)
+
+
 def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.urdf")
     with pytest.raises(MmRosError, match="not a regular file"):
