@@ -37,16 +37,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-ROUNDING_NOISE = 1e-30  # far below the last bit of any number that a pose has
-
-
 def same(got: Any, expected: Any) -> bool:
     if isinstance(got, np.ndarray):
-        # One suite had 3.2e-37 rad/s where the chain had 0: rounding noise of a joint that does not turn.
-        given = np.asarray(expected).astype(got.dtype).ravel()
-        if got.shape != given.shape or got.dtype.kind != "f":
-            return np.array_equal(got, given)
-        return np.allclose(got, given, rtol=0.0, atol=ROUNDING_NOISE, equal_nan=True)
+        return np.array_equal(got, np.asarray(expected).astype(got.dtype).ravel(), equal_nan=True)
     if isinstance(got, list):
         expected = list(expected)
         return len(got) == len(expected) and all(same(a, b) for a, b in zip(got, expected, strict=True))

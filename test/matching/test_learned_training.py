@@ -46,6 +46,11 @@ def written(trained, tmp_path_factory):
     return path
 
 
+def test_training_leaves_the_arithmetic_of_the_process_as_it_was(trained):
+    """Otherwise denormal numbers become 0 in one process of a graph, and not in another."""
+    assert (np.array([1e-39], np.float32) * np.float32(0.5))[0] > 0.0
+
+
 def weights_of(trained):
     return np.concatenate([p.detach().numpy().ravel() for p in trained.networks.parameters()])
 

@@ -96,7 +96,6 @@ class Training:
 
     def __init__(self, database: MotionDatabase, options: Options, checkpoint: Path | None, say: Callable[[str], None]):
         torch.set_num_threads(options.threads)
-        torch.set_flush_denormal(True)
         torch.manual_seed(options.seed)
         self.options, self.checkpoint, self.say = options, checkpoint, say
         self.data: MotionData = motion_data(database)
@@ -113,6 +112,14 @@ class Training:
         self.key = _key(database, options)
 
     def run(self) -> Trained:
+        # Denormal numbers are slow. The setting holds for all arithmetic of this thread, so it ends with the training.
+        torch.set_flush_denormal(True)
+        try:
+            return self._run()
+        finally:
+            torch.set_flush_denormal(False)
+
+    def _run(self) -> Trained:
         at, step, optimizer_state = self._resume()
         for stage in STAGES[at:]:
             task = self._task(stage, fresh=optimizer_state is None and step == 0)
