@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
-pytest.importorskip("mink", reason="mink is not installed (extra 'robot')")
 from PIL import Image
 
 from mm_ros.cli.main import main
