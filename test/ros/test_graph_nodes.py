@@ -196,7 +196,7 @@ def test_streams_of_other_processes_are_read_by_templates(world, monkeypatch):
         reader = wire.Wire(topic, "map")
         for raw in raws:
             reader.value(raw)
-        assert len(ordinary) <= 2, f"{topic}: {len(ordinary)} of {len(raws)}"  # one for each shape: with and without feet
+        assert len(ordinary) <= 2, f"{topic}: {len(ordinary)} of {len(raws)}"  # one a shape: with and without feet
 
 
 def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(world, other_layout):
