@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -139,14 +140,14 @@ class CalibrationSettings(Settings):
     )
     level_rad: float = setting(0.5, "Maximum pitch and roll of the head that counts as upright.", "rad", 0.05, 1.5)
     headset_place: tuple[float, ...] = setting(
-        (0.0,), "Place of the headset in the axes of the head joint: ahead, left, up. One value: as in the user's file, "
-        "else 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
-    )
+        (0.0,), "Place of the headset in the axes of the head joint: ahead, left, up. One value: as in the user's "
+        "file, else 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
+    )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Place of the palm from the wrist: toward the thumb, along the fingers, out of the back of the hand. "
         "Then no offset of the controllers is fitted. One value: as in the user's file, else 0, 0.08, 0 and the fit.",
         "m", -0.3, 0.3, live=False,
-    )
+    )  # fmt: skip
     face_forward: bool = setting(False, "The calibrate service also turns x of the room to where the user looks.")
 
 
@@ -155,7 +156,7 @@ def with_places(calibration: Calibration, settings: CalibrationSettings) -> Cali
     for name in ("headset_place", "grip_place"):
         if len(getattr(settings, name)) not in (1, 3):
             raise MmRosError(f"{name}: expected three numbers [m], came {list(getattr(settings, name))}")
-    given: dict[str, F64] = {}
+    given: dict[str, Any] = {}
     if len(settings.headset_place) == 3:
         given["headset_in_head"] = np.array([*settings.headset_place, *calibration.headset_in_head[3:]])
     if len(settings.grip_place) == 3:

@@ -25,8 +25,8 @@ COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; pos
 
 HAND_KEYS = ("left", "right", "left_offset", "right_offset")
 LONGEST_OFFSET = 0.1  # m
-HANDS_COMMENT = """# Hold of controllers of this convention, in device axes (x forward, z up): direction of the fingers, and offset from
-# the palm that the convention assumes to that of the user [m].
+HANDS_COMMENT = """# Hold of controllers of this convention, in device axes (x forward, z up): direction of the
+# fingers, and offset from the palm that the convention assumes to that of the user [m].
 # Such measures help to identify a person. Delete the file to be measured again.
 """
 

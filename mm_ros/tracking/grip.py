@@ -7,7 +7,6 @@ cannot be observed in this way: it is a part of the measured length of the arm.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 
 import numpy as np
@@ -49,10 +48,10 @@ class GripOffset:
         self._skip = not self._skip  # neighbouring samples share most of their data
         if self._skip:
             return False
-        before = self._at(time_s - STEP_S), self._at(time_s - 2 * STEP_S)
-        if before[0] is None or before[1] is None or not time_s > before[0][0] > before[1][0]:
+        middle, first = self._at(time_s - STEP_S), self._at(time_s - 2 * STEP_S)
+        if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
-        (t1, p1, q1), (t0, p0, q0) = before
+        (t1, p1, q1), (t0, p0, q0) = middle, first
         share = (t1 - t0) / (time_s - t0)  # of the last sample, where the samples are not evenly spaced
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)

@@ -110,7 +110,7 @@ OFFSET = np.array([0.0, 0.015, 0.02])  # m, device axes; beside the fingers, whi
 
 
 def twisting(offset, frames=600, twist=1.3):
-    """Frames of devices (steamvr_raw) that are mounted with an offset, on forearms that swing, and turn about their axis."""
+    """Frames of devices (steamvr_raw), mounted with an offset on forearms that swing and turn about their axis."""
     out = []
     for i in range(frames):
         t = i / 90

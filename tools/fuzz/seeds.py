@@ -258,7 +258,8 @@ def _calibration(folder: Path) -> bytes:
 
 def _hands(folder: Path) -> bytes:
     os.environ["MM_ROS_USERS"] = str(folder / "users")
-    return write_hands("default", "openxr", FittedHands([[0.8, 0.0, -0.6], None], [[0.01, 0.02, 0.0], None])).read_bytes()
+    fitted = FittedHands([[0.8, 0.0, -0.6], None], [[0.01, 0.02, 0.0], None])
+    return write_hands("default", "openxr", fitted).read_bytes()
 
 
 def _certificate(folder: Path) -> bytes:
