@@ -71,6 +71,11 @@ class StepEstimate:
     yaw_sigma: F64  # (3,) rad
 
 
+def touchdown_probability(out: F64, foot: int) -> float:
+    """Probability from the network's outputs `out` (OUTPUTS,)."""
+    return 1.0 / (1.0 + math.exp(-min(max(float(out[foot * so.FEET + so.EVENT]), -50.0), 50.0)))
+
+
 class Touchdowns:
     """Touchdowns of both feet from a probability, with hysteresis and a shortest interval."""
 
@@ -169,9 +174,7 @@ class StepStage:
             self._tick_ns = due
             self._ticks += 1
             for foot in range(2):
-                odds = float(self._out[foot * so.FEET + so.EVENT])
-                p = 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))
-                landed[foot] |= self._touchdowns.lands(foot, p, due)
+                landed[foot] |= self._touchdowns.lands(foot, touchdown_probability(self._out, foot), due)
         return landed
 
     def _made(self, frame: TrackerFrame, facing: BodyOrientation | None, landed: list[bool], dt: float) -> StepEstimate:
