@@ -2,7 +2,9 @@
 
 A node that was killed comes back some seconds later, and the user has moved meanwhile. Within reach, the difference to
 the last published pose becomes an offset on the whole body that decays: the body is moved rigidly, so that no limb is
-stretched, and the feet slide for about 0.4 s. Beyond reach the avatar appears at its new place with a new `run`.
+stretched, and the feet slide for about 0.4 s. Head, hands and feet have offsets of their own in the room: those of a
+user who was measured anew stay on headset, controllers and floor. Beyond reach the avatar appears at its new place with
+a new `run`.
 
 A process that was started again finds the listeners of its topics only after some tenths of a second. Until then the
 pose stays where it was, because a listener that joins during the fade would see a leap.
@@ -11,18 +13,26 @@ pose stays where it was, because a listener that joins during the fade would see
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from mm_ros.body.skeleton import HIPS
-from mm_ros.body.types import AvatarPose
+from mm_ros.body.shape import room_joints
+from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_HAND, PARENTS, RIGHT_FOOT, RIGHT_HAND
+from mm_ros.body.types import F64, AvatarPose
+from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.ik import corner
+from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import decay
 
 LEAP_M = 0.3  # the root moves by less than this in one step, unless a node was restarted
 REACH_M = 1.0
 HALFLIFE_S = 0.12
+OWN_MOTION_M = 0.05  # m; head and hands may move by this from one pose to the next
+ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
+STRAIGHTEST = 0.999  # largest distance from shoulder to hand, or hip to foot, as a share of the limb's length
 LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does not end it at once
 
 
@@ -34,21 +44,26 @@ class FadeIn:
         """`former`: pose that another process published last, before it was killed."""
         self._last, self._resumes = former, former is not None
         self._mixed = 0
+        self._are_held: tuple[bool, ...] = (False,) * len(ENDS)
         self._clear()
 
     def _clear(self) -> None:
         # Value and rate of x, y, z and yaw of the root; of each joint's rotation and, last, of the hips' position.
         self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 1, 3))
+        self._ends = np.zeros((2, 2, len(ENDS), 3))  # in the room: positions, rotations
         self._active = False
 
     def step(
-        self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False
-    ) -> AvatarPose:
+        self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
+        held: Sequence[bool] = (False, False, False),
+    ) -> AvatarPose:  # fmt: skip
         """The pose to publish. `travels`: a transform of the play space announces a leap, as a new epoch does.
 
         `gap`: poses were missing for a while, or time jumped back, so that trackers and with them the hands may leap.
         `wait`: stay at the pose of the former process, within reach of it, instead of the fade.
+        `held`: whether head and hands are on devices.
         """
+        self._are_held = (*(bool(h) and not wait for h in held), False, False)
         if wait and self._resumes and self._last is not None and _distance(pose, self._last) <= REACH_M:
             self._begin(self._last, pose)
             out = self._shifted(pose)
@@ -88,13 +103,21 @@ class FadeIn:
         before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
         self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))
         self._joints[0, -1] = last.positions[HIPS] - pose.positions[HIPS]
+        (p0, q0), (p1, q1) = room_joints(last), room_joints(pose)
+        for k, joint in enumerate(ENDS):
+            off = p0[joint] - p1[joint]
+            if self._are_held[k] and float(np.linalg.norm(off)) < OWN_MOTION_M:
+                continue  # the device itself has moved by this since the last pose
+            self._ends[0, 0, k] = off
+            self._ends[0, 1, k] = rot.log(rot.multiply(q0[joint], rot.inverse(q1[joint])))
 
     def _advance(self, dt: float) -> None:
         if self._active:
             dt = min(dt, LONGEST_STEP_S)
             self._root = np.stack(decay(self._root[0], self._root[1], HALFLIFE_S, dt))
             self._joints = np.stack(decay(self._joints[0], self._joints[1], HALFLIFE_S, dt))
-            self._active = bool(np.abs(self._root).max() > 1e-5 or np.abs(self._joints).max() > 1e-5)
+            self._ends = np.stack(decay(self._ends[0], self._ends[1], HALFLIFE_S, dt))
+            self._active = any(bool(np.abs(a).max() > 1e-5) for a in (self._root, self._joints, self._ends))
 
     def _shifted(self, pose: AvatarPose) -> AvatarPose:
         if not self._active:
@@ -104,7 +127,42 @@ class FadeIn:
         root[3:] = rot.from_yaw(rot.yaw_of(pose.root[3:]) + offset[3])
         rotations, positions = rot.multiply(rot.exp(self._joints[0, :-1]), pose.rotations), pose.positions.copy()
         positions[HIPS] += self._joints[0, -1].astype(np.float32)
-        return replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))
+        moved = replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))
+        return self._held(moved, pose)
+
+    def _held(self, moved: AvatarPose, pose: AvatarPose) -> AvatarPose:
+        """Bring head, hands and feet of the moved body to their own places."""
+        p, q = room_joints(pose)
+        goals = [tuple((p[j] + self._ends[0, 0, k]).tolist()) for k, j in enumerate(ENDS)]
+        turns = [rot.multiply(rot.exp(self._ends[0, 1, k]), q[j]) for k, j in enumerate(ENDS)]
+        positions, rotations = moved.positions.copy(), moved.rotations.copy()
+        p, q = room_joints(moved)
+        shift = np.array(goals[0]) - p[HEAD]
+        positions[HIPS] += rot.rotate(rot.inverse(q[0]), shift).astype(np.float32)
+        p += shift
+        rotations[HEAD] = rot.multiply(rot.inverse(q[PARENTS[HEAD]]), turns[0])
+        for goal, turn, end_joint in zip(goals[1:], turns[1:], ENDS[1:], strict=True):
+            upper, lower = end_joint - 2, end_joint - 1
+            root, middle, tip = (tuple(p[j].tolist()) for j in (upper, lower, end_joint))
+            first, second = (quat.norm(quat.sub(b, a)) for a, b in ((root, middle), (middle, tip)))
+            line = quat.shortened(quat.sub(goal, root), STRAIGHTEST * (first + second))
+            end = quat.add(root, line)
+            along = quat.unit(line, (0.0, 0.0, -1.0))
+            down = quat.unit(quat.across((0.0, 0.0, -1.0), along), (1.0, 0.0, 0.0))
+            side = quat.unit(quat.across(quat.sub(middle, root), along), down)
+            bent = corner(root, end, side, first, second)
+            turned = _aimed(q[upper], quat.sub(middle, root), quat.sub(bent, root))
+            below = _aimed(q[lower], quat.sub(tip, middle), quat.sub(end, bent))
+            rotations[upper] = rot.multiply(rot.inverse(q[PARENTS[upper]]), turned)
+            rotations[lower] = rot.multiply(rot.inverse(turned), below)
+            rotations[end_joint] = rot.multiply(rot.inverse(below), turn)
+        return replace(moved, positions=positions, rotations=rotations)
+
+
+def _aimed(q: F64, old: Vec, new: Vec) -> F64:
+    """The rotation q of a bone, turned from the direction `old` to `new`."""
+    between = quat.between(quat.unit(old, (1.0, 0.0, 0.0)), quat.unit(new, (1.0, 0.0, 0.0)))
+    return np.asarray(rot.multiply(np.array(between), q))
 
 
 def _distance(a: AvatarPose, b: AvatarPose) -> float:

@@ -177,7 +177,8 @@ class PostStage:
         )  # fmt: skip
         self._last = self._published(matched, stands, judged.dt if judged.verdict in (ADVANCE, CARRY) else 0.0)
         travels = trackers is not None and not is_identity(trackers.new_from_old)
-        self.published = self._fade.step(self._last, judged.dt, travels, judged.verdict in (HOLD, RESET), wait)
+        gap, held = judged.verdict in (HOLD, RESET), seen[: LEFT_HAND_ROLE + 2].astype(bool).tolist()
+        self.published = self._fade.step(self._last, judged.dt, travels, gap, wait, held)
         return self.published
 
     def _carry(self, new_from_old: F64) -> None:

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from test_postprocess import CALIBRATION, SKELETON, Vec, matched, room, trackers
 
+from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_HAND, RIGHT_FOOT, RIGHT_HAND
 from mm_ros.body.types import AvatarPose
 from mm_ros.pose.postprocess import PostSettings, PostStage
 
 LEAP_M = 0.3
+ENDS = [HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT]
 
 
 def poses(stage: PostStage, numbers: range, root: Vec = (0.0, 0.0, 0.0), move: Vec = (0.0, 0.0, 0.0), run: int = 1):
@@ -123,3 +125,22 @@ def test_rates_are_those_of_the_motion() -> None:
     former = poses(stage(), range(30))[-1]
     out = poses(stage(former), range(300, 310), (0.5, 0.0, 0.0), (0.5, 0.0, -0.2))
     assert max(np.abs(pose.velocities).max() for pose in out) < 5.0
+
+
+def test_head_hands_and_feet_of_a_user_who_is_measured_anew_stay_in_place() -> None:
+    """The avatar gets another size, while headset and controllers move."""
+    former = poses(stage(), range(60))[-1]
+    taller = SKELETON.scaled(1.04)
+    post = PostStage(PostSettings(), taller, CALIBRATION, former=former)
+    alone = PostStage(PostSettings(), taller, CALIBRATION)
+    for i in range(60, 90):
+        standing = matched(i, run=1)
+        standing.positions[:] *= 1.04
+        moved = (0.01 * (i - 59), 0.0, 0.0)  # 0.9 m/s
+        out, wanted = (room(s.step(standing, trackers(i, moved)))[0] for s in (post, alone))
+        if i == 60:
+            np.testing.assert_allclose(out[ENDS[3:]], room(former)[0][ENDS[3:]], atol=1e-3)
+        on_devices = np.linalg.norm(out[ENDS[:3]] - wanted[ENDS[:3]], axis=1).max()
+        assert on_devices < 0.005
+        assert out[:, 2].min() > -0.01
+    assert np.linalg.norm(out[ENDS[3:]] - wanted[ENDS[3:]], axis=1).max() < 0.1
