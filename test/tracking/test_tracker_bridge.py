@@ -200,8 +200,8 @@ def test_gate_settings_are_live_parameters(bench):
     b = bench(source="synthetic")
     results = b.bridge.set_parameters([Parameter("blend_speed", value=2.0)])
     assert results[0].successful
-    assert b.bridge._gate.settings.blend_speed == 2.0
-    assert b.bridge._gate.settings.frozen_s == 0.0  # a synthetic user may stand perfectly still
+    assert b.bridge._stages.gate.settings.blend_speed == 2.0
+    assert b.bridge._stages.gate.settings.frozen_s == 0.0  # a synthetic user may stand perfectly still
     assert not b.bridge.set_parameters([Parameter("blend_speed", value=-1.0)])[0].successful
     assert "start" in b.bridge.set_parameters([Parameter("source", value="openxr")])[0].reason
 
@@ -219,25 +219,25 @@ def test_a_refused_change_leaves_all_as_it_was(bench):
     b.bridge.apply_settings = failing
     result = b.bridge.set_parameters([Parameter("blend_speed", value=2.0)])[0]
     assert not result.successful and "half done" in result.reason
-    assert b.bridge._gate.settings.blend_speed == 0.7
+    assert b.bridge._stages.gate.settings.blend_speed == 0.7
 
 
 def test_measures_that_cannot_be_kept_do_not_end_the_bridge(bench, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MM_ROS_USERS", str(tmp_path / "file" / "users"))
     b = bench(source="topics", user="ben")
-    b.bridge._calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
+    b.bridge._stages.calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
     answer = b.call("calibrate")
     assert answer.success and "not saved" in answer.message
-    b.bridge._calibrator.current = dataclasses.replace(b.bridge._calibrator.current, user="../ben")
+    b.bridge._stages.calibrator.current = dataclasses.replace(b.bridge._stages.calibrator.current, user="../ben")
     assert "not saved" in b.call("calibrate").message
 
 
 def test_what_was_measured_without_a_request_survives_a_crash(bench):
     b = bench(source="topics", user="ben", hand_pose="steamvr_raw")
     measured = dataclasses.replace(Calibration(), user="ben", calibrated=True, head_height=1.55, arm_span=1.5)
-    b.bridge._calibrator.current = measured
-    b.bridge._calibrator.step = lambda frame: measured
+    b.bridge._stages.calibrator.current = measured
+    b.bridge._stages.calibrator.step = lambda frame: measured
     b.bridge._hands.restore([[0.8, 0.0, -0.6], None])
     b.bridge._calibrate_from(TrackerFrame(1))  # the bridge is not closed after this, as in a crash
     again = bench(source="topics", user="ben", hand_pose="steamvr_raw")
@@ -247,7 +247,7 @@ def test_what_was_measured_without_a_request_survives_a_crash(bench):
     assert again.bridge._hands.fingers()[0] == [0.8, 0.0, -0.6]
     assert "hand poses are steamvr_raw" in again.bridge._hands.report()
     other = bench(source="topics", user="eve", hand_pose="steamvr_raw")
-    assert not other.bridge._calibrator.current.calibrated
+    assert not other.bridge._stages.calibrator.current.calibrated
 
 
 def test_reset_is_a_new_epoch(bench):
