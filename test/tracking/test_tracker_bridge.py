@@ -238,14 +238,14 @@ def test_what_was_measured_without_a_request_survives_a_crash(bench):
     measured = dataclasses.replace(Calibration(), user="ben", calibrated=True, head_height=1.55, arm_span=1.5)
     b.bridge._stages.calibrator.current = measured
     b.bridge._stages.calibrator.step = lambda frame: measured
-    b.bridge._hands.restore([[0.8, 0.0, -0.6], None])
+    b.bridge._stages.hands.restore([[0.8, 0.0, -0.6], None])
     b.bridge._calibrate_from(TrackerFrame(1))  # the bridge is not closed after this, as in a crash
     again = bench(source="topics", user="ben", hand_pose="steamvr_raw")
     again.until(lambda: again.heard["calibration"])
     calibration = calibration_from_ros(again.heard["calibration"][-1])
     assert calibration.calibrated and calibration.head_height == 1.55 and calibration.arm_span == 1.5
-    assert again.bridge._hands.fingers()[0] == [0.8, 0.0, -0.6]
-    assert "hand poses are steamvr_raw" in again.bridge._hands.report()
+    assert again.bridge._stages.hands.fingers()[0] == [0.8, 0.0, -0.6]
+    assert "hand poses are steamvr_raw" in again.bridge._stages.hands.report()
     other = bench(source="topics", user="eve", hand_pose="steamvr_raw")
     assert not other.bridge._stages.calibrator.current.calibrated
 
