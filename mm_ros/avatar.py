@@ -76,6 +76,11 @@ class Avatar:
         facing, steps = load_facing_model(settings.orientation), load_step_model(settings.steps)
         return cls(learned.digest if learned else database, calibration, settings, facing, learned, steps)
 
+    @property
+    def scale(self) -> float:
+        """Size of the user's legs divided by that of the database's."""
+        return self.matcher.scale
+
     def reset(self) -> None:
         for stage in (self.facing, self.trajectory, self.matcher, self.post):
             stage.reset()

@@ -156,7 +156,7 @@ def _database(path: Path) -> MotionDatabase:
 def make_avatar(row: Row, base: AvatarSettings, database: MotionDatabase, calibration: Calibration) -> Avatar:
     avatar = Avatar.load(database, calibration, row.settings(base))
     if row.drag:
-        avatar.matcher = StillStage(avatar.database, avatar.matcher.scale)  # type: ignore[assignment]
+        avatar.matcher = StillStage(avatar.database, avatar.scale)  # type: ignore[assignment]
     return avatar
 
 
