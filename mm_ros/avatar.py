@@ -99,7 +99,7 @@ class Avatar:
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
         self.facing.fusion.watch(landmarks)
-        self.matcher.watch(landmarks)
+        self.trajectory.steps.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the

@@ -88,7 +88,7 @@ class TrajectoryStages:
         return cls(steps, trajectory, Calibration(), times, load_step_model(steps))
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation) -> Trajectory | None:
-        return self.trajectory.step(trackers, facing, self.steps.step(trackers))
+        return self.trajectory.step(trackers, facing, self.steps.step(trackers, facing))
 
     def set_calibration(self, calibration: Calibration) -> None:
         self.steps.calibration = calibration

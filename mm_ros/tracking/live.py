@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mm_ros.body.types import F64, Calibration, R, TrackerFrame, identity_pose
 from mm_ros.maths import rotations as rot
-from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, head_joint_height
+from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, grips_given, head_joint_height
 from mm_ros.tracking.gate import GateSettings, TrackerGate
 from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.hands import HandSettings, HandStage
@@ -39,7 +39,7 @@ class TrackerStages:
 
     def use(self, calibration: Calibration) -> Calibration:
         """Use these measures from the next frame on; return them with the present mountings of body trackers."""
-        self.hands.measure(head_joint_height(calibration), calibration.arm_span)
+        self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self.room.calibrate(calibration)
         return self.mounting.set_calibration(calibration)
 

@@ -154,9 +154,9 @@ class TrackerBridge(AvatarNode):
             known = kept
             self.get_logger().info(f"user '{s.user}': headset at {kept.head_height:.2f} m, as measured before")
         hands = stages.hands
-        fingers = self._read(lambda: read_hands(s.user, hands.convention)) if not hands.estimating else None
-        if fingers is not None:
-            hands.restore(fingers)
+        fitted = self._read(lambda: read_hands(s.user, hands.convention)) if not hands.estimating else None
+        if fitted is not None:
+            hands.restore(fitted)
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
@@ -181,8 +181,8 @@ class TrackerBridge(AvatarNode):
         try:
             if self._stages.calibrator.current.calibrated:
                 write_calibration(self._stages.calibrator.current, measured_file(user))
-            if hands.fits and not hands.estimating and any(hands.fingers()):
-                write_hands(user, hands.convention, hands.fingers())
+            if hands.fits and not hands.estimating and any(hands.fitted().fingers):
+                write_hands(user, hands.convention, hands.fitted())
         except MmRosError as error:
             self.get_logger().warning(f"not kept: {error}", throttle_duration_sec=600.0)
 

@@ -1,4 +1,5 @@
-"""Node `trajectory_predictor`: trackers + body_orientation → trajectory; `stale` ones at 60 Hz without trackers."""
+"""Node `trajectory_predictor`: trackers + body_orientation (and landmarks) → trajectory; `stale` ones at 60 Hz without
+trackers."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from mm_ros.body.joining import Pairs
 from mm_ros.body.types import HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.motion.features import default_layout
+from mm_ros.msg import Landmarks
+from mm_ros.ros.conversions import landmarks_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.stages import TrajectoryStages, headset_facing
 from mm_ros.steps.estimator import StepSettings
@@ -48,6 +51,7 @@ class TrajectoryPredictor(AvatarNode):
         self.follow_layout(self._stages.trajectory.set_times)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
+        self.listen("landmarks", self._on_landmarks)
         self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer that does not fire while trackers arrive
         self.start()
 
@@ -68,6 +72,9 @@ class TrajectoryPredictor(AvatarNode):
         pair = self._pairs.put_second(facing.stamp_ns, facing)
         if pair:
             self._step(pair[0], pair[1])
+
+    def _on_landmarks(self, msg: Landmarks) -> None:
+        self._stages.steps.watch(landmarks_from_ros(msg))
 
     def _step(self, frame: TrackerFrame, facing: Any) -> None:
         trajectory = self._stages.step(frame, facing)
