@@ -15,7 +15,7 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.matching.engines.source import SearchSource
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.build import BuildOptions, build_database, reference_skeleton
-from mm_ros.motion.cleaning import mirror
+from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import example_yaml, format_layout, layout_of, read_functions, read_layout
 from mm_ros.motion.features import Feature, FeatureLayout, default_layout, steered_layout
@@ -193,7 +193,7 @@ def test_the_header_tells_without_reading_arrays(database, tmp_path: Path):
 
 def test_several_subjects_get_one_body(clips):
     tall = Skeleton((clips[0].skeleton.offsets * np.float32(1.1)).astype(np.float32))
-    from mm_ros.motion.retarget_legs import onto_skeleton
+    from mm_ros.motion.cleaning.legs import onto_skeleton
 
     other = replace(onto_skeleton(clips[1], tall), name="tall")
     both = build_database([*clips, other])

@@ -7,7 +7,7 @@ from bvh_dialects import walk
 
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_UPPER_LEG, RIGHT_UPPER_LEG, SPINE
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.mending import mended, with_repaired_legs
+from mm_ros.motion.cleaning.markers import mended, with_repaired_legs
 
 
 def test_feet_that_point_backward_for_a_moment_are_mended():

@@ -11,7 +11,7 @@ import pytest
 
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_TOES, RIGHT_TOES, default_skeleton
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.cleaning import mirror
+from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.procedural import make_clips
 from mm_ros.motion.procedural.body import make_motion
 from mm_ros.motion.procedural.desired_motion import RATE, Leg, make_desired_motion
