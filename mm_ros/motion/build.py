@@ -14,7 +14,7 @@ from mm_ros.body.skeleton import HEAD, HIPS, Skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import continuous
 from mm_ros.motion.bands import bands_of_frames, bands_to_plain, find_bands, smooth_ratios, torso_angles
-from mm_ros.motion.cleaning.clips import mirror, symmetric_skeleton
+from mm_ros.motion.cleaning.clips import MIRRORED, mirror, symmetric_skeleton
 from mm_ros.motion.cleaning.legs import feet_figures
 from mm_ros.motion.cleaning.pipeline import DATABASE_STEPS, Assumption, Fit, Work, run
 from mm_ros.motion.contacts import ContactSettings, central_difference, contacts_of
@@ -105,8 +105,9 @@ def _piece(
 ) -> tuple[_Piece, dict[str, Any]]:
     fit = Fit(skeleton, options.rate, options.contacts, options.plant_feet)
     work = run(DATABASE_STEPS, Work(clip.rate, fit=fit, clips=[clip]))
-    for note in work.notes:
-        options.remark(clip, note)
+    if not clip.name.endswith(MIRRORED):  # the notes of a mirrored copy are those of its clip
+        for note in work.notes:
+            options.remark(clip, note)
     clip, touching = work.clips[0], work.contacts[0]
     return _piece_of(clip, touching, layout, options), feet_figures(clip, touching)
 

@@ -115,10 +115,10 @@ def deadly_look(item):
         os.kill(os.getpid(), signal.SIGKILL)
     return look(item)
 
-def deadly_convert(task):
-    if "05" in task.path:
+def deadly_convert(item):
+    if "05" in item[1].path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return convert(task)
+    return convert(item)
 
 load._look, load._convert = deadly_look, deadly_convert
 if __name__ == "__main__":

@@ -50,10 +50,8 @@ def short_report(found: Import) -> str:
 
 
 def with_remarks(found: Import, remarks: Mapping[str, Sequence[Assumption]]) -> None:
-    """Add the notes of the database's steps to those of the files. The notes of mirrored copies are the same."""
-    found.files = [
-        replace(f, notes=tuple(dict.fromkeys((*f.notes, *remarks.get(f.path, ()))))) for f in found.files
-    ]
+    """Add the notes of the database's steps to those of the files."""
+    found.files = [replace(f, notes=(*f.notes, *remarks.get(f.path, ()))) for f in found.files]
 
 
 def mark(note: Assumption) -> str:
