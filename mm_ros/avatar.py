@@ -122,7 +122,7 @@ class Avatar:
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
         self.fusion.watch(landmarks)
-        self.matcher.watch(landmarks)
+        self.steps.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
@@ -133,8 +133,9 @@ class Avatar:
         trackers = handed_trackers(trackers)
         if facing is None:
             facing = self.fusion.step(trackers, self.orientation.step(trackers))
-        estimate = self.steps.step(trackers)
-        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing), estimate)
+        rounded = facing and rounded_orientation(facing)
+        estimate = self.steps.step(trackers, rounded)
+        desired = rounded and self.trajectory.step(trackers, rounded, estimate)
         result = desired and self.matcher.step(rounded_trajectory(desired))
         if not (facing and desired and result):
             return None

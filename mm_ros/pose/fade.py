@@ -119,7 +119,8 @@ class FadeIn:
         offset, root = share * self._root[0], pose.root.copy()
         root[:3] += offset[:3]
         root[3:] = rot.from_yaw(rot.yaw_of(pose.root[3:]) + offset[3])
-        rotations, positions = rot.multiply(rot.exp(share * self._joints[0, :-1]), pose.rotations), pose.positions.copy()
+        rotations = rot.multiply(rot.exp(share * self._joints[0, :-1]), pose.rotations)
+        positions = pose.positions.copy()
         positions[HIPS] += (share * self._joints[0, -1]).astype(np.float32)
         return replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_ros.body.types import F64, Calibration, R, TrackerFrame, identity_pose
 from mm_ros.maths import rotations as rot
-from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, head_joint_height
+from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, grips_given, head_joint_height
 from mm_ros.tracking.gate import TrackerGate
 from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.hands import HandSettings, HandStage
@@ -48,7 +48,7 @@ def live_frames(
     """
     gate, room, calibrator = TrackerGate(), Room(), Calibrator(settings, known)
     hands = HandStage(HandSettings(hand_pose=hand_pose))
-    hands.measure(head_joint_height(calibrator.current), calibrator.current.arm_span)
+    _measure(hands, calibrator.current)
     last = np.full((R, 7), np.nan)
     out = LiveFrames(calibrations={0: calibrator.current})
     room.calibrate(calibrator.current)
@@ -63,8 +63,12 @@ def live_frames(
             hands.step(passed)
         new = calibrator.step(passed)
         if new is not None:
-            hands.measure(head_joint_height(new), new.arm_span)
+            _measure(hands, new)
             room.calibrate(new)
             out.calibrations[len(out.frames)] = new
         out.frames.append(room.carry(passed))
     return out
+
+
+def _measure(hands: HandStage, c: Calibration) -> None:
+    hands.measure(head_joint_height(c), c.arm_span, grips_given(c))

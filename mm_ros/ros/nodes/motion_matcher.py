@@ -23,11 +23,9 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import STEERED, VR
 from mm_ros.motion.files import read_database
-from mm_ros.msg import Landmarks
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     feature_layout_to_ros,
-    landmarks_from_ros,
     match_to_ros,
     skeleton_to_ros,
 )
@@ -94,7 +92,6 @@ class MotionMatcher(AvatarNode):
         self._build()
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trajectory", self._step)
-        self.listen("landmarks", self._on_landmarks)
         self.start()
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
@@ -154,9 +151,6 @@ class MotionMatcher(AvatarNode):
             self._match.publish(match_to_ros(match, pose, self._database, self._stage.scale))
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band
-
-    def _on_landmarks(self, msg: Landmarks) -> None:
-        self._stage.watch(landmarks_from_ros(msg))
 
     def _watch(self) -> None:
         for sentence in self._damage:

@@ -33,6 +33,7 @@ from mm_ros.tracking.calibration import (
     ANOTHER,
     CalibrationSettings,
     Calibrator,
+    grips_given,
     head_joint_height,
     in_words,
 )
@@ -152,9 +153,9 @@ class TrackerBridge(AvatarNode):
             self._calibrator.refine()
             known = kept
             self.get_logger().info(f"user '{s.user}': headset at {kept.head_height:.2f} m, as measured before")
-        fingers = self._read(lambda: read_hands(s.user, self._hands.convention)) if not self._hands.estimating else None
-        if fingers is not None:
-            self._hands.restore(fingers)
+        fitted = self._read(lambda: read_hands(s.user, self._hands.convention)) if not self._hands.estimating else None
+        if fitted is not None:
+            self._hands.restore(fitted)
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
@@ -180,13 +181,13 @@ class TrackerBridge(AvatarNode):
         try:
             if self._calibrator.current.calibrated:
                 write_calibration(self._calibrator.current, measured_file(user))
-            if hands.fits and not hands.estimating and any(hands.fingers()):
-                write_hands(user, hands.convention, hands.fingers())
+            if hands.fits and not hands.estimating and any(hands.fitted().fingers):
+                write_hands(user, hands.convention, hands.fitted())
         except MmRosError as error:
             self.get_logger().warning(f"not kept: {error}", throttle_duration_sec=600.0)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
-        self._hands.measure(head_joint_height(calibration), calibration.arm_span)
+        self._hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self._room.calibrate(calibration)
         calibration = self._mounting.set_calibration(calibration)
         self._calibration.publish(calibration_to_ros(calibration, self.now_ns()))

@@ -1,4 +1,5 @@
-"""Node `trajectory_predictor`: trackers + body_orientation → trajectory; `stale` ones at 60 Hz without trackers."""
+"""Node `trajectory_predictor`: trackers + body_orientation (and landmarks) → trajectory; `stale` ones at 60 Hz without
+trackers."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from mm_ros.body.types import HEAD_ROLE, LOST, BodyOrientation, Calibration, Tra
 from mm_ros.body.warm_up import sample_trackers
 from mm_ros.facing.orientation import OrientationSettings, OrientationStage
 from mm_ros.motion.features import default_layout
+from mm_ros.msg import Landmarks
+from mm_ros.ros.conversions import landmarks_from_ros
 from mm_ros.ros.node import AvatarNode
 from mm_ros.steps.estimator import StepSettings, StepStage
 from mm_ros.steps.model_file import load_step_model
@@ -46,12 +49,14 @@ class TrajectoryPredictor(AvatarNode):
         self._received_ns: int | None = None
         self._ticks = 0  # number of timer ticks since the last tracker message
         for frame in sample_trackers():
-            self._stage.step(frame, self._fallback.step(frame), self._steps.step(frame))
+            facing = self._fallback.step(frame)
+            self._stage.step(frame, facing, self._steps.step(frame, facing))
         self.reset()
         self.await_calibration(self._calibrate)
         self.follow_layout(self._stage.set_times)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
+        self.listen("landmarks", self._on_landmarks)
         self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer that does not fire while trackers arrive
         self.start()
 
@@ -73,8 +78,11 @@ class TrajectoryPredictor(AvatarNode):
         if pair:
             self._step(pair[0], pair[1])
 
+    def _on_landmarks(self, msg: Landmarks) -> None:
+        self._steps.watch(landmarks_from_ros(msg))
+
     def _step(self, frame: TrackerFrame, facing: Any) -> None:
-        trajectory = self._stage.step(frame, facing, self._steps.step(frame))
+        trajectory = self._stage.step(frame, facing, self._steps.step(frame, facing))
         if trajectory is None:
             self.health.dropped += 1
             return
