@@ -19,7 +19,7 @@ from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import example_yaml, format_layout, layout_of, read_functions, read_layout
 from mm_ros.motion.features import Feature, FeatureLayout, default_layout, steered_layout
-from mm_ros.motion.files import MAGIC, read_database, read_header, write_database
+from mm_ros.motion.files import MAGIC, _header, read_database, write_database
 
 NAMES = ("idle", "walk 1.3", "back 0.9", "side 0.5", "curve 0.6 0.8")
 PLAIN = BuildOptions(stooped=0.0)  # bent copies have their own tests
@@ -186,7 +186,7 @@ def write_database_in_a_file(tmp_path: Path) -> None:
 
 def test_the_header_tells_without_reading_arrays(database, tmp_path: Path):
     write_database(database, tmp_path / "a.mmdb")
-    header = read_header(tmp_path / "a.mmdb")
+    header = _header(tmp_path / "a.mmdb")[0]
     assert header["layout_hash"] == database.layout.hash and header["clip_names"] == list(NAMES)
     assert (tmp_path / "a.mmdb").read_bytes()[:8] == MAGIC
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
 from mm_ros.body.clip import Clip
 from mm_ros.motion.bvh.reader import Bvh, read_bvh
-from mm_ros.motion.cleaning.defects import motion_hash, start_to_skip
 from mm_ros.motion.cleaning.pipeline import FILE_STEPS, Assumption, Task, Work, run
 from mm_ros.motion.importing.canonical import ActorModel, local_rotations, to_canonical
 from mm_ros.motion.importing.doctor import Actor, actor_key, examine
@@ -146,6 +148,28 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
     if not out:
         raise MmRosError(f"there are no .bvh files in {', '.join(map(str, paths))}")
     return list(dict.fromkeys(out))
+
+
+def motion_hash(bvh: Bvh) -> str:
+    """Hash of the motion, independent of the header and of digits below 0.01."""
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update(repr(bvh.motion.shape).encode())
+    digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def start_to_skip(bvh: Bvh) -> int:
+    """Return the number of added T-pose frames at the start: those before a sudden change of the posture.
+
+    At least a quarter of the joints must jump, so that a single flickering joint or an angle wrap does not count.
+    """
+    _, q = bvh.globals(bvh.motion[:12])
+    if len(q) < 6:
+        return 0
+    turns = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1)))
+    turn = np.percentile(turns, 75, axis=1)
+    jump = int(np.argmax(turn))
+    return jump + 1 if turn[jump] > 10 and turn[jump] > 5 * float(np.median(turn)) + 3 else 0
 
 
 def _look(item: tuple[str, ImportOptions]) -> _Seen:
