@@ -114,6 +114,9 @@ class MotionMatcher(AvatarNode):
         stage = matcher_stage(settings, found.database, scale, run, found.learned)
         stage.clock = time.perf_counter
         # These steps load kernels and pages, so that the first real steps are not slow.
+        if isinstance(stage, MatcherStage):
+            stage.warm_up()
+            return stage
         still = still_trajectory(found.database.layout.trajectory_times)
         for stamp_ns in (0, WARM_UP_NS):
             stage.step(rounded_trajectory(replace(still, stamp_ns=stamp_ns)))
