@@ -2,9 +2,9 @@
 
 A node that was killed comes back some seconds later, and the user has moved meanwhile. Within reach, the difference to
 the last published pose becomes an offset on the whole body that decays: the body is moved rigidly, so that no limb is
-stretched, and the feet slide for about 0.4 s. Head, hands and feet have offsets of their own in the room: those of a
-user who was measured anew stay on headset, controllers and floor. Beyond reach the avatar appears at its new place with
-a new `run`.
+stretched, and the feet slide for about 0.4 s, or longer if a joint would move faster than `FASTEST`. Head, hands and
+feet have offsets of their own in the room: those of a user who was measured anew stay on headset, controllers and
+floor. Beyond reach the avatar appears at its new place with a new `run`.
 
 A process that was started again finds the listeners of its topics only after some tenths of a second. Until then the
 pose stays where it was, because a listener that joins during the fade would see a leap.
@@ -12,6 +12,7 @@ pose stays where it was, because a listener that joins during the fade would see
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,18 @@ from dataclasses import replace
 import numpy as np
 
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_HAND, PARENTS, RIGHT_FOOT, RIGHT_HAND
+from mm_ros.body.skeleton import (
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_HAND,
+    LEFT_SHOULDER,
+    NECK,
+    RIGHT_FOOT,
+    RIGHT_HAND,
+    RIGHT_SHOULDER,
+    canonical_kinematics,
+)
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
@@ -32,7 +44,10 @@ REACH_M = 1.0
 HALFLIFE_S = 0.12
 OWN_MOTION_M = 0.05  # m; head and hands may move by this from one pose to the next
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
+CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # joints that carry the head and the limbs
 STRAIGHTEST = 0.999  # largest distance from shoulder to hand, or hip to foot, as a share of the limb's length
+FASTEST = 5.0  # [m/s]; a listener that loses two of three poses at 90 Hz sees 0.17 m of it
+PEAK = 2.0 * math.log(2.0) / math.e  # fastest rate of the spring, in offsets per half-life
 LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does not end it at once
 
 
@@ -52,6 +67,7 @@ class FadeIn:
         self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 1, 3))
         self._ends = np.zeros((2, 2, len(ENDS), 3))  # in the room: positions, rotations
         self._active = False
+        self._halflife = HALFLIFE_S
 
     def step(
         self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
@@ -85,6 +101,7 @@ class FadeIn:
                 self.declare()
             elif gap or away > LEAP_M or pose.run ^ self._mixed != last.run:
                 self._begin(last, pose)
+                self._halflife = max(HALFLIFE_S, PEAK * self._longest_path(pose) / FASTEST)
                 out = self._shifted(pose)
         self._last = out = replace(out, run=pose.run ^ self._mixed) if self._mixed else out
         return out
@@ -114,34 +131,47 @@ class FadeIn:
     def _advance(self, dt: float) -> None:
         if self._active:
             dt = min(dt, LONGEST_STEP_S)
-            self._root = np.stack(decay(self._root[0], self._root[1], HALFLIFE_S, dt))
-            self._joints = np.stack(decay(self._joints[0], self._joints[1], HALFLIFE_S, dt))
-            self._ends = np.stack(decay(self._ends[0], self._ends[1], HALFLIFE_S, dt))
+            self._root = np.stack(decay(self._root[0], self._root[1], self._halflife, dt))
+            self._joints = np.stack(decay(self._joints[0], self._joints[1], self._halflife, dt))
+            self._ends = np.stack(decay(self._ends[0], self._ends[1], self._halflife, dt))
             self._active = any(bool(np.abs(a).max() > 1e-5) for a in (self._root, self._joints, self._ends))
 
-    def _shifted(self, pose: AvatarPose) -> AvatarPose:
+    def _longest_path(self, pose: AvatarPose) -> float:
+        """Distance [m] that the decay of the offset moves a joint, by the quarter that moves a joint farthest."""
+        poses = [self._shifted(pose, share) for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
+        positions, rotations = (np.stack([getattr(p, k) for p in poses]) for k in ("positions", "rotations"))
+        positions[:, 0], rotations[:, 0] = 0.0, [1.0, 0.0, 0.0, 0.0]
+        places = canonical_kinematics(positions.astype(np.float64), rotations.astype(np.float64))[0]
+        roots = np.stack([p.root for p in poses])[:, None]
+        places = rot.rotate(roots[..., 3:], places) + roots[..., :3]
+        return float(np.linalg.norm(np.diff(places, axis=0), axis=2).max()) * 4.0
+
+    def _shifted(self, pose: AvatarPose, share: float = 1.0) -> AvatarPose:
+        """The pose with a share of the present offset."""
         if not self._active:
             return pose
-        offset, root = self._root[0], pose.root.copy()
+        offset, root = share * self._root[0], pose.root.copy()
         root[:3] += offset[:3]
         root[3:] = rot.from_yaw(rot.yaw_of(pose.root[3:]) + offset[3])
-        rotations, positions = rot.multiply(rot.exp(self._joints[0, :-1]), pose.rotations), pose.positions.copy()
-        positions[HIPS] += self._joints[0, -1].astype(np.float32)
+        rotations = rot.multiply(rot.exp(share * self._joints[0, :-1]), pose.rotations)
+        positions = pose.positions.copy()
+        positions[HIPS] += (share * self._joints[0, -1]).astype(np.float32)
         moved = replace(pose, root=root, positions=positions, rotations=rotations.astype(np.float32))
-        return self._held(moved, pose)
+        return self._held(moved, pose, share)
 
-    def _held(self, moved: AvatarPose, pose: AvatarPose) -> AvatarPose:
+    def _held(self, moved: AvatarPose, pose: AvatarPose, share: float) -> AvatarPose:
         """Bring head, hands and feet of the moved body to their own places."""
         p, q = room_joints(pose)
-        goals = [tuple((p[j] + self._ends[0, 0, k]).tolist()) for k, j in enumerate(ENDS)]
-        turns = [rot.multiply(rot.exp(self._ends[0, 1, k]), q[j]) for k, j in enumerate(ENDS)]
+        offsets, turned_by = share * self._ends[0]
+        goals = [tuple((p[j] + offsets[k]).tolist()) for k, j in enumerate(ENDS)]
+        turns = [rot.multiply(rot.exp(turned_by[k]), q[j]) for k, j in enumerate(ENDS)]
         positions, rotations = moved.positions.copy(), moved.rotations.copy()
         p, q = room_joints(moved)
         shift = np.array(goals[0]) - p[HEAD]
         positions[HIPS] += rot.rotate(rot.inverse(q[0]), shift).astype(np.float32)
         p += shift
-        rotations[HEAD] = rot.multiply(rot.inverse(q[PARENTS[HEAD]]), turns[0])
-        for goal, turn, end_joint in zip(goals[1:], turns[1:], ENDS[1:], strict=True):
+        rotations[HEAD] = rot.multiply(rot.inverse(q[CARRIERS[0]]), turns[0])
+        for goal, turn, end_joint, carrier in zip(goals[1:], turns[1:], ENDS[1:], CARRIERS[1:], strict=True):
             upper, lower = end_joint - 2, end_joint - 1
             root, middle, tip = (tuple(p[j].tolist()) for j in (upper, lower, end_joint))
             first, second = (quat.norm(quat.sub(b, a)) for a, b in ((root, middle), (middle, tip)))
@@ -153,7 +183,7 @@ class FadeIn:
             bent = corner(root, end, side, first, second)
             turned = _aimed(q[upper], quat.sub(middle, root), quat.sub(bent, root))
             below = _aimed(q[lower], quat.sub(tip, middle), quat.sub(end, bent))
-            rotations[upper] = rot.multiply(rot.inverse(q[PARENTS[upper]]), turned)
+            rotations[upper] = rot.multiply(rot.inverse(q[carrier]), turned)
             rotations[lower] = rot.multiply(rot.inverse(turned), below)
             rotations[end_joint] = rot.multiply(rot.inverse(below), turn)
         return replace(moved, positions=positions, rotations=rotations)
