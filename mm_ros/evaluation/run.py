@@ -122,7 +122,7 @@ def run_one(task: Task) -> Outcome:
             continue  # the session has no camera landmarks or no truth
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
-            avatar.steps = TrueFeetStage(avatar.steps, truth, int(track.stamps_ns[0]))
+            avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
         facing = true_facing(truth, track) if row.true_facing and truth is not None else None
         result = run_chain(track, avatar, facing, sightings=seen, calibrations=calibrations)
         taken = taken_of(track, result)
