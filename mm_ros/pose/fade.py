@@ -175,7 +175,8 @@ class FadeIn:
             upper, lower = end_joint - 2, end_joint - 1
             root, middle, tip = (tuple(p[j].tolist()) for j in (upper, lower, end_joint))
             first, second = (quat.norm(quat.sub(b, a)) for a, b in ((root, middle), (middle, tip)))
-            line = quat.shortened(quat.sub(goal, root), STRAIGHTEST * (first + second))
+            longest = max(STRAIGHTEST * (first + second), quat.norm(quat.sub(tip, root)))  # straight limbs stay so
+            line = quat.shortened(quat.sub(goal, root), longest)
             end = quat.add(root, line)
             along = quat.unit(line, (0.0, 0.0, -1.0))
             down = quat.unit(quat.across((0.0, 0.0, -1.0), along), (1.0, 0.0, 0.0))
