@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mm_ros.body import plausible, rounding
 from mm_ros.body.landmarks import Landmarks
@@ -17,28 +17,12 @@ from mm_ros.body.types import (
     Trajectory,
 )
 from mm_ros.body.warm_up import sample_trackers
-from mm_ros.facing.fusion import FusionSettings, FusionStage
-from mm_ros.facing.orientation import FacingModel, OrientationSettings, OrientationStage
+from mm_ros.facing.orientation import FacingModel
 from mm_ros.matching.engines.learned import LearnedNetworks
-from mm_ros.matching.engines.state_machine import matcher_stage
-from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.pose.postprocess import PostSettings, PostStage
-from mm_ros.steps.estimator import StepModel, StepSettings, StepStage
-from mm_ros.tracking.calibration import avatar_scale, avatar_segments
-from mm_ros.tracking.mounting import MountingSettings, MountingStage
-from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
-
-
-@dataclass(frozen=True)
-class AvatarSettings:
-    orientation: OrientationSettings = field(default_factory=OrientationSettings)
-    fusion: FusionSettings = field(default_factory=FusionSettings)
-    steps: StepSettings = field(default_factory=StepSettings)
-    trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
-    matcher: MatcherSettings = field(default_factory=MatcherSettings)
-    post: PostSettings = field(default_factory=PostSettings)
-    mounting: MountingSettings = field(default_factory=MountingSettings)
+from mm_ros.stages import AvatarSettings, FacingStages, TrajectoryStages, build_matcher, fit_matcher, fit_post
+from mm_ros.steps.estimator import StepModel
+from mm_ros.tracking.mounting import MountingStage
 
 
 @dataclass
@@ -68,16 +52,12 @@ class Avatar:
     ):
         calibration, settings = calibration or Calibration(), settings or AvatarSettings()
         self.calibration, self.database = calibration, database
-        self.scale = avatar_scale(calibration, database.skeleton)
-        segments = avatar_segments(calibration, database.skeleton)
-        self.skeleton = database.skeleton.scaled(self.scale, segments)
-        self.orientation = OrientationStage(settings.orientation, calibration, model)
-        self.fusion = FusionStage(settings.fusion, calibration)
-        self.steps = StepStage(settings.steps, calibration, step_model)
-        self.trajectory = TrajectoryStage(settings.trajectory, calibration, database.layout.trajectory_times)
-        self.matcher = matcher_stage(settings.matcher, database, self.scale, learned=learned)
-        self.matcher.set_scale(self.scale, segments)
-        self.post = PostStage(settings.post, self.skeleton, calibration)
+        self.facing = FacingStages(settings.orientation, settings.fusion, calibration, model)
+        times = database.layout.trajectory_times
+        self.trajectory = TrajectoryStages(settings.steps, settings.trajectory, calibration, times, step_model)
+        self.matcher = build_matcher(settings.matcher, database, calibration, learned)
+        self.skeleton = fit_matcher(self.matcher, database.skeleton, calibration)
+        self.post = fit_post(None, settings.post, self.skeleton, calibration)
         self.mounting = MountingStage(settings.mounting, calibration)
         self.last: Steps | None = None
 
@@ -96,8 +76,13 @@ class Avatar:
         facing, steps = load_facing_model(settings.orientation), load_step_model(settings.steps)
         return cls(learned.digest if learned else database, calibration, settings, facing, learned, steps)
 
+    @property
+    def scale(self) -> float:
+        """Size of the user's legs divided by that of the database's."""
+        return self.matcher.scale
+
     def reset(self) -> None:
-        for stage in (self.orientation, self.fusion, self.steps, self.trajectory, self.matcher, self.post):
+        for stage in (self.facing, self.trajectory, self.matcher, self.post):
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -105,24 +90,16 @@ class Avatar:
 
         Mountings that the avatar has measured itself are kept.
         """
-        calibration = self.mounting.set_calibration(calibration)
-        self.calibration = self.orientation.calibration = self.fusion.calibration = calibration
-        self.steps.calibration = calibration
+        self.calibration = calibration = self.mounting.set_calibration(calibration)
+        self.facing.set_calibration(calibration)
         self.trajectory.set_calibration(calibration)
-        self.scale = avatar_scale(calibration, self.database.skeleton)
-        segments = avatar_segments(calibration, self.database.skeleton)
-        self.matcher.set_scale(self.scale, segments)
-        self.skeleton = self.database.skeleton.scaled(self.scale, segments)
-        if self.post.use_skeleton(self.skeleton):
-            self.post.set_calibration(calibration)
-        else:
-            former = self.post.published
-            self.post = PostStage(self.post.settings, self.skeleton, calibration, former=former)
+        self.skeleton = fit_matcher(self.matcher, self.database.skeleton, calibration)
+        self.post = fit_post(self.post, self.post.settings, self.skeleton, calibration, self.post.published)
 
     def watch(self, landmarks: Landmarks) -> None:
         """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
-        self.fusion.watch(landmarks)
-        self.matcher.watch(landmarks)
+        self.facing.fusion.watch(landmarks)
+        self.trajectory.steps.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
         """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
@@ -132,11 +109,10 @@ class Avatar:
             self.set_calibration(calibration)
         trackers = handed_trackers(trackers)
         if facing is None:
-            facing = self.fusion.step(trackers, self.orientation.step(trackers))
-        estimate = self.steps.step(trackers)
-        desired = facing and self.trajectory.step(trackers, rounded_orientation(facing), estimate)
+            facing = self.facing.step(trackers)
+        desired = self.trajectory.step(trackers, rounded_orientation(facing))
         result = desired and self.matcher.step(rounded_trajectory(desired))
-        if not (facing and desired and result):
+        if not (desired and result):
             return None
         matched = rounded_pose(result[0])
         pose = self.post.step(matched, trackers)
@@ -152,3 +128,6 @@ class Avatar:
             rounding.warm_up()
         self.reset()
         self.matcher.segment = 0
+
+
+__all__ = ["Avatar", "AvatarSettings", "Steps"]

@@ -38,9 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--features", default="vr", metavar="YAML",
         help="feature layout: vr (27 numbers), steered (for keys, gamepad and path) or a YAML file (default: vr)",
     )
-    parser.add_argument(
-        "--leading-foot", action="store_true", help="add two features for a camera's hint about the leading foot"
-    )
     parser.add_argument("--up", metavar="AXIS", help="up axis: X+, X-, Y+, Y-, Z+ or Z- (default: detected)")
     add_number(parser, "--unit", help="length of one unit of the files (default: detected)")
     add_number(parser, "--true-rate", help="frame rate of the files (default: from the header, checked)")
@@ -73,7 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mm_ros.motion.feature_files import layout_of, read_functions
-    from mm_ros.motion.features import with_leading_foot
     from mm_ros.motion.importing import find_files, import_files
     from mm_ros.motion.importing.report import short_report, write_report
 
@@ -83,8 +79,6 @@ def run(args: argparse.Namespace) -> int:
         return _draft(find_files(args.paths)[0], args.draft_map)
     layout = layout_of(args.features)
     functions = read_functions(args.features, layout)
-    if args.leading_foot:
-        layout = with_leading_foot(layout)
     progress = Progress(args.quiet)
     found = import_files(args.paths, _options(args), progress)
     progress.end()

@@ -17,7 +17,6 @@ HELP = "generate procedural motion capture as BVH files or as a database"
 EXAMPLE = """examples:
   mm_ros synth motion -o walks                 a folder of BVH files
   mm_ros synth motion -o walks.mmdb --seed 3   a database of another person's walks
-  mm_ros synth motion -o a.mmdb --leading-foot a database with features for the leading foot
   mm_ros synth motion -o user --user 120       two minutes of the synthetic user
 """
 
@@ -33,17 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-mirror", action="store_true", help="do not add mirrored clips: only left turns and left steps"
     )
-    parser.add_argument(
-        "--leading-foot", action="store_true", help="add features for a camera's hint about the leading foot"
-    )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     new_folder(args.output)
-    if args.leading_foot and args.output.suffix != ".mmdb":
-        raise MmRosError(f"--leading-foot applies only to databases; expected an output NAME.mmdb, came {args.output}")
     if args.seed < 0:
         raise MmRosError(f"--seed: expected 0 or more, came {args.seed}")
     clips = _clips(args)
@@ -72,14 +66,13 @@ def _clips(args: argparse.Namespace) -> list[Clip]:
 
 def _write_database(clips: list[Clip], args: argparse.Namespace) -> None:
     from mm_ros.motion.build import BuildOptions, build_database
-    from mm_ros.motion.features import default_layout, with_leading_foot
+    from mm_ros.motion.features import default_layout
     from mm_ros.motion.files import write_database
 
     options = BuildOptions(
         plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=_progress(args.quiet)
     )
-    layout = with_leading_foot(default_layout()) if args.leading_foot else default_layout()
-    write_database(build_database(clips, layout, options), args.output)
+    write_database(build_database(clips, default_layout(), options), args.output)
 
 
 def _write_files(clips: list[Clip], args: argparse.Namespace) -> None:

@@ -62,7 +62,7 @@ def load_kernels(path: Path | None = None) -> None:
     database = read_database(path or default_database_path())
     avatar = Avatar.load(database)
     avatar.warm_up()
-    avatar.fusion.warm_up()
+    avatar.facing.fusion.warm_up()
     tracker_gate.warm_up()
     Room()
     room_joints(rest_pose(database.skeleton))  # viewer and visualizer use these kernels

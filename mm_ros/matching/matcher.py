@@ -12,7 +12,6 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import like, setting
-from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
@@ -20,7 +19,6 @@ from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
-from mm_ros.matching.leading_foot import LeadingFoot
 from mm_ros.matching.root_control import REPLACES, STEERED, RootControl, RootControlSettings, settings_for
 from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
 from mm_ros.maths.jit import njit
@@ -210,7 +208,6 @@ class MatcherStage:
         self._use(settings, database, learned)
         self.control = RootControl(self._active)
         self.timeline = Timeline()
-        self.feet = LeadingFoot()
         self._played: deque[tuple[float, ...]] = deque()  # time, x, y, yaw of the root
         self.reset()
 
@@ -237,7 +234,6 @@ class MatcherStage:
     def reset(self) -> None:
         """Reset all state. The next step starts at its desired position."""
         self.timeline.reset()
-        self.feet.clear()
         self.since_search = 0.0
         self._due = "start"
         self.band = ""
@@ -305,11 +301,6 @@ class MatcherStage:
                 known = ", ".join(database.layout.offsets)
                 raise MmRosError(f"weights: feature '{name}' is not in the layout. Features: {known}")
         return database.layout.column_weights(weights, settings.quality, settings.responsiveness)
-
-    def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image as a leading-foot hint. Ignored if the layout lacks that feature."""
-        if len(self.source.queries.hint_columns):
-            self.feet.watch(landmarks)
 
     def step(self, desired: Trajectory) -> tuple[AvatarPose, Match] | None:
         """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
@@ -434,32 +425,16 @@ class MatcherStage:
                 self._played.popleft()
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
-        """Weights and jump cost of this search. Writes the user's feet and a recent leading-foot hint into the query;
-        without a hint, the weight of that feature is zero. Where the estimate of the feet is
-        certain, it replaces the hint."""
-        weights = self._hinted(desired, query)
-        s, feet, queries = self.settings, desired.feet, self.source.queries
+        """Weights and jump cost of this search. Writes the user's feet into the query."""
+        s, feet = self.settings, desired.feet
         if feet is None or s.feet_weight == 0:
-            return weights, s.jump_cost
-        weights = weights.copy()
+            return self.weights, s.jump_cost
+        weights = self.weights.copy()
         shares = 1.0 / (1.0 + (feet.sigma / s.feet_sigma) ** 2)
-        for columns, share in queries.feet(query, feet, self.control.root, shares):
+        for columns, share in self.source.queries.feet(query, feet, self.control.root, shares):
             weights[columns] *= np.float32(1.0 + (s.feet_weight - 1.0) * share)
         known = float(shares.mean())
-        weights[queries.hint_columns] *= np.float32(1.0 - known)
         return weights, s.jump_cost * (1.0 + FEET_JUMP_COST * known)
-
-    def _hinted(self, desired: Trajectory, query: F32) -> F32:
-        queries = self.source.queries
-        if not len(queries.hint_columns):
-            return self.weights
-        hint = self.feet.at(desired.stamp_ns, queries.hint_times)
-        if hint is not None:
-            queries.hint(query, hint)
-            return self.weights
-        weights = self.weights.copy()
-        weights[queries.hint_columns] = 0.0
-        return weights
 
     def _plain(self, desired: Trajectory) -> Mask:
         """Return the tag query, extended so that it excludes extreme postures unless the query, the user's feet or the

@@ -12,7 +12,7 @@ from mm_ros.body.types import F32, F64, FeetEstimate, Trajectory
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.motion.features import DIRECTION, LEADING_FOOT, POSITION, VELOCITY
+from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 
 FEET = ("left_foot", "right_foot")
 _KINDS = (POSITION, DIRECTION, VELOCITY)
@@ -75,9 +75,6 @@ class QueryBuilder:
         self.columns, self.times = np.array(columns, np.int64), np.array(times)
         self.kinds = np.array(kinds, np.int64)
         self.past_s = layout.past_s
-        hints = [f for f in layout.features if f.kind == LEADING_FOOT]
-        self.hint_times = tuple(t for f in hints for t in f.times)
-        self.hint_columns = np.array([c for f in hints for c in np.r_[layout.offsets[f.name]]], np.int64)
         of_joint = {(f.kind, f.joint): layout.offsets[f.name] for f in layout.features}
         self.foot_positions = [of_joint.get(("joint_position", foot)) for foot in FEET]
         self.foot_velocities = [of_joint.get(("joint_velocity", foot)) for foot in FEET]
@@ -135,11 +132,6 @@ class QueryBuilder:
                     share = float(shares[foot])
                     query[at] += share * ((own - self.mean[at]) / self.std[at] - query[at])
                     yield at, share
-
-    def hint(self, query: F32, left_ahead_m: F64) -> None:
-        """Write the leading-foot hint: how far the left foot was ahead at each of `hint_times` [m]."""
-        at = self.hint_columns
-        query[at] = (left_ahead_m / self.scale - self.mean[at]) / self.std[at]
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
         """Convert a feature row of another database to this normalization. Features that the other layout lacks get

@@ -28,14 +28,11 @@ _EXAMPLE_HEAD = """\
 #           | trajectory_velocity                        past times are those of the motion that was played
 #           joint_position | joint_velocity              3 numbers, in root space
 #           joint_direction                              3 numbers: where the joint's x axis points, in root space
-#           leading_foot                                 1 number per time: lead of the left foot over the right one
-#                                                        [m], measured by a camera (docs/fusion.md); without a camera
-#                                                        its weight is 0
 #           function                                     `width` numbers from your "package.module:name", in a file
 #                                                        next to this one (package/module.py), called with
 #                                                        (positions (F, J, 3), rotations (F, J, 4), rate), in the world
 # joint     joint of the canonical humanoid, for kinds joint_…
-# times     seconds ahead; negative is past (trajectory kinds and leading_foot only)
+# times     seconds ahead; negative is past (trajectory kinds only)
 # weight    0 or more; larger: the feature has more influence on the match
 """
 
@@ -123,7 +120,7 @@ def _feature(path: str | Path, row: Any) -> Feature:
             f"{str(times)[:100]}"
         )
     row["times"] = tuple(float(t) for t in times)
-    timed = row["kind"] in KINDS and KINDS[row["kind"]].timed
+    timed = row["kind"] in KINDS and KINDS[row["kind"]].trajectory
     if not timed and len(times) != 1:
         raise MmRosError(f"{path}: feature '{row['name']}': a {row['kind']} has no times")
     if row["kind"] == "function" and not (row.get("function") and row.get("width")):
@@ -155,7 +152,7 @@ def _line(f: Feature) -> str:
     row: dict[str, Any] = {"name": f.name, "kind": f.kind}
     if f.joint != "root":
         row["joint"] = f.joint
-    if KINDS[f.kind].timed:
+    if f.is_trajectory:
         row["times"] = list(f.times)
     if f.kind == "function":
         row |= {"function": f.function, "width": f.width}

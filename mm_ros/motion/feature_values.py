@@ -13,7 +13,7 @@ from mm_ros.body.clip import Clip
 from mm_ros.body.types import F32, F64
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.contacts import central_difference
-from mm_ros.motion.features import LEADING_FOOT, POSITION, VELOCITY, Feature, FeatureLayout
+from mm_ros.motion.features import POSITION, VELOCITY, Feature, FeatureLayout
 
 Array = Any
 FeatureFunction = Callable[[F64, F64, float], Array]  # positions (F, J, 3), rotations (F, J, 4), rate -> (F, width)
@@ -41,10 +41,6 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
         return rot.rotate(back, positions[:, clip.skeleton.index(f.joint)] - positions[:, 0])
     if f.kind == "joint_velocity":
         return rot.rotate(back, central_difference(positions[:, clip.skeleton.index(f.joint)], clip.rate))
-    if f.kind == LEADING_FOOT:
-        left, right = (positions[:, clip.skeleton.index(name)] for name in ("left_foot", "right_foot"))
-        ahead = rot.rotate(back, left - right)[:, :1]
-        return np.concatenate([at_time(ahead, t * clip.rate, grow=False) for t in f.times], axis=1)
     j = clip.skeleton.index(f.joint)
     if f.kind == "joint_direction":
         return rot.rotate(back, rot.rotate(rotations[:, j], np.tile([1.0, 0, 0], (len(clip), 1))))

@@ -15,29 +15,26 @@ from mm_ros.body.types import F32
 
 class Kind(NamedTuple):
     numbers: int  # columns per time
-    trajectory: bool = False  # true if the query takes the feature from the desired trajectory
-    timed: bool = False  # true if the feature has one entry for each of `times`
+    # true if the query takes the feature from the desired trajectory; it then has one entry for each of `times`
+    trajectory: bool = False
     length: bool = False  # true if the values are proportional to the size of the body
 
 
-LEADING_FOOT = "leading_foot"
 POSITION, DIRECTION, VELOCITY = "trajectory_position", "trajectory_direction", "trajectory_velocity"
 KINDS = {
-    POSITION: Kind(2, trajectory=True, timed=True, length=True),
-    DIRECTION: Kind(2, trajectory=True, timed=True),
-    VELOCITY: Kind(2, trajectory=True, timed=True, length=True),
+    POSITION: Kind(2, trajectory=True, length=True),
+    DIRECTION: Kind(2, trajectory=True),
+    VELOCITY: Kind(2, trajectory=True, length=True),
     "joint_position": Kind(3, length=True),
     "joint_direction": Kind(3),  # direction of the joint's x axis
     "joint_velocity": Kind(3, length=True),
-    # Distance of the left foot in front of the right foot [m]; the weight is 0 without a recent hint
-    LEADING_FOOT: Kind(1, timed=True),
     "function": Kind(1),
 }
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One block of the feature vector, in root space. `times` [s] are for timed kinds only; negative is past."""
+    """One block of the feature vector, in root space. `times` [s] are for trajectory kinds only; negative is past."""
 
     name: str
     kind: str
@@ -120,7 +117,7 @@ class FeatureLayout:
         for f in self.features:
             per = f.size // len(f.times)
             for t in f.times:
-                at = f"@{t:g}s" if KINDS[f.kind].timed else ""
+                at = f"@{t:g}s" if f.is_trajectory else ""
                 out += [f"{f.name}{at}.{axes[i] if per <= 3 else i}" for i in range(per)]
         return tuple(out)
 
@@ -172,8 +169,3 @@ def steered_layout() -> FeatureLayout:
     (benchmarks/2026-11-steering.md).
     """
     return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))
-
-
-def with_leading_foot(layout: FeatureLayout, weight: float = 4.0) -> FeatureLayout:
-    """Add the leading foot 0.4 and 0.2 s ago, for hints from a camera (matching/leading_foot.py), which arrive late."""
-    return FeatureLayout((*layout.features, Feature(LEADING_FOOT, LEADING_FOOT, times=(-0.4, -0.2), weight=weight)))

@@ -154,6 +154,10 @@ class PostStage:
             return self.published
         if judged.verdict == RESET:
             self._forget()
+        elif judged.verdict == HOLD:  # the fade-in moves the body; limbs that also followed by themselves would be fast
+            sitting = self._sitting
+            self._forget()
+            self._sitting = sitting
         if judged.verdict == CARRY and trackers is not None:
             self._carry(trackers.new_from_old)
         fresh = self._last is None
@@ -161,7 +165,7 @@ class PostStage:
         p, q, seen = self._targets(trackers, judged.dt)
         if fresh:
             self._hold.weight[:] = seen
-        jumped = not fresh and (judged.verdict == HOLD or (matched.run, matched.segment) != self._stretch)
+        jumped = not fresh and (matched.run, matched.segment) != self._stretch
         self._stretch = (matched.run, matched.segment)
         stands, estimated = np.empty(2, np.uint8), np.empty((2, 6))
         known, s = matched.feet.numbers if matched.feet else NO_FEET, self._settings

@@ -19,6 +19,7 @@ from mm_ros.base.errors import MmRosError
 
 HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options
 SPARE = 4  # bytes in front of the head, so that the numbers, which CDR aligns from behind the head, are aligned
+PADDED = 4  # the middleware fills a message between processes up to a multiple of this number of bytes
 _NUMBERS = {
     "boolean": "u1", "octet": "u1", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
     "int32": "<i4", "uint64": "<u8", "int64": "<i8", "float": "<f4", "double": "<f8",
@@ -94,12 +95,12 @@ class Template:
 
     def load(self, raw: bytes) -> bool:
         """Take over the numbers of a serialized message; False, and no change, if it has another shape."""
-        if len(raw) != self._size:
+        if not 0 <= len(raw) - self._size < PADDED:
             return False
         for a, b, expected in self._fixed:
             if raw[a:b] != expected:
                 return False
-        self._raw[:] = raw
+        self._raw[:] = raw[: self._size]
         return True
 
 

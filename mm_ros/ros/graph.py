@@ -177,7 +177,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "trajectory_predictor",
-        ("trackers", "body_orientation", "calibration", "feature_layout"),
+        ("trackers", "body_orientation", "landmarks", "calibration", "feature_layout"),
         ("trajectory",),
         (
             "mm_ros.trajectory.from_trackers:TrajectorySettings",
@@ -209,7 +209,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "motion_matcher",
-        ("trajectory", "landmarks", "calibration"),
+        ("trajectory", "calibration"),
         ("matched_pose", "match", "skeleton", "feature_layout"),
         ("mm_ros.matching.matcher:MatcherSettings", "mm_ros.ros.nodes.motion_matcher:DatabaseSettings"),
         "searches the pose database, plays the best match, moves the root along the desired trajectory",

@@ -1,4 +1,7 @@
-"""Stage that estimates the user's feet from headset and controllers: contact, touchdown, place, and the way ahead."""
+"""Stage that estimates the user's feet: contact, touchdown, place, and the way ahead.
+
+A network estimates them from headset and controllers; a camera and foot trackers correct it (`fusion.py`).
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,16 @@ from typing import Protocol
 import numpy as np
 
 from mm_ros.base.settings import Settings, setting
+from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.timeline import ADVANCE, CARRY, DROP, Timeline, is_identity
 from mm_ros.body.types import (
     F32,
     F64,
     HEAD_ROLE,
-    LEFT_FOOT_ROLE,
     LEFT_HAND_ROLE,
     LOST,
     RIGHT_HAND_ROLE,
+    BodyOrientation,
     Calibration,
     FeetEstimate,
     TrackerFrame,
@@ -26,14 +30,14 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.steps import inputs as si
 from mm_ros.steps import outputs as so
+from mm_ros.steps.fusion import CameraFeet, FootTrackers
 from mm_ros.tracking.check import check_trackers
 
 GAP_S = 0.2  # after a longer gap between frames the memory of the network is reset
 REFRACTORY_S = 0.25  # shortest time between two touchdowns of one foot
 RELEASED = 0.5  # share of the threshold below which the next touchdown may be reported
 STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # half-lives of the smoothing of the ankles
-TRACKER_SIGMA_M = 0.03
-TRACKED_MOVES = 0.12  # m/s; a tracked foot that is faster than this counts as moving
+TRACKED_CONTACT = 0.5  # probability of contact above which a tracked foot touches down
 
 
 class StepModel(Protocol):
@@ -67,17 +71,21 @@ class StepEstimate:
     yaw_sigma: F64  # (3,) rad
 
 
+def touchdown_probability(out: F64, foot: int) -> float:
+    """Probability from the network's outputs `out` (OUTPUTS,)."""
+    return 1.0 / (1.0 + math.exp(-min(max(float(out[foot * so.FEET + so.EVENT]), -50.0), 50.0)))
+
+
 class Touchdowns:
-    """Touchdowns of both feet from the network's outputs, with hysteresis and a shortest interval."""
+    """Touchdowns of both feet from a probability, with hysteresis and a shortest interval."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
         self._armed = [True, True]
         self._landed_ns = [-(10**12), -(10**12)]
 
-    def lands(self, foot: int, out: F64, now_ns: int) -> bool:
-        """Whether the foot touches down at this tick; `out` (OUTPUTS,) are the network's outputs."""
-        p = 1.0 / (1.0 + math.exp(-min(max(float(out[foot * so.FEET + so.EVENT]), -50.0), 50.0)))
+    def lands(self, foot: int, p: float, now_ns: int) -> bool:
+        """Whether the foot touches down now, by the probability `p`."""
         if p < RELEASED * self.threshold:
             self._armed[foot] = True
         if p < self.threshold or not self._armed[foot] or now_ns - self._landed_ns[foot] < REFRACTORY_S * 1e9:
@@ -95,6 +103,7 @@ class StepStage:
         self._last, self._now, self._at = np.zeros(si.CHANNELS), np.zeros(si.CHANNELS), np.zeros(si.CHANNELS)
         self._inputs = np.zeros(si.INPUTS)
         self._row = np.zeros((1, si.INPUTS), np.float32)
+        self._camera, self._trackers = CameraFeet(), FootTrackers()
         self.reset()
 
     def reset(self) -> None:
@@ -108,10 +117,18 @@ class StepStage:
         self._stamp_ns: int | None = None  # stamp of the last frame
         self._out: F64 | None = None  # outputs of the network at the last tick
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
-        self._places: F64 | None = None  # (2, 3) ankles as reported last
+        self._places: F64 | None = None  # (2, 3) ankles without trackers, as smoothed last
+        self._camera.clear()
+        self._trackers.clear()
+        self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
 
-    def step(self, frame: TrackerFrame) -> StepEstimate | None:
-        """The estimate for a frame; None without a model, without a head, or for a late or duplicate frame."""
+    def watch(self, landmarks: Landmarks) -> None:
+        """Add the landmarks of one camera image. They take effect from the next step on."""
+        self._camera.watch(landmarks)
+
+    def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
+        """The estimate for a frame; None without a model, without a head, or for a late or duplicate frame. `facing`
+        is needed for the landmarks of a camera."""
         if self.model is None or frame.state[HEAD_ROLE] == LOST:
             return None
         check_trackers(frame, (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE))
@@ -126,7 +143,7 @@ class StepStage:
         landed = self._advance(frame.stamp_ns)
         self._last[:] = self._now
         self._stamp_ns = frame.stamp_ns
-        return self._made(frame, landed, dt)
+        return self._made(frame, facing, landed, dt)
 
     def _carry(self, new_from_old: F64) -> None:
         yaw = float(rot.yaw_of(new_from_old[3:]))
@@ -135,6 +152,7 @@ class StepStage:
         si.carry_channels(self._at, x, y, z, yaw)
         if self._places is not None:
             self._places = rot.rotate(new_from_old[3:], self._places) + new_from_old[:3]
+        self._trackers.carry(new_from_old[3:])
         si.carry_memory(self._memory, x, y, z, yaw, self.calibration.head_height)
 
     def _advance(self, stamp_ns: int) -> list[bool]:
@@ -156,32 +174,27 @@ class StepStage:
             self._tick_ns = due
             self._ticks += 1
             for foot in range(2):
-                landed[foot] |= self._touchdowns.lands(foot, self._out, due)
+                landed[foot] |= self._touchdowns.lands(foot, touchdown_probability(self._out, foot), due)
         return landed
 
-    def _made(self, frame: TrackerFrame, landed: list[bool], dt: float) -> StepEstimate:
+    def _made(self, frame: TrackerFrame, facing: BodyOrientation | None, landed: list[bool], dt: float) -> StepEstimate:
         assert self._out is not None
         age = (frame.stamp_ns - self._tick_ns) * 1e-9
         numbers, ahead = np.empty((2, 10)), np.empty((len(so.AHEAD_S), 5))
         in_room(self._out, self._at, self.calibration.head_height, age, numbers, ahead)
+        if facing is not None:
+            self._camera.correct(frame.stamp_ns, numbers, float(facing.yaw))
         if self._places is None:
             self._places = numbers[:, 3:6].copy()
         settle(self._places, numbers, dt)
         numbers[:, 1] = landed
         feet = FeetEstimate(numbers)
-        self._use_trackers(frame, feet)
-        return StepEstimate(feet, ahead[:, :2], ahead[:, 2], ahead[:, 3], ahead[:, 4])
-
-    def _use_trackers(self, frame: TrackerFrame, feet: FeetEstimate) -> None:
-        """A tracker on a foot replaces the network's estimate of that foot."""
+        self._trackers.correct(frame, self.calibration, feet, dt)
         for foot in range(2):
-            role = LEFT_FOOT_ROLE + foot
-            if frame.state[role] == LOST:
-                continue
-            feet.ankles[foot], feet.velocities[foot] = frame.positions[role], frame.velocities[role]
-            feet.moves[foot] = float(np.linalg.norm(frame.velocities[role]) > TRACKED_MOVES)
-            feet.contact[foot] = 1.0 - feet.moves[foot]
-            feet.sigma[foot] = TRACKER_SIGMA_M
+            touches = self._tracked_touchdowns.lands(foot, float(feet.contact[foot]), frame.stamp_ns)
+            if self._trackers.shares[foot] > 0.5:
+                numbers[foot, 1] = touches
+        return StepEstimate(feet, ahead[:, :2], ahead[:, 2], ahead[:, 3], ahead[:, 4])
 
     def warm_up(self, frame: TrackerFrame) -> None:
         self.step(frame)

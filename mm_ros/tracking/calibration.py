@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -138,7 +139,41 @@ class CalibrationSettings(Settings):
         0.2,
     )
     level_rad: float = setting(0.5, "Maximum pitch and roll of the head that counts as upright.", "rad", 0.05, 1.5)
+    headset_place: tuple[float, ...] = setting(
+        (0.0,), "Place of the headset in the axes of the head joint: ahead, left, up. One value: as in the user's "
+        "file, else 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
+    )  # fmt: skip
+    grip_place: tuple[float, ...] = setting(
+        (0.0,), "Place of the palm from the wrist: toward the thumb, along the fingers, out of the back of the hand. "
+        "Then no offset of the controllers is fitted. One value: as in the user's file, else 0, 0.08, 0 and the fit.",
+        "m", -0.3, 0.3, live=False,
+    )  # fmt: skip
     face_forward: bool = setting(False, "The calibrate service also turns x of the room to where the user looks.")
+
+
+def with_places(calibration: Calibration, settings: CalibrationSettings) -> Calibration:
+    """The calibration with the places of headset and controllers that the user has given."""
+    for name in ("headset_place", "grip_place"):
+        if len(getattr(settings, name)) not in (1, 3):
+            raise MmRosError(f"{name}: expected three numbers [m], came {list(getattr(settings, name))}")
+    given: dict[str, Any] = {}
+    if len(settings.headset_place) == 3:
+        given["headset_in_head"] = np.array([*settings.headset_place, *calibration.headset_in_head[3:]])
+    if len(settings.grip_place) == 3:
+        thumb, along, back = settings.grip_place
+        given["left_grip_in_hand"] = np.array([thumb, along, back, *calibration.left_grip_in_hand[3:]])
+        given["right_grip_in_hand"] = np.array([thumb, -along, back, *calibration.right_grip_in_hand[3:]])
+    return replace(calibration, **given) if given else calibration
+
+
+def grips_given(calibration: Calibration) -> bool:
+    """Whether the user has given the place of the palm in the hand."""
+    assumed = Calibration()
+    pairs = (
+        (calibration.left_grip_in_hand, assumed.left_grip_in_hand),
+        (calibration.right_grip_in_hand, assumed.right_grip_in_hand),
+    )
+    return any(not np.allclose(a, b, atol=1e-6) for a, b in pairs)
 
 
 @dataclass(frozen=True)
@@ -164,6 +199,7 @@ class Calibrator:
             user=settings.user, posture=settings.posture, head_height_sigma=UNKNOWN_SIGMA,
             floor_sigma=SOURCE_FLOOR_SIGMA,
         )  # fmt: skip
+        self.current = with_places(self.current, settings)
         self._from_person = known is not None and known.calibrated  # measured by request, or read from a file
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._heights = HeightDistribution()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ COMMENT = """# Calibration of this user (mm_ros calibrate). Metres, radians; pos
 # device in the axes of the joint that carries it. Delete the file to be measured again.
 """
 
-HANDS_COMMENT = """# Hold of controllers of this convention: direction of the fingers in device axes (x forward, z up).
+HAND_KEYS = ("left", "right", "left_offset", "right_offset")
+LONGEST_OFFSET = 0.1  # m
+HANDS_COMMENT = """# Hold of controllers of this convention, in device axes (x forward, z up): direction of the
+# fingers, and offset from the palm that the convention assumes to that of the user [m].
 # Such measures help to identify a person. Delete the file to be measured again.
 """
 
@@ -64,29 +67,43 @@ def _checked_name(user: str) -> str:
     return user
 
 
-Fingers = list[list[float] | None]
+Vectors = list[list[float] | None]
+NONE: Vectors = [None, None]
 
 
-def write_hands(user: str, convention: str, fingers: Fingers) -> Path:
-    """Keep the fitted directions of the fingers in device axes, of the left and the right controller."""
+@dataclass(frozen=True)
+class FittedHands:
+    """Fit of the left and the right controller, in device axes: directions of the fingers, and offsets from the palm of
+    the convention to the user's [m]."""
+
+    fingers: Vectors
+    offsets: Vectors = field(default_factory=lambda: list(NONE))
+
+
+def write_hands(user: str, convention: str, fitted: FittedHands) -> Path:
+    """Keep the fit of a user's hands on controllers of a convention."""
     path = hands_file(user, convention)
-    content = {"version": VERSION, "left": fingers[0], "right": fingers[1]}
+    values = [*fitted.fingers, *fitted.offsets]
+    content = {"version": VERSION, **{k: v for k, v in zip(HAND_KEYS, values, strict=True) if v is not None}}
     write_whole(path, (HANDS_COMMENT + yaml.safe_dump(content, sort_keys=False, default_flow_style=None)).encode())
     return path
 
 
-def read_hands(user: str, convention: str) -> Fingers | None:
+def read_hands(user: str, convention: str) -> FittedHands | None:
     """Read the fit of a user's hands on controllers of a convention; None if there is none."""
     path = hands_file(user, convention)
     if not path.is_file():
         return None
     content = read_yaml(path)
-    values = [content.get(k) if isinstance(content, dict) else None for k in ("left", "right")]
-    for v in values:
+    values = [content.get(k) if isinstance(content, dict) else None for k in HAND_KEYS]
+    for name, v in zip(HAND_KEYS, values, strict=True):
         good = v is None or (isinstance(v, list) and len(v) == 3 and all(map(_is_measure, v)))
-        if not good or (v is not None and not 0.9 < float(np.linalg.norm(v)) < 1.1):
-            raise MmRosError(f"{path}: expected left and right as unit vectors x, y, z, came {v!r}. Delete the file")
-    return values
+        length = float(np.linalg.norm(v)) if good and v is not None else 1.0
+        is_offset = name in HAND_KEYS[2:]
+        if not good or not (length < LONGEST_OFFSET or v is None if is_offset else 0.9 < length < 1.1):
+            wanted = f"x, y, z, shorter than {LONGEST_OFFSET} m" if is_offset else "a unit vector x, y, z"
+            raise MmRosError(f"{path}: {name}: expected {wanted}, came {v!r}. Delete the file")
+    return FittedHands(values[:2], values[2:])
 
 
 def write_calibration(calibration: Calibration, path: Path | None = None) -> Path:

@@ -20,6 +20,8 @@ from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, TRACKED, Tra
 from mm_ros.maths import quat
 from mm_ros.maths.quat import Quat, Vec
 from mm_ros.maths.springs import damping_share
+from mm_ros.tracking.files import FittedHands
+from mm_ros.tracking.grip import GripOffset
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
 
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
@@ -38,8 +40,10 @@ FEW = 6.0  # samples after which an estimated convention is reported
 LOST_DECISION = 1.5  # a known convention is replaced only by one whose cost is lower by this [samples]
 LONG = 400.0  # number of samples that the fit remembers
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction of the convention, and of a stored fit
+FEWEST_OFFSET = 20.0  # minimum number of samples of an offset that is reported and kept
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied turn follows the fitted turn
+OFFSET_HALFLIFE_S = 1.0  # the same for the offset
 # Controllers are exchanged if they are this far on the wrong side for EXCHANGED_S, within the first WATCHED_S
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
@@ -59,6 +63,8 @@ class HandFit:
 
     fingers: Vec  # direction of the fingers in device axes
     samples: float
+    offset: Vec  # from the palm of the convention to that of the user, in device axes [m]
+    offset_samples: float
     bend_before: float  # median angle between hand and forearm with the convention alone
     bend_after: float
 
@@ -82,7 +88,10 @@ class _Hand:
         self.costs = dict.fromkeys(HAND_POSES, 0.0)
         self.stored: Vec | None = None
         self.fingers: Vec | None = None  # the fitted direction
-        self.turn: Quat | None = None  # pose of the hand in device axes that is applied now
+        self.turn: Quat | None = None  # rotation of the hand in device axes that is applied now
+        self.grip = GripOffset()
+        self.offset: Vec = (0.0, 0.0, 0.0)  # m; from the palm of the convention to the fitted one, in device axes
+        self.applied: Vec = (0.0, 0.0, 0.0)  # m; the offset that is applied now
 
     def due(self, q: Quat, now_s: float) -> bool:
         waited = now_s - self.last_s
@@ -102,6 +111,7 @@ class HandStage:
         self.exchanged = False
         self.height = 1.6  # m; head joint of the standing user
         self.arm_span = 0.0  # m; 0: not measured
+        self.grips_given = False
         self._begin()
 
     def _begin(self) -> None:
@@ -120,6 +130,8 @@ class HandStage:
     def forget_motion(self) -> None:
         """Start to watch for exchanged controllers again; the fit is kept."""
         self._yaw, self._wrong_s, self._both_s = None, 0.0, 0.0
+        for hand in self._hands:
+            hand.grip.forget_motion()
 
     @property
     def samples(self) -> float:
@@ -144,6 +156,7 @@ class HandStage:
             role = LEFT_HAND_ROLE + hand.side
             if frame.state[role] == TRACKED and frame.state[HEAD_ROLE] == TRACKED and self._yaw is not None:
                 self._sample(frame, hand)
+                self._find_axis(frame, hand)
             self._apply(frame, hand, dt)
         return frame
 
@@ -210,15 +223,32 @@ class HandStage:
             self._compare(hand, frame, shoulder, forearm, weight)
         hand.fingers = self._fitted(hand)
 
+    def _find_axis(self, frame: TrackerFrame, hand: _Hand) -> None:
+        """Add the frame to the estimate of the place of the forearm's axis."""
+        if self.grips_given:
+            hand.offset = (0.0, 0.0, 0.0)
+        if not self.fits or self.grips_given or hand.fingers is None or not self.known():
+            return
+        role = LEFT_HAND_ROLE + hand.side
+        q = quat.get4(frame.rotations, role)
+        given = hand_in_device(self.convention, hand.side)
+        palm = quat.add(quat.get3(frame.positions, role), quat.rotate(q, (given[0], given[1], given[2])))
+        turn = quat.get3(frame.angular_velocities, role)
+        if hand.grip.add(frame.stamp_ns * 1e-9, palm, q, turn, hand.fingers, PALM):
+            hand.offset = hand.grip.offset(hand.fingers, PALM)
+
     def _arm(self) -> float:
         """Length of the arm from shoulder to wrist [m]."""
         if self.arm_span <= 0.0:
             return (UPPER_ARM + FOREARM) * self.height
         return max(self.arm_span / 2 - PALM - SHOULDER_ASIDE * self.height, 0.2 * self.height)
 
-    def measure(self, height: float, arm_span: float) -> None:
-        """Set the user's size: the standing height of the head joint, and the arm span between the palms [m]."""
-        self.height, self.arm_span = height, arm_span
+    def measure(self, height: float, arm_span: float, grips_given: bool = False) -> None:
+        """Set the user's size: the standing height of the head joint, and the arm span between the palms [m].
+
+        `grips_given`: the user has given the place of the palm in the hand, so no offset is fitted.
+        """
+        self.height, self.arm_span, self.grips_given = height, arm_span, grips_given
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
         """Add the cost of each convention: the angle between its hand and the forearm with the usual twist, and a palm
@@ -277,7 +307,9 @@ class HandStage:
             hand.turn = goal
         hand.turn = quat.normalize(quat.slerp(hand.turn, goal, damping_share(TURN_HALFLIFE_S, dt)))
         q = quat.get4(frame.rotations, role)
-        palm = quat.rotate(q, (given[0], given[1], given[2]))
+        share = damping_share(OFFSET_HALFLIFE_S, dt)
+        hand.applied = quat.mix(hand.applied, hand.offset, share)
+        palm = quat.rotate(q, quat.add((given[0], given[1], given[2]), hand.applied))
         spin = quat.cross(quat.get3(frame.angular_velocities, role), palm)
         quat.put3(frame.positions, role, quat.add(quat.get3(frame.positions, role), palm))
         quat.put3(frame.velocities, role, quat.add(quat.get3(frame.velocities, role), spin))
@@ -292,7 +324,7 @@ class HandStage:
             return None
         d, before, after = np.array(hand.forearms), np.array(self._assumed(hand)), np.array(hand.fingers)
         bends = [float(np.degrees(np.median(np.arccos(np.clip(d @ f, -1, 1))))) for f in (before, after)]
-        return HandFit(hand.fingers, float(sum(hand.weights)), bends[0], bends[1])
+        return HandFit(hand.fingers, float(sum(hand.weights)), hand.offset, hand.grip.samples, bends[0], bends[1])
 
     def report(self) -> str:
         """Convention, evidence, and the fit, in one sentence for the user."""
@@ -317,20 +349,36 @@ class HandStage:
             if self.fits and fit is not None:
                 parts.append(
                     f"{name} wrist bends {fit.bend_before:.0f}° before the fit and {fit.bend_after:.0f}° after"
+                    + _offset_in_words(fit)
                 )
+        if self.grips_given and self.fits:
+            parts.append("the place of the palm in the hand is as given")
         if self.exchanged:
             parts.append("the controllers are exchanged: left and right are swapped back")
         return "; ".join(parts)
 
-    def fingers(self) -> list[list[float] | None]:
-        """Fitted directions, to be stored."""
-        return [None if h.fingers is None else [round(float(v), 4) for v in h.fingers] for h in self._hands]
+    def fitted(self) -> FittedHands:
+        """Fitted directions of the fingers and offsets, to be stored."""
 
-    def restore(self, fingers: list[list[float] | None]) -> None:
-        """Start from stored directions."""
-        for hand, stored in zip(self._hands, fingers, strict=True):
-            if stored is not None:
-                hand.stored = hand.fingers = (stored[0], stored[1], stored[2])
+        def numbers(v: Vec | None) -> list[float] | None:
+            return None if v is None else [round(float(x), 4) for x in v]
+
+        sure = [h.offset if h.grip.samples >= FEWEST_OFFSET or h.grip.stored else None for h in self._hands]
+        return FittedHands([numbers(h.fingers) for h in self._hands], [numbers(v) for v in sure])
+
+    def restore(self, fitted: FittedHands) -> None:
+        """Start from a stored fit."""
+        for hand, fingers, offset in zip(self._hands, fitted.fingers, fitted.offsets, strict=True):
+            if fingers is not None:
+                hand.stored = hand.fingers = (fingers[0], fingers[1], fingers[2])
+            if offset is not None:
+                hand.grip.stored = hand.offset = hand.applied = (offset[0], offset[1], offset[2])
+
+
+def _offset_in_words(fit: HandFit) -> str:
+    if fit.offset_samples < FEWEST_OFFSET and not any(fit.offset):
+        return ""
+    return f", palm {100 * quat.norm(fit.offset):.1f} cm beside that of the convention"
 
 
 def _degrees(a: F64, b: F64) -> float:

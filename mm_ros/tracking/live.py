@@ -1,4 +1,7 @@
-"""Gate, hand poses, calibration and room applied to recorded frames as the tracker bridge applies them to live ones."""
+"""The stages between a source of trackers and the facing: gate, hand poses, calibration, room and mountings.
+
+The tracker bridge applies them to live frames, `live_frames` to recorded ones.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,40 @@ from numpy.typing import NDArray
 
 from mm_ros.body.types import F64, Calibration, R, TrackerFrame, identity_pose
 from mm_ros.maths import rotations as rot
-from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, head_joint_height
-from mm_ros.tracking.gate import TrackerGate
+from mm_ros.tracking.calibration import DEFAULTS, CalibrationSettings, Calibrator, grips_given, head_joint_height
+from mm_ros.tracking.gate import GateSettings, TrackerGate
 from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.hands import HandSettings, HandStage
+from mm_ros.tracking.mounting import MountingSettings, MountingStage
 from mm_ros.tracking.room import Room, compose, room_from_source
+
+
+class TrackerStages:
+    """The stages of one user; frames pass `gate`, `hands`, `calibrator`, `room` and `mounting`, in this order.
+
+    `known`: calibration from the source or from a file; None: a user who is unknown. `declared`: convention of the hand
+    poses that the source declares.
+    """
+
+    def __init__(
+        self, calibration: CalibrationSettings = DEFAULTS, known: Calibration | None = None,
+        gate: GateSettings | None = None, hands: HandSettings | None = None, declared: str = "wrist",
+        mounting: MountingSettings | None = None, place: tuple[float, ...] = (0.0, 0.0),
+    ) -> None:  # fmt: skip
+        self.gate, self.hands = TrackerGate(gate or GateSettings()), HandStage(hands or HandSettings(), declared)
+        self.calibrator, self.room = Calibrator(calibration, known), Room(place)
+        self.mounting = MountingStage(mounting, self.calibrator.current)
+
+    def use(self, calibration: Calibration) -> Calibration:
+        """Use these measures from the next frame on; return them with the present mountings of body trackers."""
+        self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
+        self.room.calibrate(calibration)
+        return self.mounting.set_calibration(calibration)
+
+    def reset(self) -> None:
+        self.gate.reset()
+        self.hands.forget_motion()
+        self.calibrator.forget_motion()
 
 
 @dataclass
@@ -46,25 +78,22 @@ def live_frames(
     `gated`: the frames are those of a recorded session, which have passed gate and hands before. `hand_pose`:
     convention of the hand poses.
     """
-    gate, room, calibrator = TrackerGate(), Room(), Calibrator(settings, known)
-    hands = HandStage(HandSettings(hand_pose=hand_pose))
-    hands.measure(head_joint_height(calibrator.current), calibrator.current.arm_span)
+    stages = TrackerStages(settings, known, hands=HandSettings(hand_pose=hand_pose))
+    stages.use(stages.calibrator.current)
     last = np.full((R, 7), np.nan)
-    out = LiveFrames(calibrations={0: calibrator.current})
-    room.calibrate(calibrator.current)
+    out = LiveFrames(calibrations={0: stages.calibrator.current})
     for frame in raw:
-        passed = frame if gated else gate.step(frame)
+        passed = frame if gated else stages.gate.step(frame)
         if passed is None:
             continue
         now = np.concatenate([passed.positions, passed.rotations], axis=1)
         out.repeated.append((now == last).all(1))
         last = now
         if not gated:
-            hands.step(passed)
-        new = calibrator.step(passed)
+            stages.hands.step(passed)
+        new = stages.calibrator.step(passed)
         if new is not None:
-            hands.measure(head_joint_height(new), new.arm_span)
-            room.calibrate(new)
+            stages.use(new)
             out.calibrations[len(out.frames)] = new
-        out.frames.append(room.carry(passed))
+        out.frames.append(stages.room.carry(passed))
     return out

@@ -98,3 +98,25 @@ def test_parents_and_the_number_of_joints_come_from_the_skeleton() -> None:
     found = {name: joint_tables((PACKAGE / name).read_text()) for name in modules()}
     assert {name: tables for name, tables in found.items() if tables} == {}
     assert joint_tables("from mm_ros.body.skeleton import HEAD, PARENTS, J") == {"PARENTS", "J"}
+
+
+STAGES = {
+    "TrackerGate", "HandStage", "Calibrator", "Room", "OrientationStage", "FusionStage", "StepStage", "TrajectoryStage",
+    "MatcherStage", "StateMachineStage", "matcher_stage", "PostStage",
+}  # fmt: skip
+# Modules that may build stages besides the builder: benchmarks and the conversion of tables need one stage alone.
+BUILDERS = ("stages.py", "tracking/", "matching/engines/state_machine.py", "cli/", "evaluation/benchmarks/")
+BUILDERS += ("evaluation/hand_pose_facing.py", "evaluation/restless_users.py")
+
+
+def built(source: str) -> set[str]:
+    """Stages that a module builds itself."""
+    calls = [n.func for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)]
+    return {f.id for f in calls if isinstance(f, ast.Name)} & STAGES
+
+
+def test_stages_are_built_in_one_place() -> None:
+    """The nodes, `Avatar` and the evaluation take their stages from `stages.py` and `tracking/live.py`."""
+    found = {name: built((PACKAGE / name).read_text()) for name in modules() if not name.startswith(BUILDERS)}
+    assert {name: stages for name, stages in found.items() if stages} == {}
+    assert built("self._stage = PostStage(settings)") == {"PostStage"}

@@ -86,6 +86,17 @@ def test_a_leap_of_the_matcher_fades_within_reach_and_is_declared_beyond(x: floa
     assert (max(leaps) > LEAP_M) == declared == (after[0].run != before[-1].run)
 
 
+@pytest.mark.parametrize("turn", [0.0, 1.5, 3.0])
+def test_after_a_gap_a_listener_that_loses_two_of_three_poses_sees_no_leap(turn: float) -> None:
+    """The feet stay with the body, and a user who has turned meanwhile makes the fade slower."""
+    post = stage()
+    before = [post.step(matched(i, run=1)) for i in range(30)]
+    after = [post.step(matched(i, (0.9, 0.0, turn), run=1)) for i in range(300, 450)]
+    out = [before[-1], *after]
+    assert max(leap(a, b) for a, b in zip(out, out[3:], strict=False)) < 0.7 * LEAP_M
+    assert leap(out[-1], matched(0, (0.9, 0.0, turn))) < 0.02
+
+
 def test_a_matcher_that_was_restarted_within_reach_causes_no_leap() -> None:
     post = stage()
     before = poses(post, range(30))

@@ -91,7 +91,7 @@ def test_landmarks_from_outside_reach_both_nodes_that_use_them(world):
     def refused():
         seen.header.stamp = stamp_to_ros(world.client.now_ns())
         publisher.publish(seen)
-        nodes = ("orientation_predictor", "motion_matcher")
+        nodes = ("orientation_predictor", "trajectory_predictor")
         return all(any("landmarks: " in m and "NaN" in m for m in said_by(world, node)) for node in nodes)
 
     try:

@@ -28,8 +28,10 @@ from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.features import FeatureLayout, default_layout
 from mm_ros.motion.files import read_database, write_database
 from mm_ros.motion.procedural import make_clips
-from mm_ros.ros import graph
+from mm_ros.ros import graph, wire
+from mm_ros.ros.cdr import deserialized
 from mm_ros.ros.conversions import avatar_pose_from_ros, stamp_from_ros
+from mm_ros.ros.qos import listener_qos, message_class
 
 STAGES = ("body_orientation", "trajectory", "matched_pose", "match")
 
@@ -170,6 +172,31 @@ def match_values(avatar):
 def test_graph_and_chain_give_the_same_poses_bit_for_bit(world):
     frames, poses = world.walk_without_loss(3.0, epoch=9)
     agree(world, frames, poses, default_database_path())
+
+
+def test_streams_of_other_processes_are_read_by_templates(world, monkeypatch):
+    """Between processes the middleware may change the length of a message."""
+    names = {t: f"/{world.avatar}/{t}" for t in ("body_orientation", "trajectory", "matched_pose", "pose")}
+    came = {t: [] for t in names}
+    node = world.client.node
+    heard = [
+        node.create_subscription(
+            message_class(graph.TOPICS[t].type), name, came[t].append, listener_qos(graph.TOPICS[t].qos), raw=True
+        )
+        for t, name in names.items()
+    ]
+    ordinary = []
+    monkeypatch.setattr(wire, "deserialized", lambda *given: ordinary.append(0) or deserialized(*given))
+    world.client.spin_until(lambda: world.walk(0.2) and min(map(len, came.values())) >= 20, PATIENCE_S)
+    for subscription in heard:
+        node.destroy_subscription(subscription)
+    for topic, raws in came.items():
+        assert len(raws) >= 20, topic
+        ordinary.clear()
+        reader = wire.Wire(topic, "map")
+        for raw in raws:
+            reader.value(raw)
+        assert len(ordinary) <= 2, f"{topic}: {len(ordinary)} of {len(raws)}"  # one a shape: with and without feet
 
 
 def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(world, other_layout):

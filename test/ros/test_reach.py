@@ -13,22 +13,27 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from net_link import Link, missing_rights
 
+from mm_ros.base.cache import cache_root
 from mm_ros.base.own_python import module_command
 from mm_ros.base.share import share_folder
-from mm_ros.ros.reach import PROFILES, RANGE, settle_reach
+from mm_ros.ros.reach import PROFILES, RANGE, profile, settle_reach
 
 OURS = str(share_folder() / "config" / "this_machine.xml")
+PARENTS = str(cache_root() / "dds" / "this_machine_13.xml")
 STRANGER = Path(__file__).parents[1] / "net_stranger.py"
 
 
 @pytest.mark.parametrize(
     ("before", "asked", "after"),
     [
-        ({}, "LOCALHOST", {RANGE: "LOCALHOST", PROFILES: OURS}),
-        ({RANGE: "LOCALHOST"}, "", {RANGE: "LOCALHOST", PROFILES: OURS}),
+        ({}, "LOCALHOST", {RANGE: "LOCALHOST", PROFILES: "this process"}),
+        ({RANGE: "LOCALHOST"}, "", {RANGE: "LOCALHOST", PROFILES: "this process"}),
+        ({RANGE: "LOCALHOST", PROFILES: OURS}, "", {RANGE: "LOCALHOST", PROFILES: "this process"}),
+        ({RANGE: "LOCALHOST", PROFILES: PARENTS}, "", {RANGE: "LOCALHOST", PROFILES: "this process"}),
         ({RANGE: "LOCALHOST", PROFILES: "mine.xml"}, "", {RANGE: "LOCALHOST", PROFILES: "mine.xml"}),
         ({RANGE: "SUBNET"}, "LOCALHOST", {RANGE: "SUBNET"}),
         ({RANGE: "SUBNET", PROFILES: OURS}, "", {RANGE: "SUBNET"}),
+        ({RANGE: "SUBNET", PROFILES: PARENTS}, "", {RANGE: "SUBNET"}),
         ({RANGE: "SUBNET", PROFILES: "mine.xml"}, "", {RANGE: "SUBNET", PROFILES: "mine.xml"}),
         ({}, "", {}),
     ],
@@ -39,8 +44,48 @@ def test_the_profile_follows_the_range(before, asked, after, monkeypatch):
     for name, value in before.items():
         monkeypatch.setenv(name, value)
     settle_reach(asked)
+    own = {"this process": str(profile(os.getpid()))}
+    after = {name: own.get(value, value) for name, value in after.items()}
     assert {name: os.environ[name] for name in (RANGE, PROFILES) if name in os.environ} == after
     assert os.environ["SKIP_DEFAULT_XML_FILE"] == "1"
+
+
+PORTS = """
+import os, re, sys, time
+from mm_ros.ros.reach import PROFILES, profile
+os.environ[PROFILES] = str(profile(int(sys.argv[1])))
+import rclpy
+rclpy.init()
+node = rclpy.create_node("ports")
+inodes = {os.readlink(fd) for fd in (f"/proc/self/fd/{n}" for n in range(200)) if os.path.islink(fd)}
+rows = [line.split() for line in open("/proc/self/net/udp").readlines()[1:]]
+print(*{int(row[1][9:], 16) for row in rows if f"socket:[{row[9]}]" in inodes}, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_restarted_process_has_other_ports_for_data_than_the_one_that_was_killed():
+    """Other processes send to the ports of a killed one for up to two seconds, also after these were made anew."""
+    first = 7400 + 250 * int(os.environ["ROS_DOMAIN_ID"])
+
+    def data_ports(pid):
+        process = subprocess.Popen([sys.executable, "-c", PORTS, str(pid)], stdout=subprocess.PIPE, text=True)
+        try:
+            ports = {int(port) - first for port in process.stdout.readline().split()}
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        return {p for p in ports if 0 < p < 250 and p % 2}
+
+    killed, restarted = data_ports(1000), data_ports(1001)
+    assert killed and restarted
+    assert not killed & restarted
+
+
+def test_without_a_cache_the_common_profile_is_used(monkeypatch):
+    monkeypatch.setattr("mm_ros.ros.reach.writable_root", lambda: Path("/proc/nothing"))
+    assert profile(1) == Path(OURS)
 
 
 ENDPOINTS = """

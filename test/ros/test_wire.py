@@ -26,7 +26,7 @@ from mm_ros.body.types import (
     rest_pose,
 )
 from mm_ros.ros import graph
-from mm_ros.ros.cdr import Template, stamp_of
+from mm_ros.ros.cdr import PADDED, Template, stamp_of
 from mm_ros.ros.qos import message_class
 from mm_ros.ros.tf import PoseTf, TrackerTf
 from mm_ros.ros.wire import KINDS, SHAPES, Wire
@@ -146,6 +146,16 @@ def test_a_message_in_another_serialization_takes_the_ordinary_conversion(topic)
     longer = wire.message(other)
     longer.header.frame_id = "a longer frame than before"
     assert_equal(wire.value(serialize_message(longer)), KINDS[topic].from_ros(longer))
+
+
+@pytest.mark.parametrize("spare", range(1, PADDED))
+@pytest.mark.parametrize("topic", KINDS)
+def test_a_message_that_the_middleware_has_filled_up_is_read_by_the_template(topic, spare, monkeypatch):
+    wire, value = Wire(topic, "map"), made(topic, 3)
+    expected = KINDS[topic].from_ros(wire.message(value))
+    wire.value(wire.serialized(value))
+    monkeypatch.delattr("mm_ros.ros.wire.deserialized")
+    assert_equal(wire.value(wire.serialized(value) + bytes(spare)), expected)
 
 
 @pytest.mark.parametrize("topic", KINDS)

@@ -8,7 +8,7 @@ import pytest
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import LEFT_FOOT, RIGHT_FOOT
-from mm_ros.body.types import HEAD_ROLE, LEFT_FOOT_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, TRACKED, feet_from_flat
+from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, feet_from_flat
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps.estimator import StepSettings, StepStage
@@ -124,16 +124,6 @@ def test_a_number_that_is_not_finite_is_refused() -> None:
     frame.positions[HEAD_ROLE, 2] = np.nan
     with pytest.raises(MmRosError, match="not finite"):
         stage().step(frame)
-
-
-def test_a_tracker_on_a_foot_replaces_the_estimate() -> None:
-    frame = track().frame(0)
-    frame.state[LEFT_FOOT_ROLE] = TRACKED
-    frame.positions[LEFT_FOOT_ROLE] = (0.5, 0.4, 0.1)
-    frame.velocities[LEFT_FOOT_ROLE] = (1.0, 0.0, 0.0)
-    feet = stage().step(frame).feet
-    assert feet.ankles[0] == pytest.approx([0.5, 0.4, 0.1])
-    assert feet.moves[0] == 1 and feet.contact[0] == 0 and feet.sigma[0] < 0.05
 
 
 def test_the_flat_form_of_an_estimate_keeps_all_its_numbers() -> None:

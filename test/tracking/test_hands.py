@@ -11,6 +11,7 @@ from mm_ros.cli.main import main
 from mm_ros.maths import rotations as rot
 from mm_ros.sessions.session import read_session
 from mm_ros.sessions.tables import COLUMNS
+from mm_ros.tracking.files import FittedHands, read_hands, write_hands
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
 from mm_ros.tracking.hands import HandSettings, HandStage, converted
 
@@ -103,6 +104,78 @@ def test_a_mounting_is_fitted_within_seconds():
     bend = bend_deg([stage.step(f) for f in frames], truth)
     assert np.median(bend[:30]) > 20 and np.median(bend[4 * 90 :]) < 13
     assert stage.fit(0).bend_after < stage.fit(0).bend_before
+
+
+OFFSET = np.array([0.0, 0.015, 0.02])  # m, device axes; beside the fingers, which point along x and down
+
+
+def twisting(offset, frames=600, twist=1.3):
+    """Frames of devices (steamvr_raw), mounted with an offset on forearms that swing and turn about their axis."""
+    out = []
+    for i in range(frames):
+        t = i / 90
+        f = TrackerFrame(10**9 + i * DT_NS)
+        f.positions[0], f.state[:3] = (0.08, 0.0, 1.68), TRACKED
+        for side in range(2):
+            device = hand_in_device("steamvr_raw", side)
+            p, q = arm_pose(0.4 * t, side)
+            about = np.array([0.0, 1.0, 0.0])
+            turned = rot.multiply(q, rot.exp(about * twist * np.sin(9.0 * t + side)))
+            dq = rot.multiply(turned, rot.inverse(device[3:]))
+            f.positions[HANDS[side]] = p - rot.rotate(dq, device[:3] + offset)
+            f.rotations[HANDS[side]] = dq
+            f.angular_velocities[HANDS[side]] = rot.rotate(q, about * twist * 9.0 * np.cos(9.0 * t + side))
+        out.append(f)
+    return out
+
+
+def offsets_of(stage, name="steamvr_raw"):
+    """Fitted offsets without their parts along the true fingers (2, 3)."""
+    out = []
+    for side in range(2):
+        along = rot.rotate(hand_in_device(name, side)[3:], np.array([0.0, 1.0, 0.0]))
+        v = np.array(stage.fit(side).offset)
+        out.append(v - along * (along @ v))
+    return np.array(out)
+
+
+def test_the_offset_of_a_controller_is_fitted_while_the_forearm_turns(tmp_path, monkeypatch):
+    beside = []
+    for side in range(2):
+        along = rot.rotate(hand_in_device("steamvr_raw", side)[3:], np.array([0.0, 1.0, 0.0]))
+        beside.append(OFFSET - along * (along @ OFFSET))
+    stage = HandStage(declared="steamvr_raw")
+    for f in twisting(OFFSET):
+        stage.step(f)
+    assert np.linalg.norm(beside, axis=1).min() > 0.015
+    assert np.linalg.norm(offsets_of(stage) - beside, axis=1).max() < 0.008  # 22 mm without the fit
+    assert "cm beside that of the convention" in stage.report()
+    monkeypatch.setenv("MM_ROS_USERS", str(tmp_path))
+    write_hands("ben", "steamvr_raw", stage.fitted())
+    again = HandStage(declared="steamvr_raw")
+    again.restore(read_hands("ben", "steamvr_raw"))
+    assert np.linalg.norm(again.fitted().offsets, axis=1).min() > 0.01
+    given = HandStage(declared="steamvr_raw")
+    given.measure(1.6, 0.0, grips_given=True)
+    for f in twisting(OFFSET):
+        given.step(f)
+    assert given.fit(0).offset == (0.0, 0.0, 0.0) and "as given" in given.report()
+
+
+def test_a_forearm_that_does_not_turn_gives_no_offset():
+    stage = HandStage(declared="steamvr_raw")
+    for f in twisting(OFFSET, 300, twist=0.0):
+        stage.step(f)
+    assert stage.fit(0).offset == (0.0, 0.0, 0.0) and stage.fitted().offsets == [None, None]
+
+
+def test_a_stored_offset_that_is_no_offset_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("MM_ROS_USERS", str(tmp_path))
+    path = write_hands("ben", "steamvr_raw", FittedHands([None, None], [[0.5, 0.0, 0.0], None]))
+    with pytest.raises(MmRosError, match="left_offset"):
+        read_hands("ben", "steamvr_raw")
+    path.write_text("version: 1\nleft: [0.8, 0.0, -0.6]\nright: null\n")  # of an earlier version
+    assert read_hands("ben", "steamvr_raw") == FittedHands([[0.8, 0.0, -0.6], None], [None, None])
 
 
 def test_a_fit_is_bounded_and_ignores_a_hand_that_is_lost():

@@ -31,7 +31,7 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
 from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.sessions.session import write_session
-from mm_ros.tracking.files import read_calibration
+from mm_ros.tracking.files import FittedHands, read_calibration
 from mm_ros.tracking.landmark_simulation import COMMON
 from mm_ros.tracking.session_making import session_of_clips
 from mm_ros.tracking.sources.synthetic import user_clip
@@ -200,8 +200,8 @@ def test_gate_settings_are_live_parameters(bench):
     b = bench(source="synthetic")
     results = b.bridge.set_parameters([Parameter("blend_speed", value=2.0)])
     assert results[0].successful
-    assert b.bridge._gate.settings.blend_speed == 2.0
-    assert b.bridge._gate.settings.frozen_s == 0.0  # a synthetic user may stand perfectly still
+    assert b.bridge._stages.gate.settings.blend_speed == 2.0
+    assert b.bridge._stages.gate.settings.frozen_s == 0.0  # a synthetic user may stand perfectly still
     assert not b.bridge.set_parameters([Parameter("blend_speed", value=-1.0)])[0].successful
     assert "start" in b.bridge.set_parameters([Parameter("source", value="openxr")])[0].reason
 
@@ -219,35 +219,54 @@ def test_a_refused_change_leaves_all_as_it_was(bench):
     b.bridge.apply_settings = failing
     result = b.bridge.set_parameters([Parameter("blend_speed", value=2.0)])[0]
     assert not result.successful and "half done" in result.reason
-    assert b.bridge._gate.settings.blend_speed == 0.7
+    assert b.bridge._stages.gate.settings.blend_speed == 0.7
 
 
 def test_measures_that_cannot_be_kept_do_not_end_the_bridge(bench, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MM_ROS_USERS", str(tmp_path / "file" / "users"))
     b = bench(source="topics", user="ben")
-    b.bridge._calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
+    b.bridge._stages.calibrator.measure = lambda: (True, "ben: headset at 1.60 m when standing")
     answer = b.call("calibrate")
     assert answer.success and "not saved" in answer.message
-    b.bridge._calibrator.current = dataclasses.replace(b.bridge._calibrator.current, user="../ben")
+    b.bridge._stages.calibrator.current = dataclasses.replace(b.bridge._stages.calibrator.current, user="../ben")
     assert "not saved" in b.call("calibrate").message
 
 
 def test_what_was_measured_without_a_request_survives_a_crash(bench):
     b = bench(source="topics", user="ben", hand_pose="steamvr_raw")
     measured = dataclasses.replace(Calibration(), user="ben", calibrated=True, head_height=1.55, arm_span=1.5)
-    b.bridge._calibrator.current = measured
-    b.bridge._calibrator.step = lambda frame: measured
-    b.bridge._hands.restore([[0.8, 0.0, -0.6], None])
+    b.bridge._stages.calibrator.current = measured
+    b.bridge._stages.calibrator.step = lambda frame: measured
+    b.bridge._stages.hands.restore(FittedHands([[0.8, 0.0, -0.6], None], [[0.01, 0.02, 0.0], None]))
     b.bridge._calibrate_from(TrackerFrame(1))  # the bridge is not closed after this, as in a crash
     again = bench(source="topics", user="ben", hand_pose="steamvr_raw")
     again.until(lambda: again.heard["calibration"])
     calibration = calibration_from_ros(again.heard["calibration"][-1])
     assert calibration.calibrated and calibration.head_height == 1.55 and calibration.arm_span == 1.5
-    assert again.bridge._hands.fingers()[0] == [0.8, 0.0, -0.6]
-    assert "hand poses are steamvr_raw" in again.bridge._hands.report()
+    fitted = again.bridge._stages.hands.fitted()
+    assert fitted.fingers[0] == [0.8, 0.0, -0.6] and fitted.offsets == [[0.01, 0.02, 0.0], None]
+    assert "hand poses are steamvr_raw" in again.bridge._stages.hands.report()
     other = bench(source="topics", user="eve", hand_pose="steamvr_raw")
-    assert not other.bridge._calibrator.current.calibrated
+    assert not other.bridge._stages.calibrator.current.calibrated
+
+
+def test_the_user_gives_the_places_of_headset_and_controllers(bench):
+    given = {"headset_place": [0.12, 0.0, 0.05], "grip_place": [0.01, 0.09, -0.02]}
+    b = bench(source="topics", user="ben", hand_pose="steamvr_raw", **given)
+    b.until(lambda: b.heard["calibration"])
+    calibration = calibration_from_ros(b.heard["calibration"][-1])
+    np.testing.assert_allclose(calibration.headset_in_head[:3], [0.12, 0.0, 0.05])
+    np.testing.assert_allclose(calibration.right_grip_in_hand[:3], [0.01, -0.09, -0.02])
+    assert b.bridge._stages.hands.grips_given and "as given" in b.bridge._stages.hands.report()
+    measured = dataclasses.replace(b.bridge._stages.calibrator.current, calibrated=True)
+    b.bridge._stages.calibrator.current = measured
+    b.bridge._keep_measures()
+    again = bench(source="topics", user="ben")  # the places are kept
+    np.testing.assert_allclose(again.bridge._stages.calibrator.current.headset_in_head[:3], [0.12, 0.0, 0.05])
+    assert again.bridge._stages.hands.grips_given
+    with pytest.raises(MmRosError, match="headset_place: expected three numbers"):
+        bench(source="topics", headset_place=[0.1, 0.2])
 
 
 def test_reset_is_a_new_epoch(bench):

@@ -100,12 +100,14 @@ class Door:
         return self.tls.wrap_socket(plain, server_hostname="127.0.0.1") if self.secure else plain
 
     def ask(self, raw):
-        """Send bytes; return the answer, b"" if the connection is closed without one."""
+        """Send bytes; return the answer, b"" if the connection is closed without one, also while the bytes are sent."""
+        closed = ConnectionError, ssl.SSLEOFError
         with self.connect() as s:
-            s.sendall(raw)
+            with suppress(*closed):
+                s.sendall(raw)
             try:
                 return s.recv(4096)
-            except (ConnectionError, ssl.SSLEOFError):
+            except closed:
                 return b""
 
     def get(self, path, **headers):

@@ -323,7 +323,7 @@ IN_PAGE = """() => { const a = mmRosPage.avatar, p = mmRosPage.pose;
 
 def test_the_avatar_stands_at_the_user_in_a_calibrated_room(world, headset):
     """Poses are in `map`, the page draws in the headset's space: calibration turns and lifts one against the other."""
-    room = world.bridge._room
+    room = world.bridge._stages.room
     room.calibrate(Calibration(forward_yaw=0.7, floor_height=0.1))
     try:
         matrix = inverse(room.map_from_source)
@@ -393,7 +393,8 @@ def press(headset, name):
 def test_the_panel_in_vr_calibrates_after_a_countdown_and_lists_engines(world, headset, monkeypatch):
     headset.until("mmRosPage.placed")
     measured = []
-    monkeypatch.setattr(world.bridge._calibrator, "measure", lambda: measured.append(1) or (False, "stand still first"))
+    calibrator = world.bridge._stages.calibrator
+    monkeypatch.setattr(calibrator, "measure", lambda: measured.append(1) or (False, "stand still first"))
     press(headset, "Calibrate")
     headset.until("mmRosPage.panel.countUntil > 0", what="the countdown runs")
     assert not measured

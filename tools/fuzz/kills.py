@@ -24,7 +24,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 
 from mm_ros.base.own_python import module_command
-from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.skeleton import NAMES, PARENTS
 from mm_ros.maths import rotations as rot
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import avatar_pose_from_ros
@@ -84,7 +84,8 @@ class Watch:
         if not np.isfinite(away).all() or (away[0] if lost else away.max()) > LEAP_M:
             declared = (before.epoch, before.run) != (pose.epoch, pose.run)
             self.leaps.append({
-                "joint_m": float(away.max()), "root_m": float(away[0]), "seconds": seconds, "declared": declared,
+                "joint": NAMES[int(away.argmax())], "joint_m": float(away.max()), "root_m": float(away[0]),
+                "seconds": seconds, "declared": declared,
             })  # fmt: skip
 
     def spin(self, seconds: float) -> None:

@@ -32,7 +32,14 @@ from mm_ros.robot.figure import read_figure
 from mm_ros.sessions.session import write_session
 from mm_ros.steps.estimator import StepSettings
 from mm_ros.steps.model_file import load_step_model
-from mm_ros.tracking.files import hands_file, read_calibration, read_hands, write_calibration, write_hands
+from mm_ros.tracking.files import (
+    FittedHands,
+    hands_file,
+    read_calibration,
+    read_hands,
+    write_calibration,
+    write_hands,
+)
 from mm_ros.tracking.session_making import session_of_clips
 from mm_ros.web.headset import certificates, wire
 
@@ -251,7 +258,8 @@ def _calibration(folder: Path) -> bytes:
 
 def _hands(folder: Path) -> bytes:
     os.environ["MM_ROS_USERS"] = str(folder / "users")
-    return write_hands("default", "openxr", [[0.8, 0.0, -0.6], None]).read_bytes()
+    fitted = FittedHands([[0.8, 0.0, -0.6], None], [[0.01, 0.02, 0.0], None])
+    return write_hands("default", "openxr", fitted).read_bytes()
 
 
 def _certificate(folder: Path) -> bytes:

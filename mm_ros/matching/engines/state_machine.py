@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
@@ -122,9 +121,6 @@ class StateMachineStage:
         for player in (self._now, self._before):
             if player is not None:
                 player.scale = scale
-
-    def watch(self, landmarks: Landmarks) -> None:
-        """Ignore landmarks; part of the interface of MatcherStage."""
 
     @property
     def memory_bytes(self) -> int:

@@ -15,7 +15,7 @@ from mm_ros.body.rounding import rounded_trajectory
 from mm_ros.body.timeline import is_identity
 from mm_ros.body.types import Calibration, Trajectory, still_trajectory
 from mm_ros.matching.engines.source import LEARNED, STATE_MACHINE
-from mm_ros.matching.engines.state_machine import StateMachineStage, matcher_stage
+from mm_ros.matching.engines.state_machine import StateMachineStage
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
 from mm_ros.matching.root_control import REPLACES
@@ -23,16 +23,14 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import STEERED, VR
 from mm_ros.motion.files import read_database
-from mm_ros.msg import Landmarks
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     feature_layout_to_ros,
-    landmarks_from_ros,
     match_to_ros,
     skeleton_to_ros,
 )
 from mm_ros.ros.node import AvatarNode, of_kind
-from mm_ros.tracking.calibration import avatar_scale, avatar_segments
+from mm_ros.stages import build_matcher, fit_matcher
 
 Files = tuple[str, str, str, str]  # the open files: database, engine, model of a learned engine, features
 WARM_UP_NS = 11_111_111
@@ -94,7 +92,6 @@ class MotionMatcher(AvatarNode):
         self._build()
         self.await_calibration(self._calibrate)
         self.listen_calibrated("trajectory", self._step)
-        self.listen("landmarks", self._on_landmarks)
         self.start()
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
@@ -104,14 +101,13 @@ class MotionMatcher(AvatarNode):
 
         def load() -> None:
             found = opened(matcher, files)
-            self._made(matcher, found, self._stage.scale)
+            self._made(matcher, found)
             self._loaded = {files: found}
 
         return load
 
-    @staticmethod
-    def _made(settings: MatcherSettings, found: Opened, scale: float, run: int = 0) -> MatcherStage | StateMachineStage:
-        stage = matcher_stage(settings, found.database, scale, run, found.learned)
+    def _made(self, settings: MatcherSettings, found: Opened, run: int = 0) -> MatcherStage | StateMachineStage:
+        stage = build_matcher(settings, found.database, self._calibration, found.learned, run)
         stage.clock = time.perf_counter
         # These steps load kernels and pages, so that the first real steps are not slow.
         still = still_trajectory(found.database.layout.trajectory_times)
@@ -126,10 +122,8 @@ class MotionMatcher(AvatarNode):
         self._use(settings, opened(settings, self._opened))
 
     def _use(self, settings: MatcherSettings, found: Opened) -> None:
-        scale = avatar_scale(self._calibration, found.database.skeleton)
         # A random run number lets the postprocessor treat a restart of this node as a jump.
-        self._stage = self._made(settings, found, scale, random.getrandbits(32))
-        self._stage.set_scale(scale, avatar_segments(self._calibration, found.database.skeleton))
+        self._stage = self._made(settings, found, random.getrandbits(32))
         self._database, self._damage = found.database, found.damage
         self._publish_layout()
 
@@ -155,9 +149,6 @@ class MotionMatcher(AvatarNode):
         self.health.step(pose.stamp_ns)
         self.health.values["height_band"] = match.band
 
-    def _on_landmarks(self, msg: Landmarks) -> None:
-        self._stage.watch(landmarks_from_ros(msg))
-
     def _watch(self) -> None:
         for sentence in self._damage:
             self.health.errors["database"] = sentence
@@ -179,11 +170,9 @@ class MotionMatcher(AvatarNode):
 
     def _calibrate(self, calibration: Calibration) -> None:
         self._calibration = calibration
-        skeleton = self._database.skeleton
-        scale, segments = avatar_scale(calibration, skeleton), avatar_segments(calibration, skeleton)
-        self._stage.set_scale(scale, segments)
+        skeleton = fit_matcher(self._stage, self._database.skeleton, calibration)
         now_ns = self.now_ns()
-        self._skeleton.publish(skeleton_to_ros(skeleton.scaled(scale, segments), now_ns, self.avatar))
+        self._skeleton.publish(skeleton_to_ros(skeleton, now_ns, self.avatar))
 
     def reset(self) -> None:
         self._stage.reset()

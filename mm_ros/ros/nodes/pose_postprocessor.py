@@ -21,6 +21,7 @@ from mm_ros.ros.conversions import skeleton_from_ros
 from mm_ros.ros.last_pose import LastPose, Reunion
 from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.tf import PoseTf
+from mm_ros.stages import fit_post
 
 SKELETONS = 8
 
@@ -123,12 +124,11 @@ class PosePostprocessor(AvatarNode):
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
-        if self._stage is None or not self._stage.use_skeleton(skeleton):
-            settings = self.settings(PostSettings)
-            if len(skeleton) != self._warm_joints:  # each number of joints has its own kernels
-                warm_up(settings, skeleton)
-                self._warm_joints = len(skeleton)
-            self._stage = PostStage(settings, skeleton, self._calibration, former=self._former)
+        settings = self.settings(PostSettings)
+        if len(skeleton) != self._warm_joints:  # each number of joints has its own kernels
+            warm_up(settings, skeleton)
+            self._warm_joints = len(skeleton)
+        self._stage = fit_post(self._stage, settings, skeleton, self._calibration, self._former)
         self._stage_skeleton = skeleton_hash
         self._joints_tf = PoseTf(self.avatar, self.world_frame, skeleton=skeleton)
         self._description.publish(String(data=capsules_urdf(skeleton, self.avatar)))
@@ -152,4 +152,4 @@ class PosePostprocessor(AvatarNode):
 
 
 def warm_up(settings: PostSettings, skeleton: CoreSkeleton) -> None:
-    PostStage(settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))
+    fit_post(None, settings, skeleton, Calibration()).warm_up(rest_pose(skeleton))

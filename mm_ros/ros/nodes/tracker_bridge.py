@@ -33,15 +33,14 @@ from mm_ros.ros.tf import TrackerTf
 from mm_ros.tracking.calibration import (
     ANOTHER,
     CalibrationSettings,
-    Calibrator,
-    head_joint_height,
     in_words,
 )
 from mm_ros.tracking.files import measured_file, read_calibration, read_hands, write_calibration, write_hands
-from mm_ros.tracking.gate import GateSettings, TrackerGate, warm_up
-from mm_ros.tracking.hands import HandSettings, HandStage
-from mm_ros.tracking.mounting import MountingSettings, MountingStage
-from mm_ros.tracking.room import Room, compose
+from mm_ros.tracking.gate import GateSettings, warm_up
+from mm_ros.tracking.hands import HandSettings
+from mm_ros.tracking.live import TrackerStages
+from mm_ros.tracking.mounting import MountingSettings
+from mm_ros.tracking.room import compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
 from mm_ros.tracking.sources.topics import AXES, TopicsSource
@@ -116,7 +115,7 @@ class TrackerBridge(AvatarNode):
         self._grips = self.publisher("grip_buttons")
         self._tf = self.publisher("/tf")
         self._frames = TrackerTf(self.avatar, self.world_frame)
-        self._room = Room(place_of(s))
+        place = place_of(s)
         self._paused = False
         self._ticks: Ticker | None = None
         self._states: Any = []  # tracking states of the last frame
@@ -126,11 +125,10 @@ class TrackerBridge(AvatarNode):
         )  # fmt: skip
         warm_up()
         self._source.open()
-        self._gate = TrackerGate(self._gate_settings())
-        self._hands = HandStage(self.settings(HandSettings), self._source.hand_pose)
         self._hands_reported = ""
         self._skeleton_hash = 0
-        self._start_calibration()
+        self._stages = self._build(place)
+        self._publish_calibration(self._stages.calibrator.current)
         self.create_service(Trigger, "calibrate", self._on_calibrate)
         self.create_service(Trigger, "pause", lambda _, response: self._pause(True, response))
         self.create_service(Trigger, "resume", lambda _, response: self._pause(False, response))
@@ -142,29 +140,32 @@ class TrackerBridge(AvatarNode):
         given = self.settings(GateSettings)
         return given.with_values(frozen_s=0.0) if self._source.trusted else given
 
-    def _start_calibration(self) -> None:
-        """Start with the calibration of the source, else of the user's file, else with default measurements."""
+    def _build(self, place: tuple[float, ...]) -> TrackerStages:
+        """Build the stages with the calibration of the source, else of the user's file, else with default measures."""
         s = self.settings(CalibrationSettings)
         given = self._source.calibration()
         self._given = given is not None
         known = given or read_calibration(s.user)
         kept = None if known else self._read(lambda: read_calibration(s.user, measured_file(s.user)))
-        self._calibrator = Calibrator(s, known or kept)
+        stages = TrackerStages(
+            s, known or kept, self._gate_settings(), self.settings(HandSettings), self._source.hand_pose,
+            self.settings(MountingSettings), place,
+        )  # fmt: skip
         if kept is not None:
-            self._calibrator.refine()
+            stages.calibrator.refine()
             known = kept
             self.get_logger().info(f"user '{s.user}': headset at {kept.head_height:.2f} m, as measured before")
-        fingers = self._read(lambda: read_hands(s.user, self._hands.convention)) if not self._hands.estimating else None
-        if fingers is not None:
-            self._hands.restore(fingers)
+        hands = stages.hands
+        fitted = self._read(lambda: read_hands(s.user, hands.convention)) if not hands.estimating else None
+        if fitted is not None:
+            hands.restore(fitted)
         if known is None:
             self.get_logger().warning(
                 f"user '{s.user}' has no calibration: assuming a headset height of {Calibration().head_height} m. "
                 f"It is measured while you stand and walk; or stand still for {s.still_s:g} s and call the service "
                 f"{self.resolve_service_name('calibrate')}"
             )
-        self._mounting = MountingStage(self.settings(MountingSettings), self._calibrator.current)
-        self._publish_calibration(self._calibrator.current)
+        return stages
 
     def _read(self, read: Callable[[], T]) -> T | None:
         """Return the measures that an earlier run has stored; None, with a warning, if they cannot be read."""
@@ -176,22 +177,19 @@ class TrackerBridge(AvatarNode):
 
     def _keep_measures(self) -> None:
         """Store the measures that were taken without a request, so that they survive a crash and a restart."""
-        user, hands = self._calibrator.current.user, self._hands
+        user, hands = self._stages.calibrator.current.user, self._stages.hands
         if self._given:
             return
         try:
-            if self._calibrator.current.calibrated:
-                write_calibration(self._calibrator.current, measured_file(user))
-            if hands.fits and not hands.estimating and any(hands.fingers()):
-                write_hands(user, hands.convention, hands.fingers())
+            if self._stages.calibrator.current.calibrated:
+                write_calibration(self._stages.calibrator.current, measured_file(user))
+            if hands.fits and not hands.estimating and any(hands.fitted().fingers):
+                write_hands(user, hands.convention, hands.fitted())
         except MmRosError as error:
             self.get_logger().warning(f"not kept: {error}", throttle_duration_sec=600.0)
 
     def _publish_calibration(self, calibration: Calibration) -> None:
-        self._hands.measure(head_joint_height(calibration), calibration.arm_span)
-        self._room.calibrate(calibration)
-        calibration = self._mounting.set_calibration(calibration)
-        self._calibration.publish(calibration_to_ros(calibration, self.now_ns()))
+        self._calibration.publish(calibration_to_ros(self._stages.use(calibration), self.now_ns()))
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
@@ -217,8 +215,8 @@ class TrackerBridge(AvatarNode):
         source: Any = self._source
         self._page = serve_page(
             self, server, actions={"calibrate": lambda _: self._measure()},
-            map_from_source=lambda: self._room.map_from_source, sequence=source.sequence,
-            calibration=lambda: self._calibrator.current, facts=self._tracking_facts,
+            map_from_source=lambda: self._stages.room.map_from_source, sequence=source.sequence,
+            calibration=lambda: self._stages.calibrator.current, facts=self._tracking_facts,
             reported=self.publisher("reported_body"),
         )  # fmt: skip
 
@@ -239,11 +237,11 @@ class TrackerBridge(AvatarNode):
             self._publish_grips(raw)
             for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
-            gated = self._gate.step(raw)
+            gated = self._stages.gate.step(raw)
             if gated is not None:
-                self._hands.step(gated)
+                self._stages.hands.step(gated)
                 self._calibrate_from(gated)
-                frame = self._mounted(self.outputs.trackers(self._room.carry(gated)))
+                frame = self._mounted(self.outputs.trackers(self._stages.room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
 
@@ -271,8 +269,8 @@ class TrackerBridge(AvatarNode):
             self._ticks.aim(ahead_ns)
 
     def _calibrate_from(self, frame: TrackerFrame) -> None:
-        before = self._calibrator.current
-        new = None if self._given else self._calibrator.step(frame)
+        before = self._stages.calibrator.current
+        new = None if self._given else self._stages.calibrator.step(frame)
         if new is not None:
             another = before.calibrated and abs(new.head_height - before.head_height) > ANOTHER
             self.get_logger().info(f"measured{' (another person)' if another else ''}: {in_words(new)}")
@@ -282,9 +280,9 @@ class TrackerBridge(AvatarNode):
     def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
         """Return the frame with exchanged body trackers corrected; publish the mountings of body trackers when they
         change."""
-        frame, new = self._mounting.step(frame)
+        frame, new = self._stages.mounting.step(frame)
         if new is not None:
-            self._publish_calibration(self._calibrator.current)
+            self._publish_calibration(self._stages.calibrator.current)
         return frame
 
     def _publish(self, frame: TrackerFrame) -> None:
@@ -302,8 +300,8 @@ class TrackerBridge(AvatarNode):
             self._publish_skeleton(truth.skeleton)
         if not self._truth.get_subscription_count():
             return
-        if any(self._room.place[:2]):
-            truth = replace(truth, root=compose(self._room.place, truth.root))
+        if any(self._stages.room.place[:2]):
+            truth = replace(truth, root=compose(self._stages.room.place, truth.root))
         self._truth.publish(truth)
 
     def _publish_skeleton(self, now: int) -> None:
@@ -322,16 +320,18 @@ class TrackerBridge(AvatarNode):
     def _measure(self) -> tuple[bool, str]:
         if self._given:
             return False, "this source provides the calibration; nothing to calibrate"
-        success, message = self._calibrator.measure()
+        success, message = self._stages.calibrator.measure()
         if success:
-            self._publish_calibration(self._calibrator.current)
-            message += self._kept(self._mounting.calibration) + self._mounting_report() + f"\n{self._hands.report()}"
+            self._publish_calibration(self._stages.calibrator.current)
+            message += self._kept(self._stages.mounting.calibration) + self._mounting_report()
+            message += f"\n{self._stages.hands.report()}"
         return success, message
 
     def _mounting_report(self) -> str:
         """One line per measured body tracker and per doubt."""
-        lines = [f"{role}: {place}" for role, place in self._mounting.places().items()]
-        return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in self._mounting.doubts())])
+        mounting = self._stages.mounting
+        lines = [f"{role}: {place}" for role, place in mounting.places().items()]
+        return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in mounting.doubts())])
 
     def _kept(self, calibration: Calibration) -> str:
         try:
@@ -345,7 +345,7 @@ class TrackerBridge(AvatarNode):
         if trouble:
             self.health.warnings["source"] = trouble
             self.get_logger().warning(trouble, throttle_duration_sec=10.0)
-        self._watch_calibration(self._calibrator.current)
+        self._watch_calibration(self._stages.calibrator.current)
         self._report_mounting()
         self._report_hands()
         for role, state in list(zip(ROLES, self._states, strict=False))[:3]:
@@ -353,7 +353,7 @@ class TrackerBridge(AvatarNode):
             self.health.values[role] = state_name
             if state_name != STATES[TRACKED]:
                 self.health.passing[role] = f"{role} is {state_name}"
-        self.health.values.update({f"refused_{why}": str(n) for why, n in self._gate.refused.items()})
+        self.health.values.update({f"refused_{why}": str(n) for why, n in self._stages.gate.refused.items()})
 
     def _watch_calibration(self, now: Calibration) -> None:
         self.health.warnings.pop("calibration", None)
@@ -364,7 +364,7 @@ class TrackerBridge(AvatarNode):
 
     def _report_hands(self) -> None:
         """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
-        hands = self._hands
+        hands = self._stages.hands
         report = hands.report() if hands.known() else "the convention of the hand poses is not known yet"
         self.health.values["hands"] = report
         self.health.warnings.pop("hands", None)
@@ -377,23 +377,21 @@ class TrackerBridge(AvatarNode):
             (log.warning if hands.exchanged else log.info)(report)
 
     def _report_mounting(self) -> None:
-        self.health.values.update({f"mounting_{role}": place for role, place in self._mounting.places().items()})
-        doubts = self._mounting.doubts()
+        self.health.values.update({f"mounting_{role}": place for role, place in self._stages.mounting.places().items()})
+        doubts = self._stages.mounting.doubts()
         self.health.warnings.pop("mounting", None)
         if doubts:
             self.health.warnings["mounting"] = "; ".join(doubts)
             self.get_logger().warning(self.health.warnings["mounting"], throttle_duration_sec=30.0)
 
     def apply_settings(self) -> None:
-        self._gate.settings = self._gate_settings()
-        self._calibrator.settings = self.settings(CalibrationSettings)
-        self._mounting.settings = self.settings(MountingSettings)
-        self._hands.settings = self.settings(HandSettings)
+        self._stages.gate.settings = self._gate_settings()
+        self._stages.calibrator.settings = self.settings(CalibrationSettings)
+        self._stages.mounting.settings = self.settings(MountingSettings)
+        self._stages.hands.settings = self.settings(HandSettings)
 
     def reset(self) -> None:
-        self._gate.reset()
-        self._hands.forget_motion()
-        self._calibrator.forget_motion()
+        self._stages.reset()
 
     def close(self) -> None:
         self._keep_measures()

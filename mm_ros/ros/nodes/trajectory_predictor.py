@@ -1,4 +1,5 @@
-"""Node `trajectory_predictor`: trackers + body_orientation → trajectory; `stale` ones at 60 Hz without trackers."""
+"""Node `trajectory_predictor`: trackers + body_orientation (and landmarks) → trajectory; `stale` ones at 60 Hz without
+trackers."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.joining import Pairs
 from mm_ros.body.types import HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
 from mm_ros.body.warm_up import sample_trackers
-from mm_ros.facing.orientation import OrientationSettings, OrientationStage
 from mm_ros.motion.features import default_layout
+from mm_ros.msg import Landmarks
+from mm_ros.ros.conversions import landmarks_from_ros
 from mm_ros.ros.node import AvatarNode
-from mm_ros.steps.estimator import StepSettings, StepStage
-from mm_ros.steps.model_file import load_step_model
-from mm_ros.trajectory.from_trackers import TrajectorySettings, TrajectoryStage
+from mm_ros.stages import TrajectoryStages, headset_facing
+from mm_ros.steps.estimator import StepSettings
+from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
@@ -36,22 +38,20 @@ class TrajectoryPredictor(AvatarNode):
         super().__init__(**kwargs)
         self._trajectory = self.publisher("trajectory")
         self._pairs: Pairs[TrackerFrame] = Pairs()
-        self._stage = TrajectoryStage(
-            self.settings(TrajectorySettings), Calibration(), default_layout().trajectory_times
-        )
-        settings = self.settings(StepSettings)
-        self._steps = StepStage(settings, Calibration(), load_step_model(settings))
-        self._fallback = OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
+        times = default_layout().trajectory_times
+        self._stages = TrajectoryStages.load(self.settings(StepSettings), self.settings(TrajectorySettings), times)
+        self._fallback = headset_facing()
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._received_ns: int | None = None
         self._ticks = 0  # number of timer ticks since the last tracker message
         for frame in sample_trackers():
-            self._stage.step(frame, self._fallback.step(frame), self._steps.step(frame))
+            self._stages.step(frame, self._fallback.step(frame))
         self.reset()
         self.await_calibration(self._calibrate)
-        self.follow_layout(self._stage.set_times)
+        self.follow_layout(self._stages.trajectory.set_times)
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
+        self.listen("landmarks", self._on_landmarks)
         self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer that does not fire while trackers arrive
         self.start()
 
@@ -73,8 +73,11 @@ class TrajectoryPredictor(AvatarNode):
         if pair:
             self._step(pair[0], pair[1])
 
+    def _on_landmarks(self, msg: Landmarks) -> None:
+        self._stages.steps.watch(landmarks_from_ros(msg))
+
     def _step(self, frame: TrackerFrame, facing: Any) -> None:
-        trajectory = self._stage.step(frame, facing, self._steps.step(frame))
+        trajectory = self._stages.step(frame, facing)
         if trajectory is None:
             self.health.dropped += 1
             return
@@ -103,23 +106,22 @@ class TrajectoryPredictor(AvatarNode):
         if self._received_ns is None or now_ns - self._received_ns < self._silent_ns or self._ticks < STALE_TICKS:
             return
         self.health.warnings["stale"] = "no trackers, or the headset is lost: the avatar stands still"
-        trajectory = self._stage.stale(now_ns)
+        trajectory = self._stages.trajectory.stale(now_ns)
         if trajectory is not None:
             self._trajectory.publish(self.outputs.trajectory(trajectory))
 
     def _calibrate(self, calibration: Calibration) -> None:
-        self._stage.set_calibration(calibration)
-        self._fallback.calibration = self._steps.calibration = calibration
+        self._stages.set_calibration(calibration)
+        self._fallback.calibration = calibration
 
     def reset(self) -> None:
-        self._stage.reset()
-        self._steps.reset()
+        self._stages.reset()
         self._fallback.reset()
         self._pairs.clear()
         self._received_ns = None  # publish no stale trajectory until trackers arrive again
 
     def apply_settings(self) -> None:
-        self._stage.settings = self.settings(TrajectorySettings)
-        self._steps.settings = self.settings(StepSettings)
+        self._stages.trajectory.settings = self.settings(TrajectorySettings)
+        self._stages.steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._ticks = max(self._ticks, 1)  # the watchdog takes the new period with the next sample

@@ -1,0 +1,160 @@
+"""Correct the network's feet by camera landmarks and foot trackers, so that later stages read one estimate.
+
+Each input is weighted by its standard deviation against the expected error that the network reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from mm_ros.body.landmarks import (
+    LEFT_ANKLE,
+    LEFT_HIP,
+    LEFT_SHOULDER,
+    RIGHT_ANKLE,
+    RIGHT_HIP,
+    RIGHT_SHOULDER,
+    Landmarks,
+)
+from mm_ros.body.types import F64, LEFT_FOOT_ROLE, LOST, ROLES, TRACKED, Calibration, FeetEstimate, TrackerFrame
+from mm_ros.maths import rotations as rot
+
+VISIBLE, SURE = 0.5, 0.5  # minimum visibility of the needed landmarks, minimum confidence of the image
+NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
+PAST_S, FORGOTTEN_S = 0.6, 0.4  # s; age of the oldest estimate that an image may meet; images older than this end
+IMAGE_HALFLIFE_S = 0.03  # half-life of the average over images
+# Fitted on CMU subjects 07, 16, 82, 83, 120 with a simulated camera (benchmarks/2026-11-steps.md): standard deviation
+# of the measured difference of the ankles to the front, to the left and upwards [m], 1.4 times what was measured
+# because the errors of successive images are correlated; and the share of the squared errors of the estimate in each
+# direction.
+CAMERA_M = np.array([0.20, 0.17, 0.13])
+SHARES = np.array([0.8, 0.1, 0.1])
+
+TRACKER_M, UNMEASURED_M = 0.015, 0.15  # standard deviation of a tracked ankle: mounting measured; not, or extrapolated
+BLEND_HALFLIFE_S = 0.1  # half-life with which a tracker is blended in, and out after its loss
+MOVING, SPREAD = 0.12, 0.03  # m/s; a tracked foot of this speed moves with probability 0.5
+LOW = 0.12  # standing heights; a still ankle above this does not stand on the floor
+
+
+def ankles_apart(positions: F64) -> F64 | None:
+    """Left ankle relative to the right one (3,) to the front, to the left and upwards [m] in the axes of the body; None
+    if the front is unclear. If the estimator exchanged the sides, only the height has the wrong sign."""
+    hips = positions[LEFT_HIP, :2] - positions[RIGHT_HIP, :2]
+    shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
+    left = hips / max(math.hypot(*hips), 1e-6) + shoulders / max(math.hypot(*shoulders), 1e-6)
+    breadth = math.hypot(*left)
+    if breadth < 1.0:  # the directions of hips and shoulders do not agree
+        return None
+    x, y = left / breadth
+    apart = positions[LEFT_ANKLE] - positions[RIGHT_ANKLE]
+    return np.array([apart[0] * y - apart[1] * x, apart[0] * x + apart[1] * y, apart[2]])
+
+
+class CameraFeet:
+    """Compares the estimate at the time of each image with the image, and corrects the present estimate.
+
+    The errors of the estimate last longer than the latency of a camera (correlation 0.8 to 0.9), so an image that is
+    0.1 to 0.2 s old corrects the present feet. The axes are those of the user's facing.
+    """
+
+    def __init__(self) -> None:
+        self._past: deque[tuple[int, F64]] = deque()
+        self.clear()
+
+    def clear(self) -> None:
+        self._past.clear()
+        self._image_ns: int | None = None
+        self._missing: F64 | None = None  # (3,) average of image less estimate
+
+    def watch(self, seen: Landmarks) -> None:
+        """Add the landmarks of one image. Images with hidden legs are ignored."""
+        if self._image_ns is not None and seen.stamp_ns <= self._image_ns:
+            self.clear()  # time has jumped back
+        apart = None
+        if seen.confidence >= SURE and seen.visibility[NEEDED].min() >= VISIBLE:
+            apart = ankles_apart(seen.positions)
+        if apart is None or not np.isfinite(apart).all():
+            return
+        before, self._image_ns = self._image_ns, seen.stamp_ns
+        if not self._past or not self._past[0][0] <= seen.stamp_ns <= self._past[-1][0] + PAST_S * 1e9:
+            return
+        estimate = min(self._past, key=lambda row: abs(row[0] - seen.stamp_ns))[1]
+        if self._missing is None or before is None:
+            self._missing = np.zeros(3)
+        share = 1.0 if before is None else 1.0 - 0.5 ** ((seen.stamp_ns - before) * 1e-9 / IMAGE_HALFLIFE_S)
+        self._missing += share * (apart - estimate - self._missing)
+
+    def correct(self, stamp_ns: int, feet: F64, yaw: float) -> None:
+        """Correct the numbers `feet` (2, 10) of an estimate in place. `yaw`: the user's facing in the room."""
+        if self._image_ns is None:
+            return  # there is no camera
+        c, s = math.cos(yaw), math.sin(yaw)
+        x, y, z = (feet[0, 3:6] - feet[1, 3:6]).tolist()
+        while self._past and not 0 < stamp_ns - self._past[0][0] < PAST_S * 1e9:
+            self._past.popleft()
+        self._past.append((stamp_ns, np.array([c * x + s * y, -s * x + c * y, z])))
+        if stamp_ns - self._image_ns > FORGOTTEN_S * 1e9:
+            self._missing = None
+        if self._missing is None:
+            return
+        squares = feet[:, 9] ** 2
+        both = SHARES * squares.sum()
+        gain = both / (both + CAMERA_M**2)
+        fx, fy, fz = (gain * self._missing).tolist()
+        correction = np.array([c * fx - s * fy, s * fx + c * fy, fz])
+        parts = squares / max(squares.sum(), 1e-12)
+        feet[0, 3:6] += parts[0] * correction
+        feet[1, 3:6] -= parts[1] * correction
+        feet[:, 9] *= np.sqrt(1.0 - parts * min(float(SHARES @ gain), 1.0))
+
+
+class FootTrackers:
+    """Draws each foot to its body tracker, by the standard deviations of both."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.shares = np.zeros(2)  # of the tracker in the estimate, 0 … 1
+        self._offsets = np.zeros((2, 3))  # tracker less network, room, m
+        self._started = False
+
+    def carry(self, rotation: F64) -> None:
+        """Turn along with the room."""
+        self._offsets = rot.rotate(rotation, self._offsets)
+
+    def correct(self, frame: TrackerFrame, calibration: Calibration, feet: FeetEstimate, dt: float) -> None:
+        """Correct `feet` in place."""
+        blend = 1.0 - 0.5 ** (dt / BLEND_HALFLIFE_S) if self._started else 1.0
+        self._started = True
+        for foot in range(2):
+            role = LEFT_FOOT_ROLE + foot
+            mounting = calibration.mountings.get(ROLES[role])
+            tracked, variance = frame.state[role] != LOST, feet.sigma[foot] ** 2
+            sure = mounting is not None and frame.state[role] == TRACKED
+            goal = variance / (variance + (TRACKER_M if sure else UNMEASURED_M) ** 2) if tracked else 0.0
+            self.shares[foot] += blend * (goal - self.shares[foot])
+            share = self.shares[foot]
+            if tracked:
+                ankle, velocity = _ankle(frame, role, mounting)
+                self._offsets[foot] = ankle - feet.ankles[foot]
+                feet.velocities[foot] += share * (velocity - feet.velocities[foot])
+                speed = (float(np.linalg.norm(velocity)) - MOVING) / SPREAD
+                moves = 1.0 / (1.0 + math.exp(-min(max(speed, -50.0), 50.0)))
+                stands = 1.0 - moves if mounting is None or ankle[2] < LOW * calibration.head_height else 0.0
+                feet.moves[foot] += share * (moves - feet.moves[foot])
+                feet.contact[foot] += share * (stands - feet.contact[foot])
+                feet.sigma[foot] *= math.sqrt(max(1.0 - share, 1e-4))
+            feet.ankles[foot] += share * self._offsets[foot]
+
+
+def _ankle(frame: TrackerFrame, role: int, mounting: F64 | None) -> tuple[F64, F64]:
+    """Position and velocity of the ankle under a tracker; those of the tracker itself without a mounting."""
+    if mounting is None:
+        return frame.positions[role], frame.velocities[role]
+    joint = rot.multiply(frame.rotations[role], rot.inverse(mounting[3:]))
+    arm = rot.rotate(joint, mounting[:3])
+    return frame.positions[role] - arm, frame.velocities[role] - np.cross(frame.angular_velocities[role], arm)

@@ -1,0 +1,92 @@
+"""Place of a controller beside the axis of the forearm, estimated from turns about this axis.
+
+When a user turns the palm up or down, the wrist hardly moves, so the positions of the device show how far the device is
+from the forearm's axis. Second differences over 50 ms remove the motion of the whole arm. The place along the forearm
+cannot be observed in this way: it is a part of the measured length of the arm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from mm_ros.maths import quat
+from mm_ros.maths import rotations as rot
+from mm_ros.maths.quat import Quat, Vec
+
+STEP_S = 0.024  # s; time between the three samples of a second difference
+TWIST = 1.3  # rad/s; slower turns are left out
+AXIS = 0.8  # cosine of the largest angle between the axis of the turn and the forearm
+RESIDUAL = 0.004  # m; scale of the robust weight
+# m; standard deviations beside the forearm, beside it with a stored fit, and along it
+PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
+LONG = 3000.0  # number of samples that the estimate remembers
+FURTHEST = 0.05  # m
+
+
+class GripOffset:
+    """Normal equations of the place of the forearm's axis, in device axes relative to the palm of the convention."""
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[float, Vec, Quat]] = deque(maxlen=32)
+        self._matrix, self._right = np.zeros((3, 3)), np.zeros(3)
+        self._skip = False
+        self.samples = 0.0
+        self.stored: Vec | None = None
+
+    def forget_motion(self) -> None:
+        self._recent.clear()
+
+    def add(self, time_s: float, palm: Vec, q: Quat, turn: Vec, along: Vec, wrist: float) -> bool:
+        """Add a sample; return whether the estimate changes. `turn`: angular velocity in room axes [rad/s]; `along`:
+        direction of the fingers in device axes; `wrist`: distance from palm to wrist [m]."""
+        self._recent.append((time_s, palm, q))
+        rate = quat.norm(turn)
+        if rate < TWIST or abs(quat.dot(turn, quat.rotate(q, along))) < AXIS * rate:
+            return False
+        self._skip = not self._skip  # neighbouring samples share most of their data
+        if self._skip:
+            return False
+        middle, first = self._at(time_s - STEP_S), self._at(time_s - 2 * STEP_S)
+        if middle is None or first is None or not time_s > middle[0] > first[0]:
+            return False
+        (t1, p1, q1), (t0, p0, q0) = middle, first
+        share = (t1 - t0) / (time_s - t0)  # of the last sample, where the samples are not evenly spaced
+        moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
+        turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
+        off = moved + turned @ self._solve(along, wrist)
+        weight = 1.0 / (1.0 + float(off @ off) / RESIDUAL**2) ** 2
+        keep = 1.0 - 1.0 / LONG
+        self._matrix = keep * self._matrix + weight * turned.T @ turned
+        self._right = keep * self._right - weight * turned.T @ moved
+        self.samples = keep * self.samples + weight
+        return True
+
+    def _at(self, time_s: float) -> tuple[float, Vec, Quat] | None:
+        for sample in reversed(self._recent):
+            if sample[0] <= time_s + 0.004:
+                return sample if sample[0] > time_s - 0.012 else None
+        return None
+
+    def _solve(self, along: Vec, wrist: float) -> np.ndarray:
+        """Place of the wrist in device axes relative to the palm of the convention."""
+        f = np.array(along)
+        lateral = np.eye(3) - np.outer(f, f)
+        sigma = PRIOR_SIGMA if self.stored is None else STORED_SIGMA
+        prior = (RESIDUAL / sigma) ** 2 * lateral + (RESIDUAL / ALONG_SIGMA) ** 2 * np.outer(f, f)
+        expected = -wrist * f + (0.0 if self.stored is None else lateral @ np.array(self.stored))
+        return np.asarray(np.linalg.solve(self._matrix + prior, self._right + prior @ expected))
+
+    def offset(self, along: Vec, wrist: float) -> Vec:
+        """From the palm of the convention to the fitted palm, in device axes [m]."""
+        f = np.array(along)
+        out = self._solve(along, wrist)
+        out = out - f * float(f @ out)
+        length = float(np.linalg.norm(out))
+        out = out * min(1.0, FURTHEST / max(length, 1e-9))
+        return float(out[0]), float(out[1]), float(out[2])
+
+
+def _matrix(q: Quat) -> np.ndarray:
+    return np.asarray(rot.to_matrix(np.array(q)))
