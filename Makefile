@@ -43,11 +43,11 @@ demo:
 	$(VENV)/bin/mm_ros demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter-out 0,$(HEADLESS)),--headless) $(if $(CONTROL),--control $(CONTROL)) $(DEMO_ARGS)
 
 test:
-	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint
+	$(SETUP) --extras viewer,webxr,openxr,steamvr,robot-out,test,lint
 	$(PYTEST) -m "not slow_packaging" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) $(TESTS)
 
 test-packaging:
-	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint
+	$(SETUP) --extras viewer,webxr,openxr,steamvr,robot-out,test,lint
 	$(PYTEST) -m slow_packaging -o timeout=840 -o faulthandler_timeout=900 $(PYTEST_ARGS) test/base/test_packaging_slow.py
 
 test-openxr:
@@ -71,7 +71,7 @@ format:
 	$(PY) -m ruff check --fix .
 
 colcon:
-	$(SETUP) --extras viewer,webxr,openxr,steamvr,test,lint,colcon
+	$(SETUP) --extras viewer,webxr,openxr,steamvr,robot-out,test,lint,colcon
 	bash build_support/colcon.sh $(VENV)
 
 bench:

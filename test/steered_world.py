@@ -17,7 +17,7 @@ from mm_ros.ros.qos import listener_qos, message_class
 
 
 class SteeredWorld:
-    """`desired`, `roots`: x, y, yaw of each `trajectory` and `pose`. The graph runs in a thread."""
+    """`desired`, `roots`: x, y, yaw of each `trajectory` and `pose`; `stamps_s` of the poses. Runs in a thread."""
 
     def __init__(self, port: int, control: str, **parameters) -> None:
         self._began = not rclpy.ok()
@@ -35,7 +35,7 @@ class SteeredWorld:
         Loop.current = None
         self.page = self.nodes[control]._page
         self.url = self.page.server.url()
-        self.desired, self.roots = [], []
+        self.desired, self.roots, self.stamps_s = [], [], []
         self.node = rclpy.create_node("ear", namespace=control)
         self._listen("trajectory", self._keep_desired)
         self._listen("pose", self._keep_root)
@@ -59,7 +59,9 @@ class SteeredWorld:
         self.desired.append([*desired.position, desired.yaw, float(np.linalg.norm(desired.velocity))])
 
     def _keep_root(self, msg):
-        root = avatar_pose_from_ros(msg).root
+        pose = avatar_pose_from_ros(msg)
+        root = pose.root
+        self.stamps_s.append(pose.stamp_ns / 1e9)
         self.roots.append([*root[:2], 2 * np.arctan2(root[6], root[3])])
 
     def until(self, condition, what, seconds=60.0):

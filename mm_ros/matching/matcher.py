@@ -15,7 +15,7 @@ from mm_ros.base.settings import like, setting
 from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
-from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
+from mm_ros.body.types import F32, F64, FEET_NUMBERS, AvatarPose, FeetEstimate, Match, Trajectory
 from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
@@ -430,10 +430,7 @@ class MatcherStage:
         if feet is None or s.feet_weight == 0:
             return self.weights, s.jump_cost
         weights = self.weights.copy()
-        shares = 1.0 / (1.0 + (feet.sigma / s.feet_sigma) ** 2)
-        for columns, share in self.source.queries.feet(query, feet, self.control.root, shares):
-            weights[columns] *= np.float32(1.0 + (s.feet_weight - 1.0) * share)
-        known = float(shares.mean())
+        known = self.source.queries.feet(query, weights, feet, self.control.root, s.feet_sigma, s.feet_weight)
         return weights, s.jump_cost * (1.0 + FEET_JUMP_COST * known)
 
     def _plain(self, desired: Trajectory) -> Mask:
@@ -444,7 +441,8 @@ class MatcherStage:
         """
         names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
         feet, unwanted = desired.feet, 0
-        lifted = feet is not None and bool(((feet.ankles[:, 2] > self.scale * LEG_LIFTED) & (feet.contact < 0.5)).any())
+        rows, high = feet.numbers.tolist() if feet else [], self.scale * LEG_LIFTED
+        lifted = any(contact < 0.5 and height > high for contact, *_, height in (row[:6] for row in rows))
         for name, allowed in ((HIGH_LEG, lifted), (LYING, desired.height_ratio < LYING_RATIO)):
             if name in names and not allowed:
                 unwanted |= self.database.tag_bit(name) & ~asked
@@ -475,6 +473,7 @@ class MatcherStage:
             desired = Trajectory(
                 i * 11_000_000, 0, "warm up", np.zeros(2), np.zeros(2), 0.0, 0.0, 1.0,
                 times, ahead, ahead + np.array([1, 0], np.float32),
+                feet=FeetEstimate(np.zeros((2, FEET_NUMBERS // 2))),
             )  # fmt: skip
             self.step(frozen(desired))
             self._due = "interval"

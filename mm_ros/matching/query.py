@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mm_ros.body.types import F32, F64, FeetEstimate, Trajectory
-from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
@@ -59,6 +57,73 @@ def fill_trajectory(
         query[at + 1] = np.float32((-s * x + c * y - mean[at + 1]) / std[at + 1])
 
 
+@njit
+def _played_at(past: Any, values: Any, t: float) -> float:
+    """One of the values (P,) that belong to the rows of `past`, at time t: linear, constant beyond both ends."""
+    if t <= past[0, 0]:
+        return float(values[0])
+    for i in range(1, len(past)):
+        if t < past[i, 0]:
+            slope = (values[i] - values[i - 1]) / (past[i, 0] - past[i - 1, 0])
+            return float(slope * (t - past[i - 1, 0]) + values[i - 1])
+    return float(values[-1])
+
+
+@njit
+def fill_past(
+    columns: Any, column_times: Any, kinds: Any, past: Any, root: Any, scale: float, mean: Any, std: Any, query: Any
+) -> None:
+    """Write the trajectory columns of past times from the motion that was played. `past` (P, 4): time, x, y, yaw."""
+    xs, ys, yaws = past[:, 1].copy(), past[:, 2].copy(), past[:, 3].copy()
+    for i in range(1, len(yaws)):
+        yaws[i] = yaws[i - 1] + (past[i, 3] - past[i - 1, 3] + np.pi) % (2.0 * np.pi) - np.pi
+    c, s = np.cos(root[2]), np.sin(root[2])
+    oldest, now = past[0, 0], past[-1, 0]
+    for i in range(columns.shape[0]):
+        at, t = columns[i], now + column_times[i]
+        if not oldest - now <= column_times[i] < 0.0:
+            continue
+        if kinds[i] == _DIRECTION:
+            yaw = _played_at(past, yaws, t)
+            x, y = np.cos(yaw), np.sin(yaw)
+        elif kinds[i] == _VELOCITY:
+            t0, t1 = min(max(t - _NEAR_S, oldest), now), min(max(t + _NEAR_S, oldest), now)
+            x = (_played_at(past, xs, t1) - _played_at(past, xs, t0)) / ((t1 - t0) * scale)
+            y = (_played_at(past, ys, t1) - _played_at(past, ys, t0)) / ((t1 - t0) * scale)
+        else:
+            x = (_played_at(past, xs, t) - root[0]) / scale
+            y = (_played_at(past, ys, t) - root[1]) / scale
+        query[at] = np.float32((c * x + s * y - mean[at]) / std[at])
+        query[at + 1] = np.float32((-s * x + c * y - mean[at + 1]) / std[at + 1])
+
+
+@njit
+def blend_feet(
+    query: Any, weights: Any, feet: Any, root: Any, scale: float, mean: Any, std: Any, columns: Any, sigma: float,
+    gain: float,
+) -> float:  # fmt: skip
+    """`feet` (2, 10): numbers of a FeetEstimate. `columns` (4,): first columns of position left, right, velocity left,
+    right; -1 for one that the layout lacks."""
+    c, s = np.cos(root[2]), np.sin(root[2])
+    known = 0.0
+    for foot in range(2):
+        share = 1.0 / (1.0 + (feet[foot, 9] / sigma) ** 2)
+        known += 0.5 * share
+        for kind in range(2):
+            at = columns[2 * kind + foot]
+            if at < 0:
+                continue
+            x, y, z = feet[foot, 3 + 3 * kind], feet[foot, 4 + 3 * kind], feet[foot, 5 + 3 * kind]
+            if kind == 0:
+                x, y = x - root[0], y - root[1]
+            own = ((c * x + s * y) / scale, (-s * x + c * y) / scale, z / scale)
+            for k in range(3):
+                there = (own[k] - mean[at + k]) / std[at + k]
+                query[at + k] = np.float32(query[at + k] + share * (there - query[at + k]))
+                weights[at + k] *= np.float32(1.0 + (gain - 1.0) * share)
+    return known
+
+
 class QueryBuilder:
     """Takes pose columns from the current frame, for smooth transitions, and the others from the desired trajectory."""
 
@@ -76,8 +141,8 @@ class QueryBuilder:
         self.kinds = np.array(kinds, np.int64)
         self.past_s = layout.past_s
         of_joint = {(f.kind, f.joint): layout.offsets[f.name] for f in layout.features}
-        self.foot_positions = [of_joint.get(("joint_position", foot)) for foot in FEET]
-        self.foot_velocities = [of_joint.get(("joint_velocity", foot)) for foot in FEET]
+        places = [of_joint.get((kind, foot)) for kind in ("joint_position", "joint_velocity") for foot in FEET]
+        self.foot_columns = np.array([-1 if at is None else at.start for at in places], np.int64)
         self.mean = np.asarray(database.feature_mean, np.float32)
         self.std = np.asarray(database.feature_std, np.float32)
 
@@ -93,45 +158,19 @@ class QueryBuilder:
             root, self.scale, self.mean, self.std, out,
         )  # fmt: skip
         if past is not None:
-            self._fill_past(out, past, root)
+            fill_past(self.columns, self.times, self.kinds, past, root, self.scale, self.mean, self.std, out)
         return out
 
-    def _fill_past(self, query: F32, past: F64, root: Any) -> None:
-        """Write the trajectory columns of past times from the motion that was played."""
-        now, oldest = past[-1, 0], past[0, 0]
-        back = rot.exp(np.array([0.0, 0.0, -root[2]]))
-        for at, t, kind in zip(self.columns, self.times, self.kinds, strict=True):
-            if not oldest - now <= t < 0:
-                continue
-            x, y = (np.interp(now + t, past[:, 0], past[:, i]) for i in (1, 2))
-            if _KINDS[kind] == POSITION:
-                own = np.array([x - root[0], y - root[1], 0.0]) / self.scale
-            elif _KINDS[kind] == VELOCITY:
-                near = np.clip([now + t - _NEAR_S, now + t + _NEAR_S], oldest, now)
-                ends = np.array([np.interp(near, past[:, 0], past[:, i]) for i in (1, 2)])
-                own = np.array([*(ends[:, 1] - ends[:, 0]), 0.0]) / ((near[1] - near[0]) * self.scale)
-            else:
-                yaw = np.interp(now + t, past[:, 0], np.unwrap(past[:, 3]))
-                own = np.array([math.cos(yaw), math.sin(yaw), 0.0])
-            columns = slice(at, at + 2)
-            query[columns] = (rot.rotate(back, own)[:2] - self.mean[columns]) / self.std[columns]
+    def feet(self, query: F32, weights: F32, feet: FeetEstimate, root: Any, sigma: float, gain: float) -> float:
+        """Write the user's feet into the columns of both feet, and weigh these columns up to `gain` times.
 
-    def feet(self, query: F32, feet: FeetEstimate, root: Any, shares: F64) -> Iterator[tuple[slice, float]]:
-        """Write the user's feet into the columns of both feet: in root space, in the scale of the database.
-
-        `shares` (2,): share of the estimate in the query; the rest stays that of the current pose. Yields each column
-        slice with its share.
+        The share of the estimate in the query is one half where its error is `sigma`; the rest stays that of the
+        current pose. Returns the mean share of both feet.
         """
-        c, s = math.cos(root[2]), math.sin(root[2])
-        origin = np.array([root[0], root[1], 0.0])
-        for columns, values in ((self.foot_positions, feet.ankles - origin), (self.foot_velocities, feet.velocities)):
-            for foot, at in enumerate(columns):
-                if at is not None:
-                    x, y, z = values[foot].tolist()
-                    own = np.array([c * x + s * y, -s * x + c * y, z]) / self.scale
-                    share = float(shares[foot])
-                    query[at] += share * ((own - self.mean[at]) / self.std[at] - query[at])
-                    yield at, share
+        columns = self.foot_columns
+        return float(
+            blend_feet(query, weights, feet.numbers, root, self.scale, self.mean, self.std, columns, sigma, gain)
+        )
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
         """Convert a feature row of another database to this normalization. Features that the other layout lacks get

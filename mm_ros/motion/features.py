@@ -124,7 +124,7 @@ class FeatureLayout:
     @property
     def past_s(self) -> float:
         """Time [s] that the layout looks back along the trajectory; 0 if it does not."""
-        return max((-t for f in self.features if f.is_trajectory for t in f.times), default=0.0)
+        return max([0.0, *(-t for f in self.features if f.is_trajectory for t in f.times)])
 
     @property
     def hash(self) -> str:

@@ -48,7 +48,10 @@ class Demo:
 
     def end(self, number):
         self.process.send_signal(number)
-        return self.process.wait(END_S)
+        try:
+            return self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the demo does not end within {END_S:g} s: {self.output()}") from None
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.build import BuildOptions, build_database
 from mm_ros.motion.feature_files import read_layout
+from mm_ros.motion.features import default_layout
 from mm_ros.motion.procedural import make_clips
 
 LAYOUT = """
@@ -103,3 +104,7 @@ def test_a_jump_of_the_room_forgets_the_past(database):
         _, match = stage.step(replace(moved, stamp_ns=n * int(PERIOD * 1e9), epoch=1))
         if match.searched:
             assert np.linalg.norm(columns(database, match.query, "path")[:2]) < 0.5
+
+
+def test_the_default_layout_does_not_look_back():
+    assert default_layout().past_s == 0.0

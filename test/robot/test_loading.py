@@ -41,6 +41,7 @@ def test_exit_codes_of_robot_info(tmp_path, capsys):
 
 def test_json_and_picture_of_robot_info(tmp_path):
     pytest.importorskip("PIL", reason="pillow is not installed (extra 'viewer')")
+    pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
     import json
 
     out, picture = tmp_path / "r.json", tmp_path / "r.png"

@@ -201,8 +201,9 @@ def test_the_engine_is_changed_on_the_page_while_the_character_walks(steered, ta
         steered.until(lambda engine=engine: matcher._stage.settings.engine == engine, f"the engine is {engine}")
         count = len(steered.roots)
         steered.until(lambda count=count: len(steered.roots) > count + 30, "it goes on")
-        steps = np.linalg.norm(np.diff(np.array(steered.roots[count:])[:, :2], axis=0), axis=1)
-        assert np.isfinite(steps).all() and steps.max() < 0.2
+        steps = np.linalg.norm(np.diff(np.array(steered.roots[count : count + 30])[:, :2], axis=0), axis=1)
+        periods_s = np.diff(steered.stamps_s[count : count + len(steps) + 1])  # a busy machine leaves frames out
+        assert np.isfinite(steps).all() and (steps < 0.1 + 4.0 * periods_s).all(), np.c_[steps, periods_s]
     tab.page.keyboard.up("KeyW")
 
 

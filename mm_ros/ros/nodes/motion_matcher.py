@@ -110,6 +110,9 @@ class MotionMatcher(AvatarNode):
         stage = build_matcher(settings, found.database, self._calibration, found.learned, run)
         stage.clock = time.perf_counter
         # These steps load kernels and pages, so that the first real steps are not slow.
+        if isinstance(stage, MatcherStage):
+            stage.warm_up()
+            return stage
         still = still_trajectory(found.database.layout.trajectory_times)
         for stamp_ns in (0, WARM_UP_NS):
             stage.step(rounded_trajectory(replace(still, stamp_ns=stamp_ns)))
