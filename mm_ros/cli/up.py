@@ -57,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--users", type=Path, metavar="FILE",
         help="start the users of a YAML file in the same way, each with a source of its own (docs/graph.md)",
     )
+    add_number(
+        parser, "--per-process",
+        help="with --avatars and --users: maximum number of avatars in a process (default: measured at the start)",
+    )
     parser.add_argument(
         "--control", default="vr", choices=CONTROLS,
         help="source of the desired trajectory (default: %(default)s, the trackers)",
@@ -124,7 +128,8 @@ def _run_several(args: argparse.Namespace) -> int:
 
     users = _users(args)
     _load_once(args.database)
-    groups = in_processes(users, most_per_process(args.database), len(os.sched_getaffinity(0)))
+    most = args.per_process or most_per_process(args.database)
+    groups = in_processes(users, most, len(os.sched_getaffinity(0)))
     makers = [[m for one in group for m in _makers(_nodes(one), namespace=f"/{one.avatar}")] for group in groups]
     print(f"mm_ros: {len(users)} avatars, processes: {len(groups)}", flush=True)
     return run_each([partial(run_all, together, ["--ros-args", *_config(args)]) for together in makers])

@@ -127,7 +127,7 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
-        self._wires: dict[tuple[int, ...], SerializedTf] = {}  # messages by the set of tracked roles
+        self._wires: dict[tuple[int, ...], tuple[SerializedTf, NDArray[np.int64]]] = {}  # messages by tracked roles
 
     def message(self, frame: TrackerFrame) -> TFMessage:
         stamp, seen = stamp_to_ros(frame.stamp_ns), _seen(frame)
@@ -139,9 +139,9 @@ class TrackerTf:
         """Return `message(frame)` serialized."""
         seen = _seen(frame)
         if seen not in self._wires:
-            self._wires[seen] = SerializedTf([self._transforms[r] for r in seen])
-        rows = list(seen)
-        return self._wires[seen].filled(frame.stamp_ns, frame.positions[rows], frame.rotations[rows])
+            self._wires[seen] = SerializedTf([self._transforms[r] for r in seen]), np.array(seen, np.int64)
+        wire, rows = self._wires[seen]
+        return wire.filled(frame.stamp_ns, frame.positions.take(rows, 0), frame.rotations.take(rows, 0))
 
 
 def _seen(frame: TrackerFrame) -> tuple[int, ...]:

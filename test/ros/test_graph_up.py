@@ -1,5 +1,7 @@
 """The composed graph with each kind of input, and with less TF: `mm_ros up` as a user starts it."""
 
+import os
+import signal
 import subprocess
 from contextlib import contextmanager
 
@@ -18,6 +20,7 @@ from rcl_interfaces.srv import SetParameters
 
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE
+from mm_ros.ros.bench.graph import family
 from mm_ros.ros.conversions import pose_to_ros, stamp_from_ros, stamp_to_ros
 
 
@@ -46,6 +49,48 @@ def up(tmp_path, avatar, *words, nodes=5):
             assert process.stop() == 0, process.said()
     finally:
         client.close()
+
+
+USERS = """
+left: {source: synthetic, seed: 3}
+right: {source: synthetic, seed: 4, place: [0, 5]}
+"""
+
+
+def test_a_crash_of_one_process_stops_its_own_avatars_alone_and_they_come_back(tmp_path):
+    (tmp_path / "users.yaml").write_text(USERS)
+    clients = [Client(avatar, ("pose",)) for avatar in ("left", "right")]
+
+    def until(done):
+        return clients[0].spin_until(lambda: clients[1].spin(0.002) or done(*map(poses, clients)), PATIENCE_S)
+
+    try:
+        words = ("--users", str(tmp_path / "users.yaml"), "--per-process", "1")
+        with Up("unused", tmp_path / "log", *words) as up:
+            up.wait_ready(10)
+            assert until(lambda a, b: min(a, b) > 30)
+            before = family(up.process.pid)[1:]
+            assert len(before) == 2
+            os.kill(before[0], signal.SIGKILL)
+            for client in clients:
+                client.spin(0.05)  # poses on their way
+                client.received["pose"].clear()
+            assert until(lambda a, b: max(a, b) > 15)
+            killed, other = sorted(clients, key=poses)
+            assert poses(killed) < poses(other)
+            killed.received["pose"].clear()
+            assert until(lambda a, b: poses(killed) > 30), up.said()
+            after = family(up.process.pid)[1:]
+            assert before[1] in after and before[0] not in after and len(after) == 2
+            assert "it is started again" in up.said()
+            assert up.stop() == 0, up.said()
+    finally:
+        for client in clients:
+            client.close()
+
+
+def poses(client):
+    return len(client.received["pose"])
 
 
 def frames_of(client, avatar):
