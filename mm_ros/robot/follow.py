@@ -70,6 +70,7 @@ STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bend
 # Leg lengths; distance of the centre of mass from the side of the standing foot, inside, that `weight_shift` aims at,
 # and its largest move: with more, the feet would meet
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
+FEET_APART = 0.03  # leg lengths; gap between the feet that this move leaves
 LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
 LATERAL_AXIS = 0.7
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
@@ -429,8 +430,9 @@ def _lateral_distances(
     p: Any, q: Any, masses: Any, centres: Any, point_body: Any, point_local: Any, soles: Any, has: Any, yaw: float,
     swayed: float, leg: float,
 ) -> Any:  # fmt: skip
-    """Move along the lateral axis that brings the centre of mass over each foot, from its place without `swayed`."""
-    out = np.zeros(2)
+    """For each foot the move along the lateral axis that brings the centre of mass over it, from its place without
+    `swayed`, and the width of the foot."""
+    out = np.zeros((2, 2))
     side = (-math.sin(yaw), math.cos(yaw))
     at, total = -swayed, 0.0
     for b in range(len(masses)):
@@ -451,7 +453,8 @@ def _lateral_distances(
             high = max(high, c[0] * side[0] + c[1] * side[1])
         middle, half = 0.5 * (low + high), max(0.5 * (high - low) - SIDE_MARGIN * leg, 0.0)
         over = min(max(at, middle - half), middle + half)
-        out[i] = min(max(over - at, -MOST_SWAY * leg), MOST_SWAY * leg)
+        out[i, 0] = min(max(over - at, -MOST_SWAY * leg), MOST_SWAY * leg)
+        out[i, 1] = high - low
     return out
 
 
@@ -501,7 +504,7 @@ def _plan(
     sway, lateral = 0.0, quat.rotate(quat.from_yaw(quat.yaw_of(hip)), (0.0, 1.0, 0.0))
     if has[0] and has[1] and not first:
         alone = feet[0, 6] - feet[1, 6]
-        sway = weight_shift * abs(alone) * missing[0 if alone > 0 else 1]
+        sway = weight_shift * abs(alone) * missing[0 if alone > 0 else 1, 0]
     toward = quat.scale(lateral, sway)
     swayed[0] = sway
     for i in range(2):
@@ -520,6 +523,11 @@ def _plan(
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
         ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
+        if has[0] and has[1]:  # the move must not bring the swinging foot so near that both feet would meet
+            outward = lateral if i == 0 else quat.scale(lateral, -1.0)
+            apart = quat.sub(quat.add(ball, (feet[i, 3], feet[i, 4], 0.0)), quat.get3(balls, 1 - i))
+            lacks = max(missing[1 - i, 1] + FEET_APART * leg - quat.dot(apart, outward), 0.0)
+            ball = quat.add(ball, quat.scale(outward, min(lacks, abs(sway) * (1.0 - feet[i, 6]))))
         lowest = 0.0
         for k in range(soles.shape[1]):
             lowest = min(lowest, quat.rotate(rotation, (soles[i, k, 0], soles[i, k, 1], soles[i, k, 2]))[2])

@@ -177,7 +177,8 @@ def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
 
 def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
     """The other hand does not enable; a release, silence, and the controllers' loss stop the commands and latch."""
-    parameters = {"output": "position", "dry_run": "false", "deadman": "grip", "deadman_hand": "left", "ramp": 0.5}
+    parameters = {"output": "position", "dry_run": "false", "deadman": "grip", "deadman_hand": "left"}
+    parameters |= {"ramp": 0.5, "stale_after": 5.0}  # a loaded machine may delay poses
     with Stage("gripped", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
         stage.process.wait_ready()
         assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
