@@ -15,7 +15,7 @@ import numpy as np
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.matching.engines.source import SearchSource
-from mm_ros.motion.files import read_database, read_header
+from mm_ros.motion.files import _header, read_database
 from mm_ros.search import Mask
 
 _HEAD = struct.Struct("<8sIIQ")
@@ -39,7 +39,7 @@ def index_part(path: Path) -> dict[str, range]:
     with path.open("rb") as handle:
         length = _HEAD.unpack(handle.read(_HEAD.size))[3]
     out = {}
-    for name, entry in read_header(path)["arrays"].items():
+    for name, entry in _header(path)[0]["arrays"].items():
         start = _HEAD.size + length + entry["at"]
         size = int(np.prod(entry["shape"])) * np.dtype(entry["dtype"]).itemsize
         if name.startswith(("search/", "range_", "feature", "tags", "skeleton")):

@@ -17,7 +17,7 @@ from mm_ros.body.types import Calibration, rest_pose
 from mm_ros.cli.main import main
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import write_bvh
-from mm_ros.motion.cleaning import mirror
+from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.files import read_database
 from mm_ros.motion.importing import ImportOptions, import_files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -17,10 +18,12 @@ from mm_ros.body.skeleton import HIPS
 from mm_ros.motion.procedural import make_clips
 from mm_ros.motion.procedural.desired_motion import make_desired_motion
 from mm_ros.motion.procedural.footsteps import plan_footsteps
-from mm_ros.motion.procedural.gait import gait_figures, knee_angles, on_floor
 from mm_ros.motion.procedural.recipes import recipes
 from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.show.render import BODY, contact_sheet, follow, render
+
+sys.path.append(str(Path(__file__).parents[2] / "test/motion"))
+from gait import gait_figures, knee_angles, on_floor
 
 HERE = Path(__file__).parent
 SIDE, FRONT = -np.pi / 2, -0.75

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mm_ros.motion.feature_files import layout_of, read_functions
     from mm_ros.motion.importing import find_files, import_files
-    from mm_ros.motion.importing.report import short_report, write_report
+    from mm_ros.motion.importing.report import short_report, with_remarks, write_report
 
     report = args.report or (args.output.with_suffix(".report.md") if args.output is not None else None)
     _keep_what_is_there(args, report)
@@ -82,18 +82,23 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress(args.quiet)
     found = import_files(args.paths, _options(args), progress)
     progress.end()
-    print(printable(short_report(found)))
-    if report is not None:
-        write_report(found, report)
-        print(printable(f"report: {report}"))
+    remarks: dict[str, list[Any]] = {}
+    try:
+        built = _build(args, found, layout, functions, remarks) if args.output is not None else None
+    finally:  # a refused build needs the report most
+        with_remarks(found, remarks)
+        print(printable(short_report(found)))
+        if report is not None:
+            write_report(found, report)
+            print(printable(f"report: {report}"))
     result: dict[str, Any] = {
         "clips": len(found.clips),
         "refused": [s for _, s in found.refused],
         "actors": _actors(found),
         "files": _files(found) if args.json is not None else [],
     }
-    if args.output is not None:
-        result["database"] = _build(args, found, layout, functions)
+    if built is not None:
+        result["database"] = _print_database(args, *built)
     write_json(args.json, result)
     return 0
 
@@ -198,7 +203,10 @@ def _clip(clip: Any) -> dict[str, Any]:
     }
 
 
-def _build(args: argparse.Namespace, found: Any, layout: Any, functions: Any) -> dict[str, Any]:
+def _build(
+    args: argparse.Namespace, found: Any, layout: Any, functions: Any, remarks: dict[str, list[Any]]
+) -> tuple[Any, str]:
+    """Build and write the database; return it with its licence. `remarks` takes the notes of the cleaning by file."""
     from mm_ros.motion.build import BuildOptions, build_database
     from mm_ros.motion.files import write_database
 
@@ -207,10 +215,15 @@ def _build(args: argparse.Namespace, found: Any, layout: Any, functions: Any) ->
     options = BuildOptions(
         rate=args.rate, mirror=args.mirror, plant_feet=not args.keep_feet, stooped=args.stooped, licence=licence,
         functions=functions, progress=progress,
-    )
+        remark=lambda clip, note: remarks.setdefault(clip.source, []).append(note),
+    )  # fmt: skip
     database = build_database(found.clips, layout, options)
     progress.end()
     write_database(database, args.output)
+    return database, licence
+
+
+def _print_database(args: argparse.Namespace, database: Any, licence: str) -> dict[str, Any]:
     feet = database.provenance["feet"]
     rows = [
         ("frames", len(database)), ("minutes", len(database) / database.rate / 60), ("clips", len(database.clip_names)),

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _clips(args: argparse.Namespace) -> list[Clip]:
-    from mm_ros.motion.cleaning import mirror
+    from mm_ros.motion.cleaning.clips import mirror
     from mm_ros.motion.procedural import make_clips
     from mm_ros.motion.procedural.user import SyntheticUser
 

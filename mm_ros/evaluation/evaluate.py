@@ -20,7 +20,7 @@ from mm_ros.evaluation import hand_pose_facing, measure, run
 from mm_ros.evaluation.footfalls import Landings
 from mm_ros.evaluation.rows import CHANCE, DATABASE, GROUND_TRUTH, OURS, ROW_NAMES, STEPS, Row
 from mm_ros.evaluation.table import fletcher_lines
-from mm_ros.motion.cleaning import resample
+from mm_ros.motion.cleaning.clips import resample
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.files import read_database
 from mm_ros.motion.importing import load_clips

@@ -251,10 +251,6 @@ class MatcherStage:
         self.skeleton = self.database.skeleton.scaled(scale, segments)
         self.skeleton_hash = self.skeleton.hash
 
-    def set_database(self, database: MotionDatabase) -> None:
-        """Replace the database from the next step on."""
-        self.change(self._settings, database, self.learned)
-
     def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
         """Replace the engine, database or model from the next step on.
 

@@ -14,15 +14,15 @@ from mm_ros.body.skeleton import HEAD, HIPS, Skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import continuous
 from mm_ros.motion.bands import bands_of_frames, bands_to_plain, find_bands, smooth_ratios, torso_angles
-from mm_ros.motion.cleaning import mirror, resample, symmetric_skeleton
+from mm_ros.motion.cleaning.clips import MIRRORED, mirror, symmetric_skeleton
+from mm_ros.motion.cleaning.legs import feet_figures
+from mm_ros.motion.cleaning.pipeline import DATABASE_STEPS, Assumption, Fit, Work, run
 from mm_ros.motion.contacts import ContactSettings, central_difference, contacts_of
 from mm_ros.motion.database import MOST_TAGS, MotionDatabase
 from mm_ros.motion.extreme import extreme_frames
 from mm_ros.motion.feature_values import Functions, feature_values, normalization
 from mm_ros.motion.features import FeatureLayout, default_layout
 from mm_ros.motion.kinds import KINDS, kinds_of
-from mm_ros.motion.mending import mended
-from mm_ros.motion.retarget_legs import feet_figures, onto_skeleton, plant_feet
 from mm_ros.motion.stoop import bent_copies
 from mm_ros.search import DEFAULT, make_engine
 
@@ -41,6 +41,8 @@ class BuildOptions:
     licence: str = ""
     functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
+    # Takes the notes of the cleaning, for a report.
+    remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
 
 
 @dataclass
@@ -101,10 +103,12 @@ def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -
 def _piece(
     clip: Clip, skeleton: Skeleton, layout: FeatureLayout, options: BuildOptions
 ) -> tuple[_Piece, dict[str, Any]]:
-    clip = onto_skeleton(resample(mended(clip), options.rate), skeleton)
-    touching = contacts_of(clip, options.contacts)
-    if options.plant_feet:
-        clip = plant_feet(clip, touching)
+    fit = Fit(skeleton, options.rate, options.contacts, options.plant_feet)
+    work = run(DATABASE_STEPS, Work(clip.rate, fit=fit, clips=[clip]))
+    if not clip.name.endswith(MIRRORED):  # the notes of a mirrored copy are those of its clip
+        for note in work.notes:
+            options.remark(clip, note)
+    clip, touching = work.clips[0], work.contacts[0]
     return _piece_of(clip, touching, layout, options), feet_figures(clip, touching)
 
 

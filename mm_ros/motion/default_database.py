@@ -18,9 +18,9 @@ from mm_ros.motion.procedural import make_clips
 Progress = Callable[[str, int, int], None]  # activity, items done, items in total
 SEED = 0
 # All modules that determine the database, directly or by import (tested), except errors, files and settings.
-_MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning.py", "body/clip.py", "motion/contacts.py",
+_MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/extreme.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py",
-            "motion/mending.py", "motion/metrics_feet.py", "motion/retarget_legs.py", "maths/rotations.py",
+            "motion/metrics_feet.py", "maths/rotations.py",
             "maths/signals.py", "search/*.py", "search/tree/*.py", "body/skeleton.py", "motion/stoop.py",
             "body/types.py", "motion/build.py", "base/checksums.py", "motion/files.py")  # fmt: skip
 

@@ -89,11 +89,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"provenance: {type(value).__name__} cannot be written: {value!r}")
 
 
-def read_header(path: str | Path) -> dict[str, Any]:
-    """Read the header without the arrays."""
-    return _header(Path(path))[0]
-
-
 def _header(path: Path) -> tuple[dict[str, Any], int, int]:
     """Return the header, the offset of the body in bytes, and the header's checksum."""
     try:

@@ -10,18 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mm_ros.body.skeleton import (
     HIPS,
-    LEFT_HAND,
     LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
     NECK,
-    RIGHT_HAND,
     RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
-    Skeleton,
 )
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
@@ -43,7 +39,7 @@ from mm_ros.motion.metrics_feet import (
 
 __all__ = [
     "acceleration_limit", "angle_error_deg", "facing_of_body", "facing_of_pelvis", "floor_penetration_m",
-    "hands_in_reach", "jitter", "jumps_per_s", "knee_beyond_straight_deg", "lean_deg", "locked_motion_m",
+    "jitter", "jumps_per_s", "knee_beyond_straight_deg", "lean_deg", "locked_motion_m",
     "pop_frames", "pops_per_min", "position_error_m", "root_position", "rotation_error_deg", "skate_ratio",
     "stance_drift_m",
     "stance_twist_deg", "stances", "start_lag_s", "stop_lag_s", "summarise", "toe_speeds",
@@ -110,16 +106,6 @@ def rotation_error_deg(a: Array, b: Array) -> F64:
 def root_position(positions: Array) -> F64:
     """Position of the hips on the floor (F, 2)."""
     return np.asarray(positions[:, HIPS, :2], np.float64)
-
-
-def hands_in_reach(positions: Array, wrists_wanted: Array, skeleton: Skeleton) -> NDArray[np.bool_]:
-    """Return (F, 2) whether the target wrist (F, 2, 3) is within the arm's length of the published shoulder."""
-    o = skeleton.offsets.astype(np.float64)
-    out = np.zeros((len(positions), 2), np.bool_)
-    for side, (shoulder, hand) in enumerate(((LEFT_UPPER_ARM, LEFT_HAND), (RIGHT_UPPER_ARM, RIGHT_HAND))):
-        length = np.linalg.norm(o[hand]) + np.linalg.norm(o[hand - 1])
-        out[:, side] = position_error_m(positions[:, shoulder], wrists_wanted[:, side]) <= length
-    return out
 
 
 def lean_deg(matched: Array, published: Array) -> F64:

@@ -31,10 +31,10 @@ from mm_ros.body.skeleton import (
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import odd_window
 from mm_ros.motion.bands import FINE, torso_angles
+from mm_ros.motion.cleaning.legs import with_toes_at
 from mm_ros.motion.contacts import TOES, stances
 from mm_ros.motion.kinds import BACK, IDLE, SIDE, TURN, WALK, kinds_of, root_motion
 from mm_ros.motion.metrics_feet import skating
-from mm_ros.motion.retarget_legs import with_toes_at
 
 Array = Any
 TAG = "stooped"

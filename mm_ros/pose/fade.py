@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mm_ros.body.skeleton import HIPS, PARENTS, J
+from mm_ros.body.skeleton import HIPS, canonical_kinematics
 from mm_ros.body.types import AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import decay
@@ -105,9 +105,9 @@ class FadeIn:
     def _longest_path(self, pose: AvatarPose) -> float:
         """Distance [m] that the decay of the offset moves a joint, by the quarter that moves a joint farthest."""
         poses = [self._shifted(pose, share) for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
-        positions, rotations = (np.stack([getattr(p, k)[:J] for p in poses]) for k in ("positions", "rotations"))
+        positions, rotations = (np.stack([getattr(p, k) for p in poses]) for k in ("positions", "rotations"))
         positions[:, 0], rotations[:, 0] = 0.0, [1.0, 0.0, 0.0, 0.0]
-        places = rot.forward_kinematics(PARENTS, positions.astype(np.float64), rotations.astype(np.float64))[0]
+        places = canonical_kinematics(positions.astype(np.float64), rotations.astype(np.float64))[0]
         roots = np.stack([p.root for p in poses])[:, None]
         places = rot.rotate(roots[..., 3:], places) + roots[..., :3]
         return float(np.linalg.norm(np.diff(places, axis=0), axis=2).max()) * 4.0

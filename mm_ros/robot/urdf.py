@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +13,10 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import F64
 from mm_ros.maths.transformations import quaternion_from_rpy
 from mm_ros.robot.model import MOVING, Link, Mimic, Robot, RobotJoint, Shape
-from mm_ros.robot.xml import MOST_LINKS, file_text, number, numbers, parse
+from mm_ros.robot.xml import MOST_LINKS, number, numbers, parse
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
-
-
-def read_urdf(path: str | Path) -> Robot:
-    """Read a URDF file. Raises MmRosError with the reason when it cannot be used."""
-    return parse_urdf(file_text(path), str(path))
 
 
 def parse_urdf(text: str, source: str = "URDF") -> Robot:

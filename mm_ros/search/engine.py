@@ -20,20 +20,17 @@ from mm_ros.maths.jit import njit
 from mm_ros.search import interface as base
 from mm_ros.search.boxes import boxes_at, boxes_table, search_boxes
 from mm_ros.search.brute import search_brute
-from mm_ros.search.interface import ANY_FRAME, NONE, U64, Corpus, Mask
+from mm_ros.search.interface import ANY_FRAME, U64, Corpus, Mask
 from mm_ros.search.tree.simd import COMPILED, LEAN, array_at
 from mm_ros.search.tree.tree import search_tree, tree_at, tree_table
 
 BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
-TABLE_SIZE, INDEX_AT, SPACE_AT = 64, 16, 48
+TABLE_SIZE, INDEX_AT = 64, 16
 FORMAT = 2  # version of stored indices; an index with another version is built again
 SEAL = "made_of"
 MASKS = 256  # number of masks for which an engine stores whether a frame matches
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
-_TICK_SIGNATURE = (
-    "(int64, float32[::1], float32[::1], float32[::1], float32[::1], boolean, int64, int64, int64, int64, int64)"
-)
 _BATCH_SIGNATURE = (
     "(int64, float32[:,::1], float32[:,::1], float32[::1], int64[::1], int64, int64, int64, int64, "
     "int64[::1], float32[::1])"
@@ -59,7 +56,7 @@ def search_at(
 ) -> Any:
     table = array_at(address, (TABLE_SIZE,), np.int64)
     corpus = _corpus_at(table)
-    index = table[INDEX_AT:SPACE_AT]
+    index = table[INDEX_AT:]
     if table[0] == TREE:
         tree = tree_at(index, corpus.features.shape[1])
         return search_tree(corpus, tree, query, weights, bound, current, radius, all_of, any_of, none_of)
@@ -67,34 +64,6 @@ def search_at(
         boxes = boxes_at(index, corpus.features.shape[1])
         return search_boxes(corpus, boxes, query, weights, bound, current, radius, all_of, any_of, none_of)
     return search_brute(corpus, query, weights, bound, current, radius, all_of, any_of, none_of)
-
-
-@njit(**LEAN)
-def tick_at(
-    address: Any, pose: Any, trajectory: Any, weights: Any, query: Any,
-    can_continue: Any, current: Any, radius: Any, all_of: Any, any_of: Any, none_of: Any,
-) -> Any:  # fmt: skip
-    """Assemble the query from pose features and the normalized desired trajectory, then search."""
-    table = array_at(address, (TABLE_SIZE,), np.int64)
-    corpus = _corpus_at(table)
-    columns = array_at(table[SPACE_AT + 1], (table[SPACE_AT],), np.int64)
-    mean = array_at(table[SPACE_AT + 2], (table[2],), np.float32)
-    std = array_at(table[SPACE_AT + 3], (table[2],), np.float32)
-    none = np.float32(np.inf)
-    if not (pose.shape[0] == table[2] == query.shape[0] == weights.shape[0]) or trajectory.shape[0] != table[SPACE_AT]:
-        return base.BAD_LENGTH, none, none
-    if not -1 <= current < table[1]:
-        return base.BAD_CURRENT, none, none
-    for c in range(query.shape[0]):
-        query[c] = pose[c]
-    for i in range(columns.shape[0]):
-        c = columns[i]
-        query[c] = (trajectory[i] - mean[c]) / std[c]
-    bound = none
-    if can_continue and current >= 0:
-        bound = base.frame_cost(corpus.features, query, weights, current)
-    frame, cost = search_at(address, query, weights, np.float64(bound), current, radius, all_of, any_of, none_of)
-    return frame, cost, bound
 
 
 @njit(nogil=True, **LEAN)
@@ -114,7 +83,7 @@ def batch_at(
     return -1
 
 
-_ENTRIES = {search_at: _SEARCH_SIGNATURE, tick_at: _TICK_SIGNATURE, batch_at: _BATCH_SIGNATURE}
+_ENTRIES = {search_at: _SEARCH_SIGNATURE, batch_at: _BATCH_SIGNATURE}
 
 
 def _compile_once() -> None:
@@ -139,7 +108,6 @@ class Engine:
         self._seal = stored_seal
         self.corpus = corpus
         self.index = index
-        self._space: tuple[Any, ...] = ()
         self._masks: dict[tuple[int, int, int], bool] = {}  # whether a frame matches these bits
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
@@ -265,58 +233,11 @@ class Engine:
             self._explain(base.BAD_LENGTH, query, w, None)
         return float(base.frame_cost(self.corpus.features, query, w, frame))
 
-    def set_feature_space(self, mean: F32, std: F32, trajectory_columns: Any) -> None:
-        """Set what `tick` needs: mean (D,), std (D,), and the columns of the trajectory in the order of its values."""
-        columns = np.ascontiguousarray(trajectory_columns, np.int64)
-        mean, std = _floats("mean", mean), _floats("std", std)
-        if mean.shape != (self.columns,) or std.shape != (self.columns,) or not (std > 0).all():
-            came = f"{mean.shape}, {std.shape}"
-            raise MmRosError(f"mean and std must have {self.columns} numbers, std above 0; came {came}")
-        if columns.ndim != 1 or (columns < 0).any() or (columns >= self.columns).any():
-            raise MmRosError(f"trajectory_columns must lie within 0 … {self.columns - 1}, came {columns.tolist()}")
-        self._space = (columns, mean, std)  # the table below holds only their addresses
-        self._table[SPACE_AT : SPACE_AT + 4] = [len(columns), *(a.ctypes.data for a in self._space)]
-
-    def tick(
-        self,
-        pose_features: F32,
-        trajectory_features: F32,
-        weights: F32,
-        query_out: F32,
-        *,
-        can_continue: bool = True,
-        current: int = -1,
-        exclude_radius: int = 0,
-        mask: Mask | None = None,
-    ) -> tuple[int, float, float]:
-        """Assemble the query, normalize and search in one compiled call.
-
-        Return frame (-1: continue), cost, cost of continuing. `pose_features` is a normalized row of the database, of
-        which the trajectory columns are ignored. `trajectory_features` is the desired trajectory in root space, not
-        normalized, in the order of `trajectory_columns`. The normalized query is written to `query_out`. With
-        `can_continue`, the cost of `current` is the first bound. A mask that matches no frame gives -1.
-        """
-        if not self._space:
-            raise MmRosError("tick needs the feature space: set_feature_space(mean, std, trajectory_columns)")
-        bits = ANY_FRAME.signed if mask is None else mask.signed
-        try:
-            frame, cost, continuing = tick_at(
-                self._address, pose_features, trajectory_features, weights, query_out,
-                can_continue, current, exclude_radius, *bits,
-            )
-        except TypeError:
-            raise MmRosError("tick takes contiguous, writable float32 arrays") from None
-        if frame < NONE:
-            self._explain(frame, query_out, weights, None)
-        return frame, cost, continuing
-
     def warm_up(self) -> None:
         """Run every compiled function once, so that later searches do not compile or load code."""
         query, weights = self.corpus.features[0].copy(), np.ones(self.columns, np.float32)
         self.search(query, weights)
         self.search_batch(query[None], weights)
-        if self._space:
-            self.tick(query, np.zeros(len(self._space[0]), np.float32), weights, np.empty_like(query))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The index as plain arrays, to be stored with the features and passed to `make_engine` later."""

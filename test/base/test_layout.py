@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+import unused
 
 PACKAGE = Path(__file__).resolve().parents[2] / "mm_ros"
 
@@ -120,3 +121,8 @@ def test_stages_are_built_in_one_place() -> None:
     found = {name: built((PACKAGE / name).read_text()) for name in modules() if not name.startswith(BUILDERS)}
     assert {name: stages for name, stages in found.items() if stages} == {}
     assert built("self._stage = PostStage(settings)") == {"PostStage"}
+
+
+def test_no_name_is_reached_by_tests_alone() -> None:
+    """tools/unused.py lists names below mm_ros/ that nothing refers to but tests."""
+    assert [(file, name) for file, _, name, _ in unused.unused()] == []

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from perfect_camera import PERFECT
 
 from mm_ros.body.clip import Clip
 from mm_ros.body.landmarks import COUNT, NAMES, SWAPPED
@@ -17,7 +18,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.motion.metrics import facing_of_body, facing_of_pelvis
 from mm_ros.motion.procedural import make_clips
 from mm_ros.tracking.calibration import from_skeleton
-from mm_ros.tracking.landmark_simulation import COMMON, PERFECT, Sighting, simulate_landmarks
+from mm_ros.tracking.landmark_simulation import COMMON, Sighting, simulate_landmarks
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 
 HARD = replace(COMMON, pitch=float(np.radians(10)), latency_s=0.15, unreported_latency_s=0.15, lost=0.3, flips=0.05)

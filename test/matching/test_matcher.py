@@ -187,7 +187,7 @@ def test_the_database_can_be_swapped_while_playing(database):
         feature_mean=database.feature_mean + database.feature_std / 2,
         clip_names=tuple(f"other_{n}" for n in database.clip_names),
     )  # fmt: skip
-    matcher.set_database(other)
+    matcher.change(matcher.settings, other, None)
     pose, match = matcher.step(desired(1.0, **walking(1.0)))
     assert (match.clip, match.reason, match.database) == ("other_upright_1.2_0", "database", other.hash)
     assert other.hash != database.hash
@@ -207,7 +207,7 @@ def test_a_database_with_another_layout_takes_over_the_features_that_both_have(d
     matcher = stage(database)
     play(matcher, 1, walking)
     before = matcher.source.features()[feet]
-    matcher.set_database(other)
+    matcher.change(matcher.settings, other, None)
     np.testing.assert_allclose(matcher._carried, [*before / 2, 0, 0, 0], atol=1e-6)
     results = play(matcher, 1, walking, start=1.0)
     assert all(r is not None for r in results) and matcher.database is other

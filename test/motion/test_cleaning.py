@@ -26,7 +26,7 @@ from mm_ros.body.skeleton import (  # fmt: skip
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import continuous, cubic, odd_window, savitzky_golay, spherical
 from mm_ros.motion.bands import band_index, bands_of_frames, find_bands
-from mm_ros.motion.cleaning import (  # fmt: skip
+from mm_ros.motion.cleaning.clips import (  # fmt: skip
     RootSettings,
     facing_yaw,
     mirror,
@@ -34,10 +34,10 @@ from mm_ros.motion.cleaning import (  # fmt: skip
     sample_times,
     with_virtual_root,
 )
+from mm_ros.motion.cleaning.legs import feet_figures, onto_skeleton, plant_feet, with_toes_at
+from mm_ros.motion.cleaning.markers import mended
 from mm_ros.motion.contacts import contacts_of, median_filter, stances
 from mm_ros.motion.kinds import KINDS, kinds_of
-from mm_ros.motion.mending import mended
-from mm_ros.motion.retarget_legs import feet_figures, onto_skeleton, plant_feet, with_toes_at
 
 
 @pytest.mark.parametrize("window", [5, 31, 61])

@@ -20,7 +20,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.sealed_onnx import sealed, unsealed
 from mm_ros.facing.model_file import MODELS, session
 from mm_ros.matching.model_file import DEFAULT_MODEL, LearnedModel
-from mm_ros.motion.files import read_database, read_header, write_database
+from mm_ros.motion.files import _header, read_database, write_database
 from mm_ros.search import make_engine
 
 
@@ -59,7 +59,7 @@ def damage(path: Path, name: str) -> None:
     """Flip a bit in the middle of this array."""
     with path.open("rb") as handle:
         data = bytearray(handle.read())
-    header = read_header(path)
+    header = _header(path)[0]
     entry = header["arrays"][name]
     data[len(data) - header["bytes"] + entry["at"] + 400] ^= 16
     path.unlink()

@@ -15,11 +15,11 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.matching.engines.source import SearchSource
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.build import BuildOptions, build_database, reference_skeleton
-from mm_ros.motion.cleaning import mirror
+from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import example_yaml, format_layout, layout_of, read_functions, read_layout
 from mm_ros.motion.features import Feature, FeatureLayout, default_layout, steered_layout
-from mm_ros.motion.files import MAGIC, read_database, read_header, write_database
+from mm_ros.motion.files import MAGIC, _header, read_database, write_database
 
 NAMES = ("idle", "walk 1.3", "back 0.9", "side 0.5", "curve 0.6 0.8")
 PLAIN = BuildOptions(stooped=0.0)  # bent copies have their own tests
@@ -186,14 +186,14 @@ def write_database_in_a_file(tmp_path: Path) -> None:
 
 def test_the_header_tells_without_reading_arrays(database, tmp_path: Path):
     write_database(database, tmp_path / "a.mmdb")
-    header = read_header(tmp_path / "a.mmdb")
+    header = _header(tmp_path / "a.mmdb")[0]
     assert header["layout_hash"] == database.layout.hash and header["clip_names"] == list(NAMES)
     assert (tmp_path / "a.mmdb").read_bytes()[:8] == MAGIC
 
 
 def test_several_subjects_get_one_body(clips):
     tall = Skeleton((clips[0].skeleton.offsets * np.float32(1.1)).astype(np.float32))
-    from mm_ros.motion.retarget_legs import onto_skeleton
+    from mm_ros.motion.cleaning.legs import onto_skeleton
 
     other = replace(onto_skeleton(clips[1], tall), name="tall")
     both = build_database([*clips, other])

@@ -15,8 +15,8 @@ from mm_ros.body.skeleton import HEAD, LEFT_FOOT, LEFT_HAND, LEFT_TOES, RIGHT_FO
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import Bvh, write_bvh
 from mm_ros.motion.importing import ImportOptions, Overrides, import_files, load_clips, read_options
-from mm_ros.motion.importing.defects import start_to_skip
 from mm_ros.motion.importing.export import Dialect, to_bvh
+from mm_ros.motion.importing.load import start_to_skip
 from mm_ros.motion.importing.report import markdown, short_report, write_report
 from mm_ros.motion.kinds import root_motion
 

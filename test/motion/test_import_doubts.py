@@ -15,7 +15,7 @@ from mm_ros.base.workers import mapped
 from mm_ros.body.skeleton import HEAD
 from mm_ros.cli.main import main
 from mm_ros.motion.bvh.reader import Bvh, write_bvh
-from mm_ros.motion.cleaning import MOST_FRAMES, sample_times
+from mm_ros.motion.cleaning.clips import MOST_FRAMES, sample_times
 from mm_ros.motion.importing import import_files
 from mm_ros.motion.importing.doctor import UNITS
 from mm_ros.motion.importing.export import Dialect, to_bvh
@@ -37,7 +37,7 @@ def with_frame_time(bvh: Bvh, text: str) -> Bvh:
 
 def at_100_hz(name: str) -> Bvh:
     clip = walks()[name]
-    from mm_ros.motion.cleaning import resample
+    from mm_ros.motion.cleaning.clips import resample
 
     return to_bvh(resample(clip, 100.0), DIALECTS["Xsens"])
 
@@ -115,10 +115,10 @@ def deadly_look(item):
         os.kill(os.getpid(), signal.SIGKILL)
     return look(item)
 
-def deadly_convert(task):
-    if "05" in task.path:
+def deadly_convert(item):
+    if "05" in item[1].path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return convert(task)
+    return convert(item)
 
 load._look, load._convert = deadly_look, deadly_convert
 if __name__ == "__main__":

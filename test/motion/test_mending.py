@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-from bvh_dialects import walk
+from bvh_dialects import DIALECTS, walk
 
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_UPPER_LEG, RIGHT_UPPER_LEG, SPINE
+from mm_ros.cli.main import main
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.mending import mended, with_repaired_legs
+from mm_ros.motion.bvh.reader import write_bvh
+from mm_ros.motion.cleaning.markers import mended, with_repaired_legs
+from mm_ros.motion.importing.export import to_bvh
 
 
 def test_feet_that_point_backward_for_a_moment_are_mended():
@@ -63,3 +66,15 @@ def test_a_foot_with_its_sole_up_is_turned_over_and_its_toes_stay():
     (_, q), (p_wrong, _), (p, q_out) = clip.globals(), replace(clip, rotations=wrong).globals(), out.globals()
     assert np.abs(rot.log(rot.multiply(rot.inverse(q), q_out)))[:, LEFT_FOOT].max() < 0.05
     assert np.abs(p - p_wrong).max() < 1e-3
+
+
+def test_the_report_of_an_import_names_repaired_frames(tmp_path, capsys):
+    clip = walk()
+    wrong = clip.rotations.copy()
+    wrong[40, LEFT_FOOT] = rot.multiply(wrong[40, LEFT_FOOT].astype(float), rot.exp(np.array([0.0, 0.6, 0.0])))
+    write_bvh(to_bvh(replace(clip, rotations=wrong), DIALECTS["Xsens"]), tmp_path / "walk_01.bvh")
+    command = ["import", str(tmp_path / "walk_01.bvh"), "-o", str(tmp_path / "a.mmdb"), "--mirror", "--quiet"]
+    assert main(command) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "markers:" in line]
+    assert len(lines) == 1 and "frame(s) repaired" in lines[0]
+    assert "frame(s) repaired" in (tmp_path / "a.report.md").read_text()

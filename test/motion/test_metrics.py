@@ -8,9 +8,7 @@ from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_FOOT,
     LEFT_HAND,
     LEFT_TOES,
-    LEFT_UPPER_ARM,
     NECK,
-    RIGHT_HAND,
     RIGHT_LOWER_LEG,
     RIGHT_TOES,
     J,
@@ -59,15 +57,6 @@ def test_lean_is_the_angle_of_the_torso() -> None:
     up = p[0, NECK] - p[0, HIPS]
     leant[0, NECK] = p[0, HIPS] + rot.rotate(rot.exp(np.array([0.0, np.deg2rad(7), 0.0])), up)
     assert m.lean_deg(p, leant + np.array([1.0, 2.0, 0.0])) == pytest.approx(7.0)
-
-
-def test_reach_is_the_arms_length_from_the_shoulder() -> None:
-    skeleton, p = default_skeleton(), standing(1)
-    wrists = p[:, [LEFT_HAND, RIGHT_HAND]].copy()
-    wrists[0, 1, 1] -= 0.01
-    wrists[0, 0, 1] -= 0.01
-    assert m.hands_in_reach(p, wrists, skeleton).tolist() == [[True, False]]
-    assert p[0, LEFT_UPPER_ARM, 1] > 0
 
 
 def test_stances_last_long_enough() -> None:

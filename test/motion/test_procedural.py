@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gait import GaitFigures, gait_figures, jitter, knee_angles, on_floor
 
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_TOES, RIGHT_TOES, default_skeleton
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.cleaning import mirror
+from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.procedural import make_clips
 from mm_ros.motion.procedural.body import make_motion
 from mm_ros.motion.procedural.desired_motion import RATE, Leg, make_desired_motion
 from mm_ros.motion.procedural.footsteps import plan_footsteps
-from mm_ros.motion.procedural.gait import GaitFigures, gait_figures, jitter, knee_angles, on_floor
 from mm_ros.motion.procedural.geometry import from_axes, two_bones
 from mm_ros.motion.procedural.smooth import bounded_pendulum, lower_envelope, quintic
 

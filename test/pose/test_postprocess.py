@@ -47,7 +47,6 @@ from mm_ros.body.types import (  # fmt: skip
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.metrics import lean_deg
-from mm_ros.pose.floor import GridFloor
 from mm_ros.pose.kernel import calm, make_hold
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import from_skeleton
@@ -426,9 +425,9 @@ def test_velocities_are_those_of_the_published_pose() -> None:
 
 
 def test_root_and_feet_follow_uneven_ground() -> None:
-    heights = np.zeros((20, 4))
-    heights[10:] = 0.2
-    floor = GridFloor(heights, 0.2, (0.0, -0.3))
+    def floor(x: float, _y: float) -> float:
+        return 0.2 * min(max((x - 1.8) / 0.2, 0.0), 1.0)  # a ramp up to 0.2 m
+
     post = PostStage(PostSettings(head=False, hands=False), SKELETON, CALIBRATION, floor)
     for i in range(300):
         x = min(i * 0.012, 3.0)

@@ -1,6 +1,5 @@
-"""Retargeting to another humanoid and to two robots with revolute joints."""
+"""Retargeting to two robots with revolute joints."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,12 +23,11 @@ from mm_ros.body.skeleton import (  # fmt: skip
 )
 from mm_ros.body.types import AvatarPose
 from mm_ros.maths import rotations as rot
-from mm_ros.pose.retarget import Humanoid, HumanoidPose, Retargeter
 from mm_ros.robot.figure import figure_of
 from mm_ros.robot.model import Robot
 from mm_ros.robot.revolute import RevoluteRetargeter, RobotMap, map_of
 from mm_ros.robot.roles import find_roles
-from mm_ros.robot.urdf import parse_urdf, read_urdf
+from mm_ros.robot.urdf import parse_urdf
 
 SKELETON = default_skeleton()
 ROOT = np.array([1.0, -2.0, 0.0, *rot.from_yaw(0.7)])
@@ -62,72 +60,6 @@ def source_room(a: AvatarPose) -> tuple[np.ndarray, np.ndarray]:
     p, q = a.positions.astype(np.float64), a.rotations.astype(np.float64)
     p[0], q[0] = a.root[:3], a.root[3:]
     return room(p, q)
-
-
-def humanoid(leg: float = 1.0, seed: int | None = None) -> Humanoid:
-    """The canonical body without root and toes, with other names and legs; a seed gives each joint its own axes."""
-    keep = [j for j in range(1, J) if "toes" not in NAMES[j]]
-    parents = [keep.index(PARENTS[j]) if PARENTS[j] in keep else -1 for j in keep]
-    offsets = SKELETON.offsets.astype(np.float64)[keep]
-    for i, j in enumerate(keep):
-        if "lower_leg" in NAMES[j] or "foot" in NAMES[j]:
-            offsets[i] *= leg
-    offsets[0, 2] = 0.95 + (leg - 1) * 0.82
-    q = np.tile(np.array([1.0, 0, 0, 0]), (len(keep), 1))
-    if seed is not None:
-        own = rot.normalize(np.random.default_rng(seed).normal(size=(len(keep), 4)))
-        for i, p in enumerate(parents):
-            q[i] = own[i] if p < 0 else rot.multiply(rot.inverse(own[p]), own[i])
-            if p >= 0:
-                offsets[i] = rot.rotate(rot.inverse(own[p]), offsets[i])
-    names = tuple(f"bip_{NAMES[j]}" for j in keep)
-    return Humanoid(names, tuple(parents), offsets, q, {NAMES[j]: f"bip_{NAMES[j]}" for j in keep})
-
-
-def positions_of(h: Humanoid, p: HumanoidPose) -> np.ndarray:
-    return room(p.positions, p.rotations, h.parents)[0]
-
-
-@pytest.mark.parametrize("seed", [None, 1, 2])
-def test_other_axes_show_the_same_body(seed: int | None) -> None:
-    h, a = humanoid(seed=seed), pose(STRIDE)
-    got = positions_of(h, Retargeter(SKELETON, h).step(a))
-    want = source_room(a)[0]
-    for canonical, own in h.joints.items():
-        assert got[h.names.index(own)] == pytest.approx(want[NAMES.index(canonical)], abs=2e-3), canonical
-
-
-def test_the_t_pose_is_the_t_pose() -> None:
-    h = humanoid(seed=4)
-    out = Retargeter(SKELETON, h, keep_feet=False).step(pose({}))
-    assert np.abs((out.rotations[1:] * h.t_pose[1:]).sum(-1)) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("leg", [0.7, 1.0, 1.4])
-def test_feet_stay_on_the_floor_when_legs_differ(leg: float) -> None:
-    h = humanoid(leg, seed=3)
-    for a in (pose({}), pose({LEFT_UPPER_LEG: (0.0, -1.0, 0.0), LEFT_LOWER_LEG: (0.0, 2.0, 0.0)}, -0.2), pose(STRIDE)):
-        got, want = positions_of(h, Retargeter(SKELETON, h).step(a)), source_room(a)[0]
-        for foot in (LEFT_FOOT, RIGHT_FOOT):
-            lifted = want[foot, 2] - SKELETON.rest_positions()[foot, 2]
-            assert got[h.names.index(f"bip_{NAMES[foot]}"), 2] == pytest.approx(0.07 + lifted * leg, abs=0.012)
-
-
-def test_strides_scale_with_the_legs_or_the_way_is_kept() -> None:
-    h, a = humanoid(1.3), pose({})
-    hips = h.names.index("bip_hips")
-    assert positions_of(h, Retargeter(SKELETON, h).step(a))[hips, :2] == pytest.approx(1.3 * ROOT[:2], abs=1e-6)
-    assert positions_of(h, Retargeter(SKELETON, h, travel="kept").step(a))[hips, :2] == pytest.approx(ROOT[:2])
-
-
-def test_what_is_wrong_with_a_humanoid_is_said() -> None:
-    h = humanoid()
-    with pytest.raises(MmRosError, match="not mapped: left_foot"):
-        Humanoid(h.names, h.parents, h.offsets, h.t_pose, {k: v for k, v in h.joints.items() if k != "left_foot"})
-    with pytest.raises(MmRosError, match="'nose' is not a canonical joint"):
-        Humanoid(h.names, h.parents, h.offsets, h.t_pose, {**h.joints, "nose": "bip_head"})
-    with pytest.raises(MmRosError, match="'knee' is not in the humanoid"):
-        Humanoid(h.names, h.parents, h.offsets, h.t_pose, {**h.joints, "left_foot": "knee"})
 
 
 def joint(
@@ -280,13 +212,6 @@ def test_only_moving_joints_need_an_axis() -> None:
 def test_a_bad_urdf_gets_a_sentence(text: str, says: str) -> None:
     with pytest.raises(MmRosError, match=says):
         parse_urdf(text)
-
-
-def test_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "r.urdf").write_text(hanging_robot())
-    assert read_urdf(tmp_path / "r.urdf").name == "hanging"
-    with pytest.raises(MmRosError, match="there is no such file"):
-        read_urdf(tmp_path / "none.urdf")
 
 
 def test_a_map_with_an_unknown_joint_names_it() -> None:

@@ -65,3 +65,18 @@ def test_a_run_of_minutes_prints_each_part_and_writes_json(tmp_path):
     assert len(found["parts"]) == PARTS and len(found["memory_mb"]) == PARTS + 1
     assert all(part["poses"] > 0 and part["p50"] > 0 for part in found["parts"])
     assert "at the start" in done.stdout
+
+
+def test_a_run_writes_each_figure_under_its_name(tmp_path):
+    out = tmp_path / "graph.json"
+    command = module_command("mm_ros", "bench", "graph", "--seconds", "1", "--rounds", "1", "--avatars", "2")
+    done = subprocess.run([*command, "--json", str(out)], capture_output=True, text=True, timeout=8 * PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    floors = [found["floor"][name] for name in ("one_hop", "four_hops", "four_hops_processes")]
+    for row in (found["composed"]["90"], found["processes"]["90"], found["avatars"]["2"], *floors):
+        assert 0.0 < row["latency_ms"]["p50"] <= row["latency_ms"]["p99"]
+        assert row["samples"] > 0 and row["lost"] >= 0 and row["cpu_percent"] > 0.0
+        assert row["memory_mb_per_avatar"] > 0.0 and row["cpu_percent_per_avatar"] > 0.0
+    for words in ("composed at 90 Hz: p99 is", "processes at 90 Hz: p99 is"):
+        assert words in done.stdout

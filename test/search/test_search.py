@@ -243,21 +243,6 @@ class TestEveryEngine:
         for i in range(99):
             assert engine.search(queries[i], weights[i]) == (batch[0][i], batch[1][i])
 
-    def test_tick_is_assemble_normalize_search(self, name):
-        engine, features = self.make(name)
-        mean, std = np.linspace(-1, 1, 27, dtype=np.float32), np.linspace(0.5, 2, 27, dtype=np.float32)
-        columns = np.array([4, 0, 9])
-        engine.set_feature_space(mean, std, columns)
-        desired, query = np.array([1, -2, 0.5], np.float32), np.empty(27, np.float32)
-        weights = np.ones(27, np.float32)
-        found = engine.tick(features[7], desired, weights, query, current=7, exclude_radius=5)
-        expected = features[7].copy()
-        expected[columns] = (desired - mean[columns]) / std[columns]
-        np.testing.assert_array_equal(query, expected)
-        bound = engine.cost(expected, weights, 7)
-        frame, cost = engine.search(expected, weights, bound=bound, current=7, exclude_radius=5)
-        assert found == (frame, cost, bound)
-
     def test_k_best_are_the_best_apart(self, name):
         engine, features = self.make(name)
         weights = np.ones(27, np.float32)

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from perfect_camera import PERFECT
 
 from mm_ros.avatar import Avatar
 from mm_ros.body.clip import Clip
@@ -30,7 +31,7 @@ from mm_ros.steps.estimator import StepSettings, StepStage
 from mm_ros.steps.fusion import CameraFeet, ankles_apart
 from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
-from mm_ros.tracking.landmark_simulation import PERFECT, simulate_landmarks
+from mm_ros.tracking.landmark_simulation import simulate_landmarks
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 
 MS = 1_000_000

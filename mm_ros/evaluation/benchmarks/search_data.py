@@ -13,7 +13,7 @@ import numpy as np
 from mm_ros.base.cache import writable_root
 from mm_ros.body.clip import Clip
 from mm_ros.body.types import F32
-from mm_ros.motion.cleaning import mirror, resample
+from mm_ros.motion.cleaning.clips import mirror, resample
 from mm_ros.motion.feature_values import feature_values, normalization
 from mm_ros.motion.features import default_layout
 from mm_ros.motion.importing import ImportOptions, import_files

@@ -21,6 +21,7 @@ from mm_ros.body.proportions import ADULT_LEG_M, corrected, implausible
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.kernels import IN_ROOM
 from mm_ros.motion.bvh.reader import Bvh, usual_rates
+from mm_ros.motion.cleaning.pipeline import Assumption
 from mm_ros.motion.importing.canonical import ActorModel, make_model, posed, t_likeness
 from mm_ros.motion.importing.evidence import AXES, Evidence, mean_rotations, on_fours, room_from_axis, unit
 from mm_ros.motion.importing.mapping import JointMap
@@ -49,17 +50,6 @@ UNITS = (
     Unit("m", 1.0, 0.0), Unit("cm", 0.01, 0.0), Unit(CMU_UNIT, 0.0254 / 0.45, 4.0), Unit("mm", 0.001, 1.0),
     Unit("inch", 0.0254, 2.5), Unit("dm", 0.1, 4.5), Unit("foot", 0.3048, 3.0),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Assumption:
-    """An estimated property of a file or actor, its value, and the reason."""
-
-    what: str  # up, unit, rate, …
-    value: str
-    why: str
-    doubtful: bool = False
-    warning: bool = False  # the result is probably wrong; the report prints it again at the end
 
 
 @dataclass

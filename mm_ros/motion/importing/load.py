@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
 from mm_ros.body.clip import Clip
 from mm_ros.motion.bvh.reader import Bvh, read_bvh
-from mm_ros.motion.importing.canonical import ActorModel
-from mm_ros.motion.importing.convert import Task, convert, subject_of
-from mm_ros.motion.importing.defects import motion_hash, start_to_skip
-from mm_ros.motion.importing.doctor import Actor, Assumption, actor_key, examine
+from mm_ros.motion.cleaning.pipeline import FILE_STEPS, Assumption, Task, Work, run
+from mm_ros.motion.importing.canonical import ActorModel, local_rotations, to_canonical
+from mm_ros.motion.importing.doctor import Actor, actor_key, examine
 from mm_ros.motion.importing.evidence import AXES, Evidence, gather
+from mm_ros.motion.importing.file_tags import tags_of_name
 from mm_ros.motion.importing.mapping import JointMap, map_joints
 from mm_ros.motion.importing.options import ImportOptions, Overrides
 from mm_ros.motion.importing.rate import FASTEST, SLOWEST, estimate, guesses
@@ -109,11 +112,11 @@ def import_files(
     actors = _examined(seen, options)
     good = [s for s in seen if not s.refused]
     order = list(actors)
-    tasks = [_task(s, actors[s.key], order.index(s.key), options) for s in good]
+    tasks = [(actors[s.key].model, _task(s, actors[s.key], order.index(s.key), options)) for s in good]
     out = Import([], list(actors.values()))
     notes = {s.path: FileNotes(s.path, s.key, s.frames, refused=s.refused) for s in seen}
     converted = mapped(_convert, tasks, jobs, CHUNK, _convert_lost)
-    for i, (s, task, done) in enumerate(zip(good, tasks, converted, strict=True)):
+    for i, (s, (_, task), done) in enumerate(zip(good, tasks, converted, strict=True)):
         clips, remarks, refused = done
         if refused and options.strict:
             raise MmRosError(refused)
@@ -145,6 +148,28 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
     if not out:
         raise MmRosError(f"there are no .bvh files in {', '.join(map(str, paths))}")
     return list(dict.fromkeys(out))
+
+
+def motion_hash(bvh: Bvh) -> str:
+    """Hash of the motion, independent of the header and of digits below 0.01."""
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update(repr(bvh.motion.shape).encode())
+    digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def start_to_skip(bvh: Bvh) -> int:
+    """Return the number of added T-pose frames at the start: those before a sudden change of the posture.
+
+    At least a quarter of the joints must jump, so that a single flickering joint or an angle wrap does not count.
+    """
+    _, q = bvh.globals(bvh.motion[:12])
+    if len(q) < 6:
+        return 0
+    turns = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1)))
+    turn = np.percentile(turns, 75, axis=1)
+    jump = int(np.argmax(turn))
+    return jump + 1 if turn[jump] > 10 and turn[jump] > 5 * float(np.median(turn)) + 3 else 0
 
 
 def _look(item: tuple[str, ImportOptions]) -> _Seen:
@@ -225,7 +250,10 @@ def _task(s: _Seen, actor: Actor, number: int, options: ImportOptions) -> Task:
     model: ActorModel = actor.model
     return Task(
         path=s.path,
-        model=model,
+        skeleton=model.skeleton,
+        fitted=model.fitted,
+        nodes=model.nodes,
+        unit_to_m=model.unit_to_m,
         rate=given.rate or (s.evidence.rate if s.evidence else 0.0) / actor.header_over_true,
         first=s.first,
         stop=s.frames - (given.skip_end or 0),
@@ -235,20 +263,35 @@ def _task(s: _Seen, actor: Actor, number: int, options: ImportOptions) -> Task:
         floor=given.floor_m,
         smooth_root=options.smooth_root,
         shortest_s=options.shortest_s,
-        tags=given.tags,
+        tags=(*tags_of_name(s.path), *given.tags),
     )
 
 
-def _convert(task: Task) -> tuple[list[Clip], list[Assumption], str]:
+def _convert(item: tuple[ActorModel, Task]) -> tuple[list[Clip], list[Assumption], str]:
+    model, task = item
     try:
-        clips, notes = convert(read_bvh(task.path), task)
+        bvh = read_bvh(task.path)
+        p, q = bvh.globals(bvh.motion[task.first : task.stop])
+        hips, rotations = to_canonical(model, p, q)
+        local = local_rotations(model.skeleton, rotations)
+        work = run(FILE_STEPS, Work(task.rate, task, None, p, hips, rotations, local))
     except MmRosError as error:
         return [], [], str(error)
-    return clips, notes, ""
+    return work.clips, work.notes, ""
 
 
-def _convert_lost(task: Task) -> tuple[list[Clip], list[Assumption], str]:
-    return [], [], f"{task.path}: the process that converted it was killed (is there enough memory?)"
+def _convert_lost(item: tuple[ActorModel, Task]) -> tuple[list[Clip], list[Assumption], str]:
+    return [], [], f"{item[1].path}: the process that converted it was killed (is there enough memory?)"
+
+
+def subject_of(path: str, actor: int = 0) -> str:
+    """Return the subject: '69_01.bvh' → '69', 'walk1_subject2.bvh' → 'subject2', else 'actor<number>'."""
+    stem = Path(path).stem
+    named = re.search(r"subject[_-]?\w*\d+", stem, re.IGNORECASE)
+    if named:
+        return named.group(0).lower()
+    numbered = re.match(r"(\d{1,4})_\d+", stem)
+    return numbered.group(1) if numbered else f"actor{actor + 1}"
 
 
 def _unique_names(clips: list[Clip]) -> list[Clip]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mm_ros.base.files import write_whole
 from mm_ros.body.skeleton import NAMES
 from mm_ros.motion.bvh.reader import Bvh
-from mm_ros.motion.importing.doctor import Actor, Assumption
+from mm_ros.motion.cleaning.pipeline import Assumption
+from mm_ros.motion.importing.doctor import Actor
 from mm_ros.motion.importing.load import FileNotes, Import
 from mm_ros.motion.importing.mapping import node_name
 from mm_ros.motion.importing.picture import skeleton_picture
@@ -45,6 +47,11 @@ def short_report(found: Import) -> str:
     warnings = [(a.subject, n) for a in found.actors for n in a.assumptions if n.warning]
     lines += [f"WARNING: {name}: {n.what}: {n.value} ({n.why}). Check the result before use" for name, n in warnings]
     return "\n".join(lines)
+
+
+def with_remarks(found: Import, remarks: Mapping[str, Sequence[Assumption]]) -> None:
+    """Add the notes of the database's steps to those of the files."""
+    found.files = [replace(f, notes=(*f.notes, *remarks.get(f.path, ()))) for f in found.files]
 
 
 def mark(note: Assumption) -> str:

@@ -10,6 +10,7 @@ import itertools
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def main(words: list[str]) -> int:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
             rclpy.spin_until_future_complete(node, asked, timeout_sec=PATIENCE_S)
-            rclpy.spin_once(node, timeout_sec=PERIOD_S)
+            time.sleep(PERIOD_S)  # `spin_once` would return at once with the event of the change
     return 0
 
 

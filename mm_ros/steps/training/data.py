@@ -15,7 +15,7 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.training.data import Motion, motion_of, without_head_bias
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
-from mm_ros.motion.cleaning import resample
+from mm_ros.motion.cleaning.clips import resample
 from mm_ros.motion.contacts import contacts_of
 from mm_ros.motion.procedural import make_clips
 from mm_ros.motion.procedural.user import SyntheticUser

@@ -1,8 +1,7 @@
-"""Detection of defects: added T-poses, glitches, duplicate motion."""
+"""Detection of defects: T-poses at the ends, glitches, flickering joints."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from mm_ros.body.skeleton import (
     RIGHT_UPPER_LEG,
 )
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.bvh.reader import Bvh
 
 Array = Any
 FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
@@ -35,28 +33,6 @@ class Glitch(NamedTuple):
     joint: str
     speed: float  # m/s
     bridgeable: bool  # the glitch is short enough to bridge, and the poses on both sides are close enough
-
-
-def motion_hash(bvh: Bvh) -> str:
-    """Hash of the motion, independent of the header and of digits below 0.01."""
-    digest = hashlib.blake2b(digest_size=8)
-    digest.update(repr(bvh.motion.shape).encode())
-    digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
-    return digest.hexdigest()
-
-
-def start_to_skip(bvh: Bvh) -> int:
-    """Return the number of added T-pose frames at the start: those before a sudden change of the posture.
-
-    At least a quarter of the joints must jump, so that a single flickering joint or an angle wrap does not count.
-    """
-    _, q = bvh.globals(bvh.motion[:12])
-    if len(q) < 6:
-        return 0
-    turns = np.degrees(2 * np.arccos(np.clip(np.abs((q[1:] * q[:-1]).sum(-1)), 0, 1)))
-    turn = np.percentile(turns, 75, axis=1)
-    jump = int(np.argmax(turn))
-    return jump + 1 if turn[jump] > 10 and turn[jump] > 5 * float(np.median(turn)) + 3 else 0
 
 
 def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:

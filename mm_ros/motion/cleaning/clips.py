@@ -23,6 +23,8 @@ from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 Array = Any
 MOST_FRAMES = 600_000  # per resampled clip (2.8 hours at 60 Hz); more would mean a wrong rate and fill the memory
 
+MIRRORED = "_mirrored"  # end of the names of mirrored clips
+
 _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 
 
@@ -80,7 +82,7 @@ def mirror(clip: Clip) -> Clip:
     other = clip.skeleton.mirrored
     return replace(
         clip,
-        name=f"{clip.name}_mirrored",
+        name=clip.name + MIRRORED,
         skeleton=mirror_skeleton(clip.skeleton),
         positions=np.ascontiguousarray(clip.positions[:, other] * _Y_FLIPPED),
         rotations=np.ascontiguousarray(clip.rotations[:, other] * np.array([1, -1, 1, -1], np.float32)),

@@ -1,0 +1,93 @@
+"""List names below mm_ros/ that nothing but tests refers to: `python tools/unused.py`.
+
+A name counts as used if it stands a second time below mm_ros/ outside its own definition, as a word of the code or in
+a string. Docs do not count. ALLOWED names those that others call: numba, rclpy, viser, torch and the users of the API.
+The list may miss a method whose name another class uses too.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
+# Name → who calls it.
+ALLOWED = {
+    "example_yaml": "tools/describe.py",
+    "parameters_yaml": "tools/describe.py",
+    "can_execute": "rclpy",
+    "beginning_execution": "rclpy",
+    "ending_execution": "rclpy",
+    "as_serializable_dict": "viser",
+    "avatar_actions": "launch files",
+    "on_trial_result": "ray",
+    "_make_handler": "rclpy",
+    "from_store": "docs/search.md",
+    "error_rad": "the tests, which measure the solver by it",
+}
+FOREIGN_BASES = ("Settings", "RootControlSettings", "AvatarNode")  # parameters and nodes are found by their class
+
+
+def words(text: str) -> Counter[str]:
+    """Names in the code, and words in strings, but not those in comments and docstrings."""
+    out: Counter[str] = Counter()
+    before = tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            out[token.string] += 1
+        elif token.type == tokenize.STRING and before not in (tokenize.NEWLINE, tokenize.INDENT):
+            out.update(w for w in "".join(c if c.isidentifier() or c.isdigit() else " " for c in token.string).split())
+        before = before if token.type in (tokenize.COMMENT, tokenize.NL, tokenize.DEDENT) else token.type
+    return out
+
+
+def definitions(tree: ast.Module) -> list[tuple[str, ast.stmt]]:
+    """Functions, classes, methods and constants of a module, without fields of settings and without dunders."""
+    out: list[tuple[str, ast.stmt]] = []
+    for parent in ast.walk(tree):
+        if not isinstance(parent, ast.Module | ast.ClassDef):
+            continue
+        bases = {b.id for b in getattr(parent, "bases", ()) if isinstance(b, ast.Name)}
+        for node in parent.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                own = {getattr(b, "id", "") for b in getattr(node, "bases", ())}
+                if not own & {*FOREIGN_BASES}:
+                    out.append((node.name, node))
+            elif isinstance(node, ast.Assign) and isinstance(parent, ast.Module):
+                out += [(t.id, node) for t in node.targets if isinstance(t, ast.Name)]
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not bases & {*FOREIGN_BASES}:
+                out.append((node.target.id, node))
+    return [(name, node) for name, node in out if not name.startswith("__")]
+
+
+def unused() -> list[tuple[str, int, str, int]]:
+    """File, line, name and number of lines of each name that nothing refers to."""
+    texts = {p: p.read_text() for p in sorted(PACKAGE.rglob("*.py"))}
+    counts = {p: words(t) for p, t in texts.items()}
+    total = sum(counts.values(), Counter[str]())
+    out = []
+    for path, text in texts.items():
+        lines = text.splitlines()
+        for name, node in definitions(ast.parse(text)):
+            end = node.end_lineno or node.lineno
+            own = 1  # the name in its own definition
+            if total[name] > 1:
+                own = words("\n".join(line.strip() for line in lines[node.lineno - 1 : end]) + "\n")[name]
+            if total[name] <= own and name not in ALLOWED:
+                out.append((str(path.relative_to(PACKAGE)), node.lineno, name, end - node.lineno + 1))
+    return out
+
+
+def main() -> int:
+    found = unused()
+    for file, line, name, count in found:
+        print(f"mm_ros/{file}:{line}: {name} ({count} lines)")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
