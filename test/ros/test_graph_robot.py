@@ -183,6 +183,7 @@ def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
         stage.process.wait_ready()
         assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
         stage.buttons, stage.held = [0, 1], True
+        assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
         stage.until(lambda: False, 1.0)
         assert stage.status().startswith("off") and not stage.client.received["joint_commands"]
         for released in ([0, 1], None):
@@ -190,6 +191,25 @@ def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
             assert stage.until(lambda: stage.status() == "live"), (stage.status(), stage.process.said())
             stage.buttons = released
             assert stage.until(lambda: stage.status().startswith("held: the deadman was released")), stage.status()
+        assert stage.process.stop() == 0, stage.process.said()
+
+
+def test_a_trajectory_has_the_joints_of_the_ros2_control_tag_in_its_order(tmp_path):
+    tag = '<ros2_control name="a" type="system">{}</ros2_control></robot>'
+    order = ["right_knee", "left_elbow", "left_knee"]
+    path = tmp_path / "controlled.urdf"
+    path.write_text(TEXT.replace("</robot>", tag.format("".join(f'<joint name="{name}"/>' for name in order))))
+    parameters = {"output": "trajectory", "dry_run": "false", "deadman": "topic", "stale_after": 5.0}
+    with Stage("controlled", tmp_path / "log", urdf=path, largest_error=6.0, **parameters) as stage:
+        stage.process.wait_ready()
+        received = stage.client.received["joint_trajectory"]
+        stage.tick()
+        assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
+        stage.held = True
+        assert stage.until(lambda: len(received) > 5), (stage.status(), stage.process.said())
+        assert received[-1].joint_names == order and len(received[-1].points) == 1
+        point = received[-1].points[0]
+        assert len(point.positions) == len(point.velocities) == 3 and point.time_from_start.nanosec == 20_000_000
         assert stage.process.stop() == 0, stage.process.said()
 
 
