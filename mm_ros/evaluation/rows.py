@@ -17,6 +17,11 @@ class Row:
     asked_only: bool = False
     camera: bool = False  # fuses the landmarks of a camera
     true_facing: bool = False  # uses the true facing
+    true_feet: bool = False  # uses the true feet
+
+    @property
+    def needs_truth(self) -> bool:
+        return self.true_facing or self.true_feet
 
     def settings(self, base: AvatarSettings) -> AvatarSettings:
         out = base
@@ -81,6 +86,12 @@ CHAIN_ROWS: tuple[Row, ...] = (
         "estimated feet only by IK; only if --rows names it",
         (SEARCH, HOLD, AHEAD),
         asked_only=True,
+    ),
+    Row(
+        "true_feet",
+        "the user's true feet replace the estimated ones: the ceiling; only if --rows names it",
+        asked_only=True,
+        true_feet=True,
     ),
 )
 # Rows that are not computed by a chain of their own.

@@ -35,6 +35,7 @@ from mm_ros.evaluation.reference import (
 from mm_ros.evaluation.replay_chain import ChainResult, run_chain
 from mm_ros.evaluation.rows import CHANCE, DATABASE, GROUND_TRUTH, OURS, STEPS, Row
 from mm_ros.evaluation.still import StillStage
+from mm_ros.evaluation.true_feet import TrueFeetStage
 from mm_ros.facing.model_file import load_facing_model
 from mm_ros.maths import rotations as rot
 from mm_ros.motion import metrics as m
@@ -117,9 +118,11 @@ def run_one(task: Task) -> Outcome:
     kept: dict[str, Any] = {}
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
-        if (row.camera and not seen) or (row.true_facing and truth is None):
+        if (row.camera and not seen) or (row.needs_truth and truth is None):
             continue  # the session has no camera landmarks or no truth
         avatar = make_avatar(row, task.settings, database, calibration)
+        if row.true_feet and truth is not None:
+            avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
         facing = true_facing(truth, track) if row.true_facing and truth is not None else None
         result = run_chain(track, avatar, facing, sightings=seen, calibrations=calibrations)
         taken = taken_of(track, result)

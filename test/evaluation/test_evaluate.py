@@ -76,6 +76,13 @@ def test_all_rows_are_there(result):
     }  # fmt: skip
 
 
+def test_true_feet_are_the_ceiling_of_the_estimate(clips):
+    summary = evaluated(clips, "ours,no_steps,true_feet").table["summary"]
+    ours, none, ceiling = (summary[n]["ankle_error_cm"]["median"] for n in ("ours", "no_steps", "true_feet"))
+    assert ceiling < ours < none
+    assert summary["true_feet"]["same_foot"] == 1.0
+
+
 def test_noise_needs_a_seed_to_differ(clips):
     same = [evaluated(clips[:1], noise_m=0.002, seed=4).table["hash"] for _ in range(2)]
     other = evaluated(clips[:1], noise_m=0.002, seed=5).table["hash"]
