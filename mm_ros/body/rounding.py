@@ -21,8 +21,9 @@ from mm_ros.maths.jit import njit
 
 
 def _kept(values: Any, kind: Any) -> NDArray[Any]:
-    out = np.array(values, kind)
-    out.flags.writeable = False
+    """Read-only copy. `astype` of an array takes half the time of `np.array`."""
+    out: NDArray[Any] = np.asarray(values).astype(kind)
+    out.setflags(write=False)
     return out
 
 
@@ -38,12 +39,12 @@ def frozen(value: Any) -> Any:
 
 def handed_trackers(t: TrackerFrame) -> TrackerFrame:
     """Trackers as the message has them, which leaves out roles that are lost and were never sampled."""
-    positions, rotations = np.array(t.positions, np.float64), np.array(t.rotations, np.float64)
-    velocities, angular = np.array(t.velocities, np.float64), np.array(t.angular_velocities, np.float64)
-    state, sampled = np.array(t.state, np.uint8), np.array(t.sampled_ns, np.int64)
+    positions, rotations = t.positions.astype(np.float64), t.rotations.astype(np.float64)
+    velocities, angular = t.velocities.astype(np.float64), t.angular_velocities.astype(np.float64)
+    state, sampled = t.state.astype(np.uint8), t.sampled_ns.astype(np.int64)
     _clear_absent(positions, rotations, velocities, angular, state, sampled)
     for values in (positions, rotations, velocities, angular, state, sampled):
-        values.flags.writeable = False
+        values.setflags(write=False)
     return TrackerFrame(
         t.stamp_ns, t.epoch, positions, rotations, velocities, angular, state, sampled,
         _kept(t.new_from_old, np.float64),
@@ -76,9 +77,10 @@ def rounded_feet(feet: FeetEstimate | None) -> FeetEstimate | None:
 
 def rounded_pose(p: AvatarPose) -> AvatarPose:
     """Rounded pose. The message has `root` and `root_velocity` in place of row 0's position and rotation."""
-    positions, rotations = np.array(p.positions, np.float32), np.array(p.rotations, np.float32)
+    positions, rotations = p.positions.astype(np.float32), p.rotations.astype(np.float32)
     positions[0], rotations[0] = 0, (1, 0, 0, 0)
-    positions.flags.writeable = rotations.flags.writeable = False
+    positions.setflags(write=False)
+    rotations.setflags(write=False)
     return AvatarPose(
         p.stamp_ns, p.epoch, p.skeleton, _kept(p.root, np.float64), positions, rotations,
         _kept(p.velocities, np.float32), _kept(p.angular_velocities, np.float32), _kept(p.contacts, np.bool_),

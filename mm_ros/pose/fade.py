@@ -23,6 +23,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.springs import decay
 
 LEAP_M = 0.3  # the root moves by less than this in one step, unless a node was restarted
+LEAP_RAD = 0.35  # likewise its yaw: a hand at 0.8 m moves by 0.28 m
 REACH_M = 1.0
 HALFLIFE_S = 0.12
 FASTEST = 5.0  # [m/s]; a listener that loses two of three poses at 90 Hz sees 0.17 m of it
@@ -73,7 +74,7 @@ class FadeIn:
                 self._clear()
                 out = pose
                 self.declare()
-            elif gap or away > LEAP_M or pose.run ^ self._mixed != last.run:
+            elif gap or away > LEAP_M or _turn(out, last) > LEAP_RAD or pose.run ^ self._mixed != last.run:
                 self._begin(last, pose)
                 self._halflife = max(HALFLIFE_S, PEAK * self._longest_path(pose) / FASTEST)
                 out = self._shifted(pose)
@@ -128,3 +129,8 @@ class FadeIn:
 def _distance(a: AvatarPose, b: AvatarPose) -> float:
     """Distance of the roots [m]."""
     return float(np.linalg.norm(a.root[:3] - b.root[:3]))
+
+
+def _turn(a: AvatarPose, b: AvatarPose) -> float:
+    """Angle between the roots' yaws [rad]."""
+    return abs(float(rot.wrap_angle(rot.yaw_of(a.root[3:]) - rot.yaw_of(b.root[3:]))))

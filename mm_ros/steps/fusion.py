@@ -132,8 +132,10 @@ class FootTrackers:
         self._started = True
         for foot in range(2):
             role = LEFT_FOOT_ROLE + foot
-            mounting = calibration.mountings.get(ROLES[role])
-            tracked, variance = frame.state[role] != LOST, feet.sigma[foot] ** 2
+            tracked = frame.state[role] != LOST
+            if not tracked and self.shares[foot] == 0.0:
+                continue
+            mounting, variance = calibration.mountings.get(ROLES[role]), feet.sigma[foot] ** 2
             sure = mounting is not None and frame.state[role] == TRACKED
             goal = variance / (variance + (TRACKER_M if sure else UNMEASURED_M) ** 2) if tracked else 0.0
             self.shares[foot] += blend * (goal - self.shares[foot])

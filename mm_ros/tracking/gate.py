@@ -164,8 +164,8 @@ class TrackerGate:
         self._last_ns = raw.stamp_ns
         out = TrackerFrame(raw.stamp_ns, raw.epoch + self._added_epochs, new_from_old=raw.new_from_old.copy())
         if _step(
-            self._memory, self._numbers, self._refusals, np.array(raw.positions, np.float64),
-            np.array(raw.rotations, np.float64), np.array(raw.state, np.uint8), np.array(raw.sampled_ns, np.int64),
+            self._memory, self._numbers, self._refusals, raw.positions.astype(np.float64),
+            raw.rotations.astype(np.float64), raw.state.astype(np.uint8), raw.sampled_ns.astype(np.int64),
             raw.stamp_ns, dt, out.positions, out.rotations, out.velocities, out.angular_velocities, out.state,
             out.sampled_ns,
         ):  # fmt: skip

@@ -143,6 +143,13 @@ def test_a_pipe_gets_the_json_and_stays_a_pipe(walk: Path):
     os.close(reader)
 
 
+def test_a_pipe_in_place_of_motion_is_refused_and_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    os.mkfifo(tmp_path / "walk.bvh")
+    assert "it is not a regular file" in refused(capsys, "info", tmp_path / "walk.bvh")
+    assert "it is not a regular file" in refused(capsys, "import", tmp_path / "walk.bvh")
+    assert "there is no such file" in refused(capsys, "info", tmp_path / "run.bvh")
+
+
 def test_behind_a_link_the_link_stays(walk: Path):
     there, link = walk.with_name("there.json"), walk.with_name("link.json")
     there.write_text("{}")

@@ -97,6 +97,15 @@ def test_after_a_gap_a_listener_that_loses_two_of_three_poses_sees_no_leap(turn:
     assert leap(out[-1], matched(0, (0.9, 0.0, turn))) < 0.02
 
 
+def test_a_body_that_turns_round_within_some_poses_fades() -> None:
+    """A tracker source that was started again within half a second may look the other way."""
+    post = stage()
+    turns = [0.0] * 30 + [3.0 * (1.0 - 0.7**i) for i in range(120)]
+    out = [post.step(matched(i, (0.0, 0.0, turn), run=1)) for i, turn in enumerate(turns)]
+    assert max(leap(a, b) for a, b in pairwise(out)) < LEAP_M
+    assert leap(out[-1], matched(0, (0.0, 0.0, 3.0))) < 0.02
+
+
 def test_a_matcher_that_was_restarted_within_reach_causes_no_leap() -> None:
     post = stage()
     before = poses(post, range(30))

@@ -144,7 +144,8 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
         elif path.is_file():
             out.append(str(path))
         else:
-            raise MmRosError(f"{path}: there is no such file or folder")
+            kind = "it is not a regular file" if path.exists() else "there is no such file or folder"
+            raise MmRosError(f"{path}: {kind}")
     if not out:
         raise MmRosError(f"there are no .bvh files in {', '.join(map(str, paths))}")
     return list(dict.fromkeys(out))
