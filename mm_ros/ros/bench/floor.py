@@ -29,7 +29,6 @@ from mm_ros.ros.tf import PoseTf, TrackerTf
 
 WAKE_S = 0.5  # maximum delay of Ctrl-C
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
-SETTLING = 50  # first ticks, at which nothing is published
 EARLY_NS = 1_000_000  # tolerance of the timer, the same as in the sources
 
 
@@ -84,7 +83,8 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._rate, self._done = rate, -1
-        self._ticks, self._start_ns = 0, 1 << 62
+        self._start_ns = 0  # the start time is set after the first ticks, which are late because of the start
+        self._settling = 50
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
@@ -92,13 +92,12 @@ class Source(Node):
 
     def _poll(self) -> None:
         now_ns = self.get_clock().now().nanoseconds
-        # The earliest of the first ticks gives the phase: after a late one, all others would come before their samples.
-        if self._ticks < SETTLING:
-            self._start_ns = min(self._start_ns, now_ns - round(self._ticks * 1e9 / self._rate))
-            self._ticks += 1
+        self._settling -= 1
+        if self._settling > 0:
             return
+        self._start_ns = self._start_ns or now_ns
         due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self._rate)
-        for i in range(max(self._done + 1, due - 5) if self._done >= 0 else due, due + 1):
+        for i in range(max(self._done + 1, due - 5), due + 1):
             self._frame.stamp_ns = self._start_ns + round(i * 1e9 / self._rate)
             self._out.publish(trackers_to_ros(self._frame))
             self._tf.publish(self._frames.message(self._frame))
