@@ -75,7 +75,6 @@ FACTOR = Number(0.001, 1000.0, "FACTOR")
 DEGREES = Number(0.0, 180.0, "DEG")
 COUNT = Number(0, 1_000_000, "N", whole=True)
 POSITIVE = Number(1, 100_000, "N", whole=True)
-CONTROLS = ("vr", "joystick", "keyboard", "path")  # those of ros/graph.py, without importing it
 NUMBERS = {
     "--seconds": SECONDS, "--user": SECONDS, "--start": INSTANT, "--at": INSTANT, "--in": INSTANT, "--timeout": INSTANT,
     "--minutes": Number(0.0, 1440.0, "MIN"), "--rate": HZ, "--rates": HZ, "--true-rate": HZ,

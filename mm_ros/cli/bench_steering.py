@@ -15,7 +15,6 @@ from mm_ros.cli.arguments import add_database, add_learned_model, add_number, ou
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure the response to scripted keys, stick and path: turns, starts, stops, deviation, feet"
-ENGINES = ("search", "learned", "state_machine")
 # Figure, heading, factor, digits.
 COLUMNS = (
     ("turn_45_s", "45° s", 1, 2), ("turn_90_s", "90° s", 1, 2), ("turn_90_s_worst", "worst", 1, 2),
@@ -28,6 +27,8 @@ COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from mm_ros.matching.engines.source import ENGINES
+
     parser.epilog = (
         "examples:\n"
         "  mm_ros bench steering --json steering.json\n"

@@ -20,8 +20,9 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.base.own_python import module_command
 from mm_ros.base.workers import deaf_to_ctrl_c
-from mm_ros.cli.arguments import CONTROLS, add_database, add_number, add_output, port
+from mm_ros.cli.arguments import add_database, add_number, add_output, port
 from mm_ros.cli.output import add_json, write_json
+from mm_ros.trajectory import CONTROLS
 from mm_ros.web.access import (
     CODE_VARIABLE,
     HEADSET_VARIABLE,

@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import CONTROLS, Number, add_database, add_number, avatar
+from mm_ros.cli.arguments import Number, add_database, add_number, avatar
 from mm_ros.ros import graph
+from mm_ros.trajectory import CONTROLS
 
 BITS = 63  # maximum number of bits of an integer parameter of ROS, without its sign
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")

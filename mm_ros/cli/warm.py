@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mm_ros.base.cache import forget_old_code, kernels_key, locked
-from mm_ros.cli.arguments import CONTROLS, add_database
+from mm_ros.cli.arguments import add_database
+from mm_ros.trajectory import CONTROLS
 
 HELP = "build the default database and compile the kernels, so that later starts are fast"
 

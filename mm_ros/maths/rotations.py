@@ -86,6 +86,11 @@ def between(a: Array, b: Array) -> Array:
     return normalize(np.concatenate([np.where(w < 1e-9, 0.0, w), xyz], axis=-1))
 
 
+def unit(v: Array) -> Array:
+    """Vectors (…, 3) of length 1; the zero vector stays."""
+    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
+
+
 def wrap_angle(a: Any) -> Any:
     """Angle in −π … π."""
     return (a + math.pi) % (2 * math.pi) - math.pi

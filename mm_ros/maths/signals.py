@@ -18,6 +18,11 @@ def wrap(angle: float) -> float:
     return math.remainder(angle, 2 * math.pi)
 
 
+def smoothstep(share: Array) -> Array:
+    """Return 0 … 1 with slope 0 at both ends, for shares from 0 to 1."""
+    return share * share * (3 - 2 * share)
+
+
 def odd_window(seconds: float, rate: float) -> int:
     """Return the odd number of frames nearest to `seconds` (31 frames at 60 Hz are 31/60 s)."""
     return 2 * round((seconds * rate - 1) / 2) + 1

@@ -76,15 +76,11 @@ def facing_of_body(positions: Array) -> F64:
     """Return the yaw (F,) of hips and shoulders together, without smoothing: the ground truth of the facing bounds."""
     hips = positions[:, LEFT_UPPER_LEG] - positions[:, RIGHT_UPPER_LEG]
     shoulders = positions[:, LEFT_UPPER_ARM] - positions[:, RIGHT_UPPER_ARM]
-    return _facing(_unit(hips) + _unit(shoulders))
+    return _facing(rot.unit(hips) + rot.unit(shoulders))
 
 
 def _facing(left: Array) -> F64:
     return np.asarray(np.arctan2(-left[..., 0], left[..., 1]), np.float64)
-
-
-def _unit(v: Array) -> Array:
-    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-9)
 
 
 def angle_error_deg(a: Array, b: Array) -> F64:
@@ -110,8 +106,8 @@ def root_position(positions: Array) -> F64:
 
 def lean_deg(matched: Array, published: Array) -> F64:
     """Angle between the torsos (hips to neck) of the matched and the published pose."""
-    a = _unit(np.asarray(matched, np.float64)[:, NECK] - matched[:, HIPS])
-    b = _unit(np.asarray(published, np.float64)[:, NECK] - published[:, HIPS])
+    a = rot.unit(np.asarray(matched, np.float64)[:, NECK] - matched[:, HIPS])
+    b = rot.unit(np.asarray(published, np.float64)[:, NECK] - published[:, HIPS])
     return np.asarray(np.rad2deg(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), (a * b).sum(-1))))
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
 from mm_ros.sessions.paths import KEPT
+from mm_ros.trajectory import CONTROLS
 
 LIVE = 5  # messages
-CONTROLS = ("vr", "joystick", "keyboard", "path")
 
 
 @dataclass(frozen=True)

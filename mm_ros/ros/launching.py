@@ -21,6 +21,7 @@ from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.rviz import rviz_config
 from mm_ros.ros.several import User, users_of
 from mm_ros.tracking.sources import SOURCES
+from mm_ros.trajectory import CONTROLS
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     ),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
     Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
-    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", graph.CONTROLS),
+    Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", CONTROLS),
     Argument("page", "false", "Serve the page that steers also for control:=joystick and path.", YES_NO),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),

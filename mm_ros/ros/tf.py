@@ -85,7 +85,7 @@ class PoseTf:
     def _numbers(self, pose: AvatarPose) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         count = len(self._transforms)
         positions = pose.positions[:count].astype(np.float64)
-        rotations = _unit(pose.rotations[:count].astype(np.float64))
+        rotations = rot.normalize(pose.rotations[:count].astype(np.float64))
         positions[0], rotations[0] = pose.root[:3], pose.root[3:]
         return positions, rotations
 
@@ -132,7 +132,7 @@ class TrackerTf:
     def message(self, frame: TrackerFrame) -> TFMessage:
         stamp, seen = stamp_to_ros(frame.stamp_ns), _seen(frame)
         for r in seen:
-            _fill(self._transforms[r], stamp, frame.positions[r].tolist(), _unit(frame.rotations[r]).tolist())
+            _fill(self._transforms[r], stamp, frame.positions[r].tolist(), rot.normalize(frame.rotations[r]).tolist())
         return TFMessage(transforms=[self._transforms[r] for r in seen])
 
     def serialized(self, frame: TrackerFrame) -> bytes:
@@ -146,8 +146,3 @@ class TrackerTf:
 
 def _seen(frame: TrackerFrame) -> tuple[int, ...]:
     return tuple(r for r, state in enumerate(frame.state.tolist()) if state != LOST)
-
-
-def _unit(q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Normalize quaternions: lengths of float32 ones are 1e-7 off, and tf2 refuses errors above 1e-6."""
-    return q / np.linalg.norm(q, axis=-1, keepdims=True)

@@ -1,1 +1,3 @@
 """The desired trajectory of the body."""
+
+CONTROLS = ("vr", "joystick", "keyboard", "path")  # inputs that steer the avatar

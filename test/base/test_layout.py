@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+import duplicates
 import pytest
 import unused
 
@@ -126,3 +127,56 @@ def test_stages_are_built_in_one_place() -> None:
 def test_no_name_is_reached_by_tests_alone() -> None:
     """tools/unused.py lists names below mm_ros/ that nothing refers to but tests."""
     assert [(file, name) for file, _, name, _ in unused.unused()] == []
+
+
+def test_no_block_stands_in_two_packages() -> None:
+    """tools/duplicates.py lists blocks of six or more equal lines in two files."""
+    found = duplicates.blocks([PACKAGE / name for name in modules()])
+    across = [places for _, places in found if len({f.relative_to(PACKAGE).parts[0] for f, _ in places}) > 1]
+    assert across == []
+
+
+MATHS = {
+    "wrap", "wrapped", "wrap_angle", "slerp", "spherical", "savitzky_golay", "savgol", "cubic", "catmull_rom", "log",
+    "smoothstep", "ease", "normalize", "multiply", "inverse", "rotate", "yaw_of", "from_yaw", "exp", "mul", "inv",
+}  # fmt: skip
+# Functions of that name outside maths/, and why.
+OTHER_MATHS = {
+    "matching/root_control.py": {"wrapped"},  # compiled, and keeps each bit of an angle within −π … π
+    "tracking/room.py": {"inverse"},  # of a pose (7,)
+    "facing/training/network.py": {"wrapped"},  # torch
+}
+
+
+def second_definitions(name: str, source: str) -> set[str]:
+    """Functions of a module whose name, without a leading underscore, is one of the maths package."""
+    own = {n.name.lstrip("_") for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)}
+    return (own & MATHS) - OTHER_MATHS.get(name, set())
+
+
+def test_maths_is_defined_once() -> None:
+    others = [name for name in modules() if not name.startswith("maths/")]
+    found = {name: second_definitions(name, (PACKAGE / name).read_text()) for name in others}
+    assert {name: names for name, names in found.items() if names} == {}
+    assert second_definitions("pose/low.py", "def _slerp(a, b, t):\n    pass") == {"slerp"}
+
+
+# Registries: adding a source, feature, predictor, engine, command or topic means a row in one of these tables.
+REGISTRIES = {
+    "CONTROLS": {"trajectory/__init__.py"}, "VERBS": {"cli/main.py"}, "TOPICS": {"ros/graph.py"},
+    "PREDICTORS": {"facing/orientation.py"},
+    "ENGINES": {"search/__init__.py", "matching/engines/source.py"},  # structures of the search; sources of poses
+}  # fmt: skip
+
+
+def test_each_registry_is_defined_once() -> None:
+    found = {name: assigned((PACKAGE / name).read_text()) for name in modules()}
+    for table, homes in REGISTRIES.items():
+        assert {name for name in found if table in found[name]} == homes, table
+
+
+def assigned(source: str) -> set[str]:
+    """Names that a module assigns at its top level."""
+    targets = [t for n in ast.parse(source).body if isinstance(n, ast.Assign) for t in n.targets]
+    targets += [n.target for n in ast.parse(source).body if isinstance(n, ast.AnnAssign)]
+    return {t.id for t in targets if isinstance(t, ast.Name)}

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import CONTROLS
 from mm_ros.ros import graph
+from mm_ros.trajectory import CONTROLS
 
 rclpy = pytest.importorskip("rclpy", reason="rclpy is not installed")
 
@@ -84,7 +84,7 @@ def test_a_listener_that_stalls_gets_all_and_the_chain_gets_the_newest():
         rclpy.shutdown(context=context)
 
 
-@pytest.mark.parametrize("control", graph.CONTROLS)
+@pytest.mark.parametrize("control", CONTROLS)
 def test_exactly_one_node_publishes_the_trajectory(control):
     makers = [n.name for n in graph.nodes_for(control) if "trajectory" in n.outputs]
     assert len(makers) == 1
@@ -324,7 +324,7 @@ def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, instal
 
 def test_launch_arguments_match_the_graph():
     by_name = {a.name: a for a in launching.ARGUMENTS}
-    assert by_name["control"].choices == graph.CONTROLS == CONTROLS
+    assert by_name["control"].choices == CONTROLS
     assert all(a.description for a in launching.ARGUMENTS)
     given = {a.name: a.default for a in launching.ARGUMENTS}
     for node in graph.NODES:

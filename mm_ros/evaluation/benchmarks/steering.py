@@ -22,6 +22,7 @@ from mm_ros.evaluation.replay_chain import stack_poses
 from mm_ros.matching.engines.state_machine import matcher_stage
 from mm_ros.matching.matcher import MatcherSettings
 from mm_ros.matching.model_file import load_learned
+from mm_ros.maths import rotations as rot
 from mm_ros.motion import metrics as m
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.pose.postprocess import PostSettings, PostStage
@@ -110,10 +111,6 @@ def speed_of(root: F64) -> F64:
     at = np.arange(len(root))
     a, b = np.maximum(at - half, 0), np.minimum(at + half, len(root) - 1)
     return np.asarray(np.linalg.norm(root[b, :2] - root[a, :2], axis=1) / np.maximum((b - a) * DT, DT))
-
-
-def wrap(angle: Any) -> F64:
-    return np.asarray((np.asarray(angle) + math.pi) % (2 * math.pi) - math.pi)
 
 
 def heading(angle: float) -> tuple[float, float]:
@@ -213,8 +210,8 @@ class Rider:
         yaw = 2 * np.arctan2(roots[:, 6], roots[:, 3])
         positions, _ = measure.room(stack_poses(poses))
         return Ridden(
-            np.array(desired), np.array(velocity), np.column_stack([roots[:, :2], wrap(yaw)]), poses, positions,
-            np.array(took),
+            np.array(desired), np.array(velocity), np.column_stack([roots[:, :2], rot.wrap_angle(yaw)]), poses,
+            positions, np.array(took),
         )  # fmt: skip
 
 
@@ -240,14 +237,14 @@ def standing(ridden: Ridden) -> F64:
 
 
 def _of_turn(r: Ridden, s: Stream) -> dict[str, float]:
-    error = np.degrees(wrap(r.root[:, 2] - s.goal))
-    body = np.degrees(wrap(m.facing_of_body(r.positions) - s.goal))
+    error = np.degrees(rot.wrap_angle(r.root[:, 2] - s.goal))
+    body = np.degrees(rot.wrap_angle(m.facing_of_body(r.positions) - s.goal))
     near = np.flatnonzero(np.abs(error[round(s.change_s * RATE) :]) < OVERSHOOTS_DEG)
     way = np.sign(s.goal) * error[round(s.change_s * RATE) + int(near[0]) :] if len(near) else np.zeros(1)
     steady = error[round((s.change_s + STEADY_S) * RATE) :]
     half = 12
     way_of = np.arctan2(*(r.root[half:, k] - r.root[:-half, k] for k in (1, 0)))
-    course = np.degrees(wrap(np.concatenate([way_of[:1].repeat(half), way_of]) - s.goal))
+    course = np.degrees(rot.wrap_angle(np.concatenate([way_of[:1].repeat(half), way_of]) - s.goal))
     return {
         f"{s.kind}_s": _settled(error, FACING_DEG, s.change_s),
         f"{s.kind}_body_s": _settled(body, 15.0, s.change_s),
@@ -284,9 +281,9 @@ def figures_of(r: Ridden, s: Stream) -> dict[str, float]:
     after = slice(round((s.change_s + 1.0) * RATE), None)
     if s.kind == "stick":
         goal = s.goal * (np.arange(len(r.root)) * DT - s.change_s)
-        return {"stick_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[:, 2] - goal)))[after].mean())}
+        return {"stick_heading_error_deg": float(np.degrees(np.abs(rot.wrap_angle(r.root[:, 2] - goal)))[after].mean())}
     return {
-        "look_sideways_heading_error_deg": float(np.degrees(np.abs(wrap(r.root[after, 2] - s.goal))).max()),
+        "look_sideways_heading_error_deg": float(np.degrees(np.abs(rot.wrap_angle(r.root[after, 2] - s.goal))).max()),
         "look_sideways_speed_error": float(abs(np.mean(r.speed[after]) / JoystickSettings().walk_speed - 1)),
     }
 

@@ -15,6 +15,7 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import INPUTS, inputs_sequence
 from mm_ros.facing.training.data import Motion
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import smoothstep
 from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
@@ -153,7 +154,7 @@ def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng:
     while at < times[-1]:
         length, soft = rng.uniform(0.8, 5.0), rng.uniform(0.25, 0.8)
         share = np.clip((times - at) / soft, 0, 1) * np.clip((at + length - times) / soft, 0, 1)
-        share = share * share * (3 - 2 * share)
+        share = smoothstep(share)
         # The target lies on a sphere around the shoulder, mostly ahead of the body and on the hand's side.
         side = 1.0 if hand == 1 else -1.0
         azimuth = np.radians(rng.normal(25 * side, 50))

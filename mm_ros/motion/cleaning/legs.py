@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import HIPS, LEFT_UPPER_LEG, RIGHT_TOES, Skeleton
 from mm_ros.maths import rotations as rot
+from mm_ros.maths.signals import smoothstep
 from mm_ros.motion.contacts import TOES, stances
 from mm_ros.motion.metrics_feet import skating
 
@@ -138,16 +139,12 @@ def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, fa
             before = min(blend, first - (held[k - 1][1] if k else 0))
             after = min(blend, (held[k + 1][0] if k + 1 < len(held) else len(toes)) - stop)
             if before > 0:
-                w = _ease(np.arange(1, before + 1) / (before + 1))[:, None]
+                w = smoothstep(np.arange(1, before + 1) / (before + 1))[:, None]
                 moves[first - before : first, side] += w * moves[first, side]
             if after > 0:
-                w = _ease(np.arange(after, 0, -1) / (after + 1))[:, None]
+                w = smoothstep(np.arange(after, 0, -1) / (after + 1))[:, None]
                 moves[stop : stop + after, side] += w * moves[stop - 1, side]
     return with_toes_at(clip, toes + moves)
-
-
-def _ease(x: Array) -> Array:
-    return x * x * (3 - 2 * x)
 
 
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from mm_ros.body.skeleton import (
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.bvh.reader import Bvh
-from mm_ros.motion.importing.evidence import quaternion_of, unit
+from mm_ros.motion.importing.evidence import quaternion_of
 from mm_ros.motion.importing.mapping import JointMap
 
 Array = Any
@@ -68,12 +68,12 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
     left = p[nodes["left_upper_leg"]] - p[nodes["right_upper_leg"]]
     if min(np.linalg.norm(trunk), np.linalg.norm(left)) < 1e-9:
         return 180.0, IDENTITY
-    up, left = _snapped(unit(trunk)), unit(left)
-    left = _snapped(unit(left - up * (left @ up)))
+    up, left = _snapped(rot.unit(trunk)), rot.unit(left)
+    left = _snapped(rot.unit(left - up * (left @ up)))
     ahead = np.cross(left, up)
     if np.linalg.norm(ahead) < 0.9:
         return 180.0, IDENTITY
-    q = quaternion_of(np.stack([unit(ahead), left, up]))
+    q = quaternion_of(np.stack([rot.unit(ahead), left, up]))
     worst = 0.0
     for s, y in (("left", 1.0), ("right", -1.0)):
         for a, b, ideal, allowed in (

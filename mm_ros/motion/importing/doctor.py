@@ -23,7 +23,7 @@ from mm_ros.motion.bvh.kernels import IN_ROOM
 from mm_ros.motion.bvh.reader import Bvh, usual_rates
 from mm_ros.motion.cleaning.pipeline import Assumption
 from mm_ros.motion.importing.canonical import ActorModel, make_model, posed, t_likeness
-from mm_ros.motion.importing.evidence import AXES, Evidence, mean_rotations, on_fours, room_from_axis, unit
+from mm_ros.motion.importing.evidence import AXES, Evidence, mean_rotations, on_fours, room_from_axis
 from mm_ros.motion.importing.mapping import JointMap
 from mm_ros.motion.importing.options import Overrides
 from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
@@ -335,6 +335,6 @@ def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: lis
 def _facing(g: Array, local_offsets: Array, parents: Array, joints: JointMap) -> Array:
     """Rotate a posture about the vertical so that the line through the hip joints lies along y."""
     p = posed(local_offsets, parents, g)
-    left = unit(p[joints.nodes["left_upper_leg"]] - p[joints.nodes["right_upper_leg"]])
+    left = rot.unit(p[joints.nodes["left_upper_leg"]] - p[joints.nodes["right_upper_leg"]])
     back = rot.from_yaw(-np.arctan2(-left[0], left[1]))
     return rot.multiply(np.broadcast_to(back, g.shape), g)

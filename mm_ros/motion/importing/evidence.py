@@ -65,10 +65,6 @@ def quaternion_of(matrix: Array) -> Array:
     return q if q[0] >= 0 else -q
 
 
-def unit(v: Array) -> Array:
-    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
-
-
 def sampled(frames: int, most: int = _SAMPLES) -> Array:
     return np.unique(np.linspace(0, frames - 1, min(frames, most)).astype(np.int64))
 
@@ -92,11 +88,11 @@ def on_fours(p: Array, nodes: dict[str, int]) -> Array:
 
     hips, shoulders = middle("upper_leg"), middle("upper_arm")
     legs = middle("foot") - hips
-    down, length = unit(legs), np.linalg.norm(legs, axis=-1)
+    down, length = rot.unit(legs), np.linalg.norm(legs, axis=-1)
     trunk = shoulders - hips
-    across = (unit(trunk) * down).sum(-1) > -0.5
+    across = (rot.unit(trunk) * down).sum(-1) > -0.5
     hands_down = ((middle("hand") - shoulders) * down).sum(-1) > 0.5 * length
-    ahead = ((middle("hand") - middle("foot")) * unit(trunk)).sum(-1) > 0.5 * np.linalg.norm(trunk, axis=-1)
+    ahead = ((middle("hand") - middle("foot")) * rot.unit(trunk)).sum(-1) > 0.5 * np.linalg.norm(trunk, axis=-1)
     return across & hands_down & ahead
 
 
@@ -107,7 +103,7 @@ def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0, rate: floa
     at = sampled(len(bvh) - skip) + skip
     p, q = bvh.globals(bvh.motion[at])
     feet = (p[:, nodes["left_foot"]] + p[:, nodes["right_foot"]]) / 2
-    above = unit(p[:, nodes["head"]] - feet)
+    above = rot.unit(p[:, nodes["head"]] - feet)
     votes = np.bincount(np.argmax(above @ AXIS_VECTORS.T, axis=1), minlength=6).astype(np.float64)
     axis = int(np.argmax(votes)) if up is None else up
     w = room_from_axis(axis)
@@ -129,7 +125,7 @@ def left_of(room: Array, nodes: dict[str, int]) -> Array:
     """Return the horizontal unit vectors (F, 3) from the right hip joint to the left one."""
     left = room[:, nodes["left_upper_leg"]] - room[:, nodes["right_upper_leg"]]
     left[:, 2] = 0
-    return unit(left)
+    return rot.unit(left)
 
 
 def _sides(room: Array, nodes: dict[str, int]) -> tuple[float, int]:
@@ -142,12 +138,12 @@ def _sides(room: Array, nodes: dict[str, int]) -> tuple[float, int]:
         bend = knee - (hip + ankle) / 2
         size = np.linalg.norm(ankle - hip, axis=1)
         bent = np.linalg.norm(bend, axis=1) > 0.04 * size
-        scores.append(((unit(bend) * ahead).sum(1))[bent])
+        scores.append(((rot.unit(bend) * ahead).sum(1))[bent])
         if f"{s}_toes" in nodes:
             toe = room[:, nodes[f"{s}_toes"]] - ankle
             toe[:, 2] = 0
             long = np.linalg.norm(toe, axis=1) > 0.05 * size
-            scores.append(((unit(toe) * ahead).sum(1))[long])
+            scores.append(((rot.unit(toe) * ahead).sum(1))[long])
     every = np.concatenate(scores)
     return (float(np.median(every)), len(every)) if len(every) else (0.0, 0)
 
@@ -167,7 +163,7 @@ def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: 
         np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1)
         for s in ("left", "right")
     ]
-    trunk = unit(room[:, nodes["head"]] - room[:, nodes["hips"]])
+    trunk = rot.unit(room[:, nodes["head"]] - room[:, nodes["hips"]])
     upright = (np.maximum(*reach) > 0.94 * leg) & (trunk[:, 2] > np.cos(np.radians(25)))
     count = int(upright.sum())
     use = upright if count >= 5 else np.ones(len(room), np.bool_)
@@ -196,10 +192,10 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
         axis=0,
     )
     metre = out.leg / 0.85  # the unit is still unknown: assume a leg of 0.85 m
-    left = unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
+    left = rot.unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
     ahead = np.stack([left[:, 1], -left[:, 0]], axis=1)
     feet, tips = (np.stack(list(x.values()), axis=1) / metre for x in (ankles, toes))
-    upright = unit(joint("head") - joint("hips"))[:, 2] > np.cos(np.radians(20))
+    upright = rot.unit(joint("head") - joint("hips"))[:, 2] > np.cos(np.radians(20))
     out.rhythm = rhythm(body / metre, ahead, feet, tips, upright, rate)
     if "left_toes" not in nodes:
         return

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mm_ros.maths import rotations as rot
+
 Array = Any
 
 
@@ -16,10 +18,6 @@ def about(axis: int, angle: Array) -> Array:
     out[..., 0] = np.cos(half)
     out[..., 1 + axis] = np.sin(half)
     return out
-
-
-def unit(v: Array) -> Array:
-    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
 
 
 def from_axes(x: Array, y: Array, z: Array) -> Array:
@@ -50,17 +48,17 @@ def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float)
     distance = np.linalg.norm(reach, axis=-1, keepdims=True)
     along = reach / np.maximum(distance, 1e-9)
     d = np.clip(distance, abs(upper - lower) + 1e-6, upper + lower - 1e-9)
-    side = unit(pole - (pole * along).sum(-1, keepdims=True) * along)
+    side = rot.unit(pole - (pole * along).sum(-1, keepdims=True) * along)
     cosine = np.clip((upper**2 + d**2 - lower**2) / (2 * upper * d), -1, 1)
     middle = upper * (cosine * along + np.sqrt(1 - cosine**2) * side)
-    return middle / upper, unit(along * d - middle), side
+    return middle / upper, rot.unit(along * d - middle), side
 
 
 def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank: float) -> tuple[Array, Array]:
     """Return global rotations of upper and lower leg; the knee points to `forward`."""
     upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
-    hinge = unit(np.cross(-upper, side))  # y axis; z points up the bone, x is the direction of the knee
-    return tuple(from_axes(unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
+    hinge = rot.unit(np.cross(-upper, side))  # y axis; z points up the bone, x is the direction of the knee
+    return tuple(from_axes(rot.unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
 
 
 def mirror_quaternion(q: Array) -> Array:

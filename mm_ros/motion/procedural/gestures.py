@@ -13,7 +13,7 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import slerp
 from mm_ros.motion.procedural.body import ARMS
-from mm_ros.motion.procedural.geometry import from_axes, two_bones, unit
+from mm_ros.motion.procedural.geometry import from_axes, two_bones
 from mm_ros.motion.procedural.smooth import gaussian, minimum_jerk
 
 Array = Any
@@ -74,7 +74,7 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
     reach = goal - start
     distance = np.linalg.norm(reach, axis=1, keepdims=True)
     goal = start + reach * np.minimum(1.0, ARM_REACH * sum(lengths) / distance)
-    pole = rot.rotate(heading[at], np.repeat(unit(np.array(g.elbow) * out)[None], len(t), 0))
+    pole = rot.rotate(heading[at], np.repeat(rot.unit(np.array(g.elbow) * out)[None], len(t), 0))
     bones = two_bones(start, goal, pole, *lengths)
     q_upper, q_lower = (_arm_frame(bone, bones[2], g.side) for bone in bones[:2])
     for joint, wanted in (
@@ -87,5 +87,5 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:
     """Arms rest along ±y and bend towards x, opposite to the direction of the elbow."""
     y = bone if side == 0 else -bone
-    x = -unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)
+    x = -rot.unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)
     return from_axes(x, y, np.cross(x, y))

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mm_ros.maths.signals import smoothstep
+
 Array = Any
 
 
@@ -18,7 +20,7 @@ def minimum_jerk(s: Array) -> Array:
 def ramp(x: Array, low: float, high: float) -> Array:
     """Return 0 below `low`, 1 above `high`, smooth between."""
     s = np.clip((np.asarray(x) - low) / (high - low), 0.0, 1.0)
-    return s * s * (3 - 2 * s)
+    return smoothstep(s)
 
 
 def _convolve(x: Array, kernel: Array) -> Array:

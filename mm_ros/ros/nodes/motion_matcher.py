@@ -23,7 +23,6 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import STEERED, VR
 from mm_ros.motion.files import read_database
-from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     feature_layout_to_ros,
     match_to_ros,
@@ -31,6 +30,7 @@ from mm_ros.ros.conversions import (
 )
 from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.stages import build_matcher, fit_matcher
+from mm_ros.trajectory import CONTROLS
 
 Files = tuple[str, str, str, str]  # the open files: database, engine, model of a learned engine, features
 WARM_UP_NS = 11_111_111
@@ -47,7 +47,7 @@ class DatabaseSettings(Settings):
     )
     control: str = setting(
         "vr", "Input that steers the avatar: `steered_features` replaces `features` unless it is vr. `mm_ros up` and "
-        "the launch files set it.", choices=graph.CONTROLS, live=False,
+        "the launch files set it.", choices=CONTROLS, live=False,
     )
     features: str = setting(
         VR, "Feature layout of the procedural database: vr, steered or a YAML file. Another database has its own.",

@@ -12,6 +12,7 @@ import numpy as np
 
 from mm_ros.body.types import F32, F64
 from mm_ros.facing.training.augment import glances
+from mm_ros.maths.signals import smoothstep
 from mm_ros.steps.inputs import CHANNELS, HEADING, INPUTS, LEFT_VALID, RATE, inputs_sequence
 from mm_ros.steps.outputs import AHEAD_S
 from mm_ros.steps.training.data import (
@@ -264,7 +265,7 @@ def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
     while at < times[-1]:
         down, up, stay = rng.uniform(0.25, 1.0), rng.uniform(0.25, 1.0), rng.uniform(0.0, 1.5) * (rng.random() < 0.5)
         share = np.clip((times - at) / down, 0, 1) * np.clip((at + down + stay + up - times) / up, 0, 1)
-        share = share * share * (3 - 2 * share)
+        share = smoothstep(share)
         yaw = c[min(int(at * RATE), n - 1), FACING] + rng.normal() * (0.3 if squats else 1.5)
         depth = (rng.uniform(0.05, 0.45) if squats else rng.uniform(0.0, 0.04)) * height
         ahead = (rng.normal() * 0.05 if squats else rng.uniform(0.02, 0.12)) * height
