@@ -40,6 +40,11 @@ class World:
         self.bodies = []
         t = graph.TOPICS["reported_body"]
         self.node.create_subscription(message_class(t.type), t.name, self.bodies.append, listener_qos(t.qos))
+        self.grips = []
+        t = graph.TOPICS["grip_buttons"]
+        self.node.create_subscription(
+            message_class(t.type), t.name, lambda m: self.grips.append(list(m.buttons)), listener_qos(t.qos)
+        )
         self._shape.publish(skeleton_to_ros(self.skeleton, self.node.get_clock().now().nanoseconds))
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)

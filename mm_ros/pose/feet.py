@@ -19,7 +19,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.ik import bend_limits, bend_two, lifted_corner, soft_reach, swung_normal
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
-from mm_ros.maths.springs import LN2, decay, decay3
+from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # points left in the axes of thigh and shin
 STRETCH_ZONE = 0.06  # m; within this distance of full length a leg that the motion bends stretches ever more slowly
@@ -35,9 +35,10 @@ HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel rais
 HEEL_RAISE_ZONE = 0.3
 UNREACHABLE = 0.005  # m; a locked foot is released when its toe is farther than this from the locked place
 # m, m/s, s; a locked foot without contact is released when its toe is higher or faster, or after this time
-LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.15
+LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.04
 # Factor on LIFT_HEIGHT and LIFT_SPEED while the other foot is in the air, because one foot must stand
 SINGLE_SUPPORT_RELEASE_FACTOR = 2.2
+SINGLE_SUPPORT_REACH_FACTOR = 1.5  # the same for the distance and turn at which a foot is released
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: a toe below both may support the body without contact
 AT_REST = 0.12  # m/s: a locked foot whose toe is slower counts as standing
 LANDING_ZONE = 0.01  # m; the descent of a free toe slows down within this distance of its rest height
@@ -45,6 +46,8 @@ HEEL_ZONE = 0.015  # m; the descent of the ankle slows down within this distance
 FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target
 # m; lift added to a fast free foot, because a blend of two steps may be too low
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
+# m, s; further lift while the other foot is free too, and half-life with which it starts, because it must not be a kick
+FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
 SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
 CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: limits of speed and turn rate at the start of a corrective step
 STAYS_LONGER = 1.0
@@ -73,6 +76,7 @@ class Feet(NamedTuple):
     from_rate: F64  # (2, 3)
     from_turn: F64  # (2, 2)
     clear: F64  # (2, 2) lift of a free foot that moves fast, and its rate
+    flight: F64  # (2,) smoothed share of a free foot's lift that comes from the other foot being free too
     rest: F64  # (2, 2) height of toe and ankle above the floor when standing
     ankle_to_toe: F64  # (2, 3) in foot axes
     knee: F64  # (2, 4) tracked knee in the room and its weight
@@ -87,7 +91,7 @@ def make_feet(skeleton: Skeleton) -> Feet:
     return Feet(
         np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
         np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
-        np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), heights, toes,
+        np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2), heights, toes,
         np.zeros((2, 4)), np.zeros(1, np.int8),
     )  # fmt: skip
 
@@ -154,11 +158,12 @@ def decide(
         # Above 1, the toe has left the floor
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
-        # Loss of contact alone does not release: a foot released before its toe leaves the ground would slide.
+        # A short loss of contact does not release: a foot released before its toe leaves the ground would slide.
         left = not contact and (
             gone > (SINGLE_SUPPORT_RELEASE_FACTOR if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S
         )
-        if not may_hold or left or _too_far(feet, t, side, target, target_yaw) > 1.0 + STAYS_LONGER * stays:
+        farthest = (1.0 + STAYS_LONGER * stays) * (SINGLE_SUPPORT_REACH_FACTOR if alone else 1.0)
+        if not may_hold or left or _too_far(feet, t, side, target, target_yaw) > farthest:
             release(feet, t, side, target, target_yaw, pace, turn, contact, dt)
         return
     if not may_hold or feet.stepping[side] > 0.0:
@@ -218,6 +223,7 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
     feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # reset, because the offset of the lock contains the lift
+    feet.flight[side] = 0.0
 
 
 @njit
@@ -271,11 +277,13 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """Lift [m] of a free foot that moves or turns fast."""
+    """Lift [m] of a free foot that moves or turns fast. It is larger while the other foot is free too."""
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
-    goal = CLEARANCE * u * u * (3.0 - 2.0 * u)
+    both = 0.0 if feet.locked[1 - side] else 1.0
+    feet.flight[side] += (both - feet.flight[side]) * damping_share(FLIGHT_HALFLIFE_S, dt)
+    goal = (CLEARANCE + FLIGHT_CLEARANCE * feet.flight[side]) * u * u * (3.0 - 2.0 * u)
     x, v = decay(feet.clear[side, 0] - goal, feet.clear[side, 1], CLEARANCE_HALFLIFE_S, dt)
     feet.clear[side, 0], feet.clear[side, 1] = goal + x, v
     return float(goal + x)
@@ -297,7 +305,7 @@ def _on_the_way(feet: Any, t: Any, side: int) -> float:
     x = quat.add(quat.get3(feet.from_offset, side), quat.scale(quat.get3(feet.from_rate, side), time))
     quat.put3(feet.offset, side, quat.scale(x, share))
     feet.turn[side, 0] = (feet.from_turn[side, 0] + feet.from_turn[side, 1] * time) * share
-    return t.step_height * math.sin(math.pi * u) ** 2 if feet.stepping[side] > 0.0 else 0.0
+    return t.step_height * math.sin(math.pi * u) if feet.stepping[side] > 0.0 else 0.0
 
 
 @njit

@@ -47,7 +47,7 @@ TOE_LIFT = 0.6  # ratio of the toe's height to the ankle's height in the middle 
 SHARE_HALFLIFE_S = 0.1  # half-life with which the share of the user's feet follows their certainty
 # Contact probability below which a foot may be released; addition to the probability of motion that a foot without
 # certainty needs
-RELEASED_CONTACT, CALM = 0.4, 0.4
+RELEASED_CONTACT, CALM = 0.7, 0.4
 # While no foot is locked, the foot with the larger contact probability, if above this, supports the body
 SUPPORTING_CONTACT = 0.1
 RETURN_HALFLIFE_S = 0.06  # half-life of the offset between a limb's held target and its tracker that has returned

@@ -44,6 +44,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.robot.capsules import Capsules, capsules_of
 from mm_ros.robot.figure import SIDES, Figure, figure_of
 from mm_ros.robot.kinematics import (
+    Bodies,
     LinkPoses,
     bodies_of,
     body_point,
@@ -66,8 +67,10 @@ POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
 STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
-# Leg lengths; largest difference of the hips' widths that `weight_shift` compensates: with more, the feet would meet
-MOST_WIDER = 0.18
+# Leg lengths; distance of the centre of mass from the side of the standing foot, inside, that `weight_shift` aims at,
+# and its largest move: with more, the feet would meet
+SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
+FEET_APART = 0.03  # leg lengths; gap between the feet that this move leaves
 LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
 LATERAL_AXIS = 0.7
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
@@ -77,7 +80,7 @@ FARTHEST = 0.25  # leg lengths; a standing foot that is farther than this from i
 JUMP_M = 0.5  # when the avatar's root moves farther than this between two frames, the robot is moved with it
 LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60
 # Leg lengths: distance from which a constraint is added, and distance that it keeps; maximum number of constraints
-COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 12
+COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
 FLOOR_NEAR = 0.06  # leg lengths; a constraint is added for soles below this height
 
 PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
@@ -98,9 +101,9 @@ class FollowSettings(Settings):
         400.0, "Highest joint acceleration. Smaller values make the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
     )
     weight_shift: float = setting(
-        1.0, "Lateral move of the pelvis toward the foot that stands alone, where the robot's hips are wider than the "
-        "avatar's: as a share of the difference. Larger: the centre of mass is nearer to the foot; the leg tilts more.",
-        "", 0.0, 1.0,
+        1.0, "Lateral move of the pelvis toward the foot that stands alone, as a share of the move that brings the "
+        "centre of mass over this foot (at most 9 % of the leg). Larger: the centre of mass is nearer to the foot; the "
+        "leg tilts more.", "", 0.0, 1.0,
     )  # fmt: skip
     self_collision: bool = setting(
         True, "Keep limbs apart from each other and from the trunk, where the robot file has collision geometry."
@@ -149,6 +152,7 @@ class Follower:
         self.scale = figure.leg_length / skeleton.leg_length
         self._ankle_rest = rest[[LEFT_FOOT, RIGHT_FOOT], 2]
         self._targets()
+        self._masses, self._centres = _masses(figure, b)
         self._capsules: Capsules = capsules_of(figure, b)
         count = len(b.parent)
         self._p, self._q, self._axes = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros((count, 3))
@@ -165,6 +169,7 @@ class Follower:
         self._feet = np.zeros((2, 8))  # held, anchor x y, offset x y z, share of level, known
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)
+        self._swayed = np.zeros(1)  # lateral move of the pelvis in the last frame
         self._last_ns = -1
         self._root = np.zeros(7)
 
@@ -298,7 +303,7 @@ class Follower:
             self._ap, self._aq, contacts, dt, first, self.scale, self.figure.leg_length, self.skeleton.leg_length,
             self.figure.sole_height, self._ankle_rest, self._legs, self._stand, self._lean, self._turn_rest,
             self._way_joints, self._hips, self._soles, self._ankles, self._has, self._feet, self._balls, self._shift,
-            self.settings.weight_shift,
+            self.settings.weight_shift, self._swayed, self._missing(),
         )  # fmt: skip
         point_weight = self._point_weight.copy()
         point_weight[1:] = weight[:, None] / self.figure.leg_length
@@ -318,6 +323,13 @@ class Follower:
         rates = np.zeros(len(self.names))
         rates[self._place] = self._rates
         return RobotState(pose.stamp_ns, self._base.copy(), self.names, self._out.copy(), rates)
+
+    def _missing(self) -> F64:
+        missing: F64 = _lateral_distances(
+            self._p, self._q, self._masses, self._centres, self._point_body, self._point_local, self._soles, self._has,
+            float(rot.yaw_of(self._aq[HIPS])), self._swayed[0], self.figure.leg_length,
+        )  # fmt: skip
+        return missing
 
     def _bounds(self, dt: float, first: bool) -> tuple[F64, F64]:
         """Lowest and highest angles that the limits of position, velocity and acceleration allow in this frame."""
@@ -394,10 +406,56 @@ class Follower:
             self._balls[i] = new + rot.rotate(turn, self._balls[i] - old)
         self._feet[:, 0] = 0.0
         self._feet[:, 3:6] = 0.0
+        self._place_bodies()
 
 
 def _within(value: float, low: float, high: float) -> float:
     return float(min(max(value, low), high))
+
+
+def _masses(figure: Figure, bodies: Bodies) -> tuple[F64, F64]:
+    """Share of the mass and centre of mass of each body; all shares are 0 if the robot file names no masses."""
+    masses, centres = np.zeros(len(bodies.parent)), np.zeros((len(bodies.parent), 3))
+    for name, part in figure.robot.parts.items():
+        if part.mass > 0:
+            body, centre = body_point(bodies, name, part.centre)
+            masses[body] += part.mass
+            centres[body] += part.mass * centre
+    centres /= np.maximum(masses, 1e-12)[:, None]
+    return masses / max(float(masses.sum()), 1e-12), centres
+
+
+@njit
+def _lateral_distances(
+    p: Any, q: Any, masses: Any, centres: Any, point_body: Any, point_local: Any, soles: Any, has: Any, yaw: float,
+    swayed: float, leg: float,
+) -> Any:  # fmt: skip
+    """For each foot the move along the lateral axis that brings the centre of mass over it, from its place without
+    `swayed`, and the width of the foot."""
+    out = np.zeros((2, 2))
+    side = (-math.sin(yaw), math.cos(yaw))
+    at, total = -swayed, 0.0
+    for b in range(len(masses)):
+        c = quat.add(quat.get3(p, b), quat.rotate(quat.get4(q, b), quat.get3(centres, b)))
+        at += masses[b] * (c[0] * side[0] + c[1] * side[1])
+        total += masses[b]
+    if total < 0.5:
+        return out
+    for i in range(2):
+        if not has[i]:
+            continue
+        b, low, high = point_body[1 + i], 1e9, -1e9
+        for k in range(soles.shape[1]):
+            sole = (soles[i, k, 0], soles[i, k, 1], soles[i, k, 2])
+            local = quat.add(quat.get3(point_local, 1 + i), sole)
+            c = quat.add(quat.get3(p, b), quat.rotate(quat.get4(q, b), local))
+            low = min(low, c[0] * side[0] + c[1] * side[1])
+            high = max(high, c[0] * side[0] + c[1] * side[1])
+        middle, half = 0.5 * (low + high), max(0.5 * (high - low) - SIDE_MARGIN * leg, 0.0)
+        over = min(max(at, middle - half), middle + half)
+        out[i, 0] = min(max(over - at, -MOST_SWAY * leg), MOST_SWAY * leg)
+        out[i, 1] = high - low
+    return out
 
 
 @njit
@@ -411,10 +469,11 @@ def _plan(
     p: Any, q: Any, contacts: Any, dt: float, first: bool, scale: float, leg: float, human_leg: float, sole: float,
     ankle_rest: Any, legs: bool, stand: float, lean: Any, turn_rest: Any, way_joints: Any, hips: Any, soles: Any,
     ankles: Any, has: Any, feet: Any, balls: Any, shift: Any, weight_shift: float,
+    swayed: Any, missing: Any,
 ) -> Any:  # fmt: skip
     """Targets of this frame: body rotations, limb directions, places of hips and balls, and weights of the balls.
 
-    `feet`, `balls` and `shift` are the state: see `Follower.reset`.
+    `feet`, `balls`, `shift` and `swayed` are the state: see `Follower.reset`. `missing`: see `_lateral_distances`.
     """
     turn, way = np.zeros((5, 4)), np.zeros((len(way_joints), 3))
     point, weight = np.zeros((3, 3)), np.zeros(2)
@@ -440,16 +499,14 @@ def _plan(
     fade = 0.0 if first else 0.5 ** (dt / FOOT_FADE_S)
     for i in range(2):
         feet[i, 6] = contacts[i] + fade * (feet[i, 6] - contacts[i])
-    # A foot that stands alone is as far from the pelvis as the avatar's, although the robot's hips are wider. The
-    # pelvis and the other foot move toward it: only the standing leg leaves the avatar's direction.
-    toward = (0.0, 0.0, 0.0)
-    if has[0] and has[1]:
-        apart = quat.rotate(turned, quat.sub(quat.get3(hips, 0), quat.get3(hips, 1)))
-        human = quat.scale(quat.sub(quat.get3(p, LEFT_UPPER_LEG), quat.get3(p, RIGHT_UPPER_LEG)), scale)
-        width = max(math.sqrt(apart[0] ** 2 + apart[1] ** 2), 1e-9)
-        wider = min(max(width - math.sqrt(human[0] ** 2 + human[1] ** 2), 0.0), MOST_WIDER * leg)
-        share = weight_shift * 0.5 * wider / width * (feet[0, 6] - feet[1, 6])
-        toward = (share * apart[0], share * apart[1], 0.0)
+    # The centre of mass moves sideways over the foot that stands alone, with pelvis and swinging foot: only the
+    # standing leg leaves the avatar's direction.
+    sway, lateral = 0.0, quat.rotate(quat.from_yaw(quat.yaw_of(hip)), (0.0, 1.0, 0.0))
+    if has[0] and has[1] and not first:
+        alone = feet[0, 6] - feet[1, 6]
+        sway = weight_shift * abs(alone) * missing[0 if alone > 0 else 1, 0]
+    toward = quat.scale(lateral, sway)
+    swayed[0] = sway
     for i in range(2):
         if not has[i]:
             turn[3 + i, 0] = 1.0
@@ -466,6 +523,11 @@ def _plan(
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
         ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
+        if has[0] and has[1]:  # the move must not bring the swinging foot so near that both feet would meet
+            outward = lateral if i == 0 else quat.scale(lateral, -1.0)
+            apart = quat.sub(quat.add(ball, (feet[i, 3], feet[i, 4], 0.0)), quat.get3(balls, 1 - i))
+            lacks = max(missing[1 - i, 1] + FEET_APART * leg - quat.dot(apart, outward), 0.0)
+            ball = quat.add(ball, quat.scale(outward, min(lacks, abs(sway) * (1.0 - feet[i, 6]))))
         lowest = 0.0
         for k in range(soles.shape[1]):
             lowest = min(lowest, quat.rotate(rotation, (soles[i, k, 0], soles[i, k, 1], soles[i, k, 2]))[2])

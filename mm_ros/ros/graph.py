@@ -79,6 +79,7 @@ TOPICS: dict[str, Topic] = {
         Topic("joint_commands", "std_msgs/msg/Float64MultiArray", STREAM, "guarded commands for a position controller, in the order of `joints` (`output: position`)", "parameter `rate`"),
         Topic("robot_status", "std_msgs/msg/String", STREAM, "heartbeat and state of the commands: off, waiting, ramp, live, stopping or held, with the reason", "10 Hz"),
         Topic("deadman", "std_msgs/msg/Bool", SENSOR, "true while commands are allowed (`deadman: topic`)", "2 Hz or more"),
+        Topic("grip_buttons", "sensor_msgs/msg/Joy", SENSOR, "grip buttons of the live controllers, left then right (sources `openxr`, `webxr`, `steamvr`); 1: held. A lost controller counts as released"),
         Topic("/joint_states", "sensor_msgs/msg/JointState", SENSOR, "measured joints of the robot (parameter `robot_state_topic`)", "rate of the robot"),
         Topic("robot/robot_description", "std_msgs/msg/String", LATCHED, "URDF of the user's robot, whose links are frames below <avatar>/robot/", "when it changes"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF of the avatar as capsules", "when it changes"),
@@ -146,7 +147,7 @@ NODES: tuple[Node, ...] = (
     Node(
         "tracker_bridge",
         ("head_pose", "left_pose", "right_pose", "pose", "skeleton"),
-        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "reported_body", "/tf"),
+        ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "reported_body", "grip_buttons", "/tf"),
         (
             "mm_ros.ros.nodes.tracker_bridge:BridgeSettings",
             "mm_ros.tracking.gate:GateSettings",
@@ -222,7 +223,7 @@ NODES: tuple[Node, ...] = (
     ),
     Node(
         "robot_follower",
-        ("pose", "skeleton", "/joint_states", "deadman", "joy"),
+        ("pose", "skeleton", "/joint_states", "deadman", "joy", "grip_buttons"),
         ("joint_targets", "joint_states", "robot_base", "joint_trajectory", "joint_commands", "robot_status", "robot/robot_description", "/tf"),
         (
             "mm_ros.ros.nodes.robot_follower:RobotSettings",

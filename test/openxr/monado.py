@@ -17,6 +17,7 @@ PORT = 4242
 HEADER = b"mndrmt3\0"
 CENTER = 8 + 96  # head: two views of 48 bytes, then the centre
 LEFT, RIGHT = 8 + 128, 8 + 128 + 120
+SQUEEZE = 28 + 24 + 20 + 4  # in a controller: pose, velocities, curl, trigger; then the grip button, 0 to 1
 ACTIVE = 28 + 24 + 20 + 32 + 1  # in a controller: pose, velocities, curl, seven axes, hand_tracking_active
 SIZE = 376
 
@@ -72,11 +73,13 @@ class Remote:
             out += got
         return out
 
-    def send(self, head, left, right, left_active: bool = True, right_active: bool = True) -> None:
+    def send(self, head, left, right, left_active: bool = True, right_active: bool = True, grips=(0.0, 0.0)) -> None:
         """Poses: x, y, z, w of the rotation, x, y, z of the position, OpenXR's axes."""
         struct.pack_into("<7f", self._packet, CENTER, *head)
-        for at, pose, active in ((LEFT, left, left_active), (RIGHT, right, right_active)):
+        controllers = ((LEFT, left, left_active, grips[0]), (RIGHT, right, right_active, grips[1]))
+        for at, pose, active, grip in controllers:
             struct.pack_into("<7f", self._packet, at, *pose)
+            struct.pack_into("<f", self._packet, at + SQUEEZE, grip)
             self._packet[at + ACTIVE] = active
         self._socket.sendall(self._packet)
 

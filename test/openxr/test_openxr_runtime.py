@@ -20,7 +20,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 from mm_ros.msg import TrackerArray
 from processes import end
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from mm_ros.body.types import LOST, TRACKED
@@ -43,6 +44,7 @@ class Injector:
     def __init__(self):
         self.remote = Remote()
         self.moving, self.left_on, self.right_on = True, True, True
+        self.grips = (0.0, 0.0)
         self.times, self.sent = [], []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -53,7 +55,7 @@ class Injector:
             if self.moving:
                 poses = self._poses(time.monotonic())
                 try:
-                    self.remote.send(*poses, self.left_on, self.right_on)
+                    self.remote.send(*poses, self.left_on, self.right_on, self.grips)
                 except OSError:
                     return  # the service was killed
                 self.times.append(time.time())
@@ -96,8 +98,9 @@ class Graph:
         )
         rclpy.init()
         self.node = rclpy.create_node("listener")
-        self.frames, self.complaints = [], []
+        self.frames, self.complaints, self.grips = [], [], []
         self.node.create_subscription(TrackerArray, "/xr/trackers", self._heard, QoSProfile(depth=100))
+        self.node.create_subscription(Joy, "/xr/grip_buttons", self._gripped, qos_profile_sensor_data)
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._health, QoSProfile(depth=10))
         self.node.create_subscription(DiagnosticArray, "/xr/diagnostics", self._health, QoSProfile(depth=10))
         self.executor = SingleThreadedExecutor()
@@ -105,6 +108,9 @@ class Graph:
 
     def _heard(self, msg):
         self.frames.append(trackers_from_ros(msg))
+
+    def _gripped(self, msg):
+        self.grips.append(list(msg.buttons))
 
     def _health(self, msg):
         self.complaints += [s.message for s in msg.status]
@@ -216,6 +222,16 @@ def test_controller_off_and_on(graph, injector):
     assert all(f.state[0] == TRACKED and f.state[1] == TRACKED and f.state[2] == LOST for f in after)
     injector.right_on = True
     graph.until(lambda: graph.frames[-1].state[2] == TRACKED, 8)
+
+
+def test_grip_buttons_of_the_controllers(graph, injector):
+    for grips, held in (((0.0, 1.0), [0, 1]), ((1.0, 0.3), [1, 0]), ((1.0, 1.0), [1, 1]), ((0.0, 0.0), [0, 0])):
+        injector.grips = grips
+        graph.until(lambda held=held: graph.grips[-1:] == [held], 10)
+    injector.grips, injector.right_on = (1.0, 1.0), False
+    graph.until(lambda: graph.grips[-1:] == [[1, 0]], 10)  # a controller that is off counts as released
+    injector.grips, injector.right_on = (0.0, 0.0), True
+    graph.until(graph.all_tracked, 8)
 
 
 def test_source_gone_but_still_tracked(graph, injector):

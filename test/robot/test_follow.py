@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -66,11 +67,18 @@ def test_a_walk_keeps_directions_feet_and_limits(walk):
 
 
 def test_the_pelvis_moves_over_the_foot_that_stands_alone(walk):
-    """The robot's hips are wider: the standing foot is then as far from the middle as the avatar's."""
     straight, shifted = (measure(FIGURE, walk, "follow", FollowSettings(weight_shift=s)) for s in (0.0, 1.0))
     assert shifted["com_outside_cm"] < 0.3 * straight["com_outside_cm"]
+    assert shifted["com_outside_percent"] < 0.7 * straight["com_outside_percent"]
     assert shifted["leg_direction_deg"] < 4.0
     assert shifted["slide_cm_s"] < 0.5
+
+
+def test_a_robot_without_masses_keeps_the_directions_of_the_legs(walk):
+    robot = figure(re.sub(r"<inertial>.*?</inertial>", "", TEXT))
+    straight, shifted = (Follower(robot, walk.skeleton, FollowSettings(weight_shift=s)) for s in (0.0, 1.0))
+    for pose in walk.poses[:90]:
+        np.testing.assert_array_equal(shifted.step(pose).angles, straight.step(pose).angles)
 
 
 def test_decomposition_uses_the_t_pose_that_was_found(walk):
@@ -156,8 +164,22 @@ def test_a_waist_without_pitch_leans_by_the_base():
     assert lean(FIGURE) > -0.25 and lean(stiff) < lean(FIGURE) - 0.2
 
 
-def test_hands_do_not_enter_the_body():
-    skeleton = default_skeleton()
+def with_wide_thighs() -> str:
+    """The project's robot with spheres at the inner sides of the thighs, of which many pairs are always near."""
+    text = TEXT
+    for side, y in (("left", -0.0575), ("right", 0.0575)):
+        spheres = "".join(
+            f'<collision><origin xyz="0 {y} {-0.08 - 0.02 * k}"/><geometry><sphere radius="0.03"/></geometry>'
+            "</collision>"
+            for k in range(6)
+        )
+        text = text.replace(f'<link name="{side}_thigh">', f'<link name="{side}_thigh">{spheres}')
+    return text
+
+
+@pytest.mark.parametrize("text", [TEXT, with_wide_thighs()], ids=["few_pairs_near", "many_pairs_near"])
+def test_hands_do_not_enter_the_body(text):
+    skeleton, robot = default_skeleton(), figure(text)
     crossed = rest_pose(skeleton)
     for side, sign in ((8, 1), (12, -1)):  # upper arms down and inward, forearms across the belly
         crossed.rotations[side] = rot.exp(np.array([-1.5 * sign, 0, 0]))
@@ -165,11 +187,11 @@ def test_hands_do_not_enter_the_body():
         crossed.rotations[side] = rot.multiply(rot.exp(np.array([-0.35 * sign, 0, 0])), crossed.rotations[side])
     distances = {}
     for on in (True, False):
-        follower = Follower(FIGURE, skeleton, FollowSettings(self_collision=on))
+        follower = Follower(robot, skeleton, FollowSettings(self_collision=on))
         for i in range(120):
             crossed.stamp_ns = int(i * 1e9 / 60)
             state = follower.step(crossed)
-        distances[on] = LimbDistance(FIGURE)(state.by_name(), state.base)
+        distances[on] = LimbDistance(robot)(state.by_name(), state.base)
     assert distances[True] > -1e-3 and distances[False] < distances[True]
 
 

@@ -16,7 +16,7 @@ from graph_harness import Client, NodeProcess
 from processes import PATIENCE_S
 from rclpy.parameter import Parameter
 from robots import HUMANOID, TEXT, without
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool
 
 from mm_ros.base.errors import MmRosError
@@ -41,6 +41,7 @@ class Stage:
         self.process = NodeProcess("robot_follower", avatar, log, **parameters)
         self.poses, self.skeletons = self.client.publisher("pose"), self.client.publisher("skeleton")
         self.deadman, self.states = self.client.publisher("deadman"), self.client.publisher("/joint_states")
+        self.grips, self.buttons = self.client.publisher("grip_buttons"), [0, 0]
         self.skeleton = default_skeleton()
         self.skeletons.publish(skeleton_to_ros(self.skeleton, self.client.now_ns()))
         self.held, self.measured, self.names = False, dict.fromkeys(NAMES, 0.1), list(NAMES)
@@ -52,6 +53,8 @@ class Stage:
         if self.moves:
             self.poses.publish(avatar_pose_to_ros(pose))
         self.deadman.publish(Bool(data=self.held))
+        if self.buttons is not None:
+            self.grips.publish(Joy(buttons=self.buttons))
         commands = self.client.received["joint_commands"]
         if commands:
             self.measured = dict(zip(self.order, commands[-1].data, strict=True))
@@ -169,6 +172,44 @@ def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
             last = np.array([c.data for c in stage.client.received["joint_commands"][max(sent - 2, 0) :]])
             change = np.diff(np.diff(last, axis=0) * 50.0, axis=0) * 50.0
             assert np.abs(change).max() <= 60.0 + 1e-6  # `command_acceleration`, also at the fault
+        assert stage.process.stop() == 0, stage.process.said()
+
+
+def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
+    """The other hand does not enable; a release, silence, and the controllers' loss stop the commands and latch."""
+    parameters = {"output": "position", "dry_run": "false", "deadman": "grip", "deadman_hand": "left"}
+    parameters |= {"ramp": 0.5, "stale_after": 5.0}  # a loaded machine may delay poses
+    with Stage("gripped", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
+        stage.process.wait_ready()
+        assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
+        stage.buttons, stage.held = [0, 1], True
+        assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
+        stage.until(lambda: False, 1.0)
+        assert stage.status().startswith("off") and not stage.client.received["joint_commands"]
+        for released in ([0, 1], None):
+            stage.buttons = [1, 0]
+            assert stage.until(lambda: stage.status() == "live"), (stage.status(), stage.process.said())
+            stage.buttons = released
+            assert stage.until(lambda: stage.status().startswith("held: the deadman was released")), stage.status()
+        assert stage.process.stop() == 0, stage.process.said()
+
+
+def test_a_trajectory_has_the_joints_of_the_ros2_control_tag_in_its_order(tmp_path):
+    tag = '<ros2_control name="a" type="system">{}</ros2_control></robot>'
+    order = ["right_knee", "left_elbow", "left_knee"]
+    path = tmp_path / "controlled.urdf"
+    path.write_text(TEXT.replace("</robot>", tag.format("".join(f'<joint name="{name}"/>' for name in order))))
+    parameters = {"output": "trajectory", "dry_run": "false", "deadman": "topic", "stale_after": 5.0}
+    with Stage("controlled", tmp_path / "log", urdf=path, largest_error=6.0, **parameters) as stage:
+        stage.process.wait_ready()
+        received = stage.client.received["joint_trajectory"]
+        stage.tick()
+        assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
+        stage.held = True
+        assert stage.until(lambda: len(received) > 5), (stage.status(), stage.process.said())
+        assert received[-1].joint_names == order and len(received[-1].points) == 1
+        point = received[-1].points[0]
+        assert len(point.positions) == len(point.velocities) == 3 and point.time_from_start.nanosec == 20_000_000
         assert stage.process.stop() == 0, stage.process.said()
 
 

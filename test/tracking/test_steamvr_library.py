@@ -34,7 +34,7 @@ class Device(ctypes.Structure):
     _fields_ = [
         ("matrix", ctypes.c_float * 12), ("velocity", ctypes.c_float * 3), ("turning", ctypes.c_float * 3),
         ("result", ctypes.c_int32), ("valid", ctypes.c_uint8), ("connected", ctypes.c_uint8),
-        ("pad", ctypes.c_uint8 * 2), ("kind", ctypes.c_int32), ("hand", ctypes.c_int32),
+        ("pad", ctypes.c_uint8 * 2), ("kind", ctypes.c_int32), ("hand", ctypes.c_int32), ("pressed", ctypes.c_uint64),
         ("serial", ctypes.c_char * 32), ("controller", ctypes.c_char * 32),
     ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def library(tmp_path_factory) -> Path:
     places = {name: i for i, (name, _) in enumerate(openvr.IVRSystem_FnTable._fields_)}
     wanted = (
         "getDeviceToAbsoluteTrackingPose", "getControllerRoleForTrackedDeviceIndex", "getTrackedDeviceClass",
-        "getStringTrackedDeviceProperty", "pollNextEvent", "acknowledgeQuit_Exiting",
+        "getStringTrackedDeviceProperty", "pollNextEvent", "acknowledgeQuit_Exiting", "getControllerState",
     )  # fmt: skip
     defines = [f"-DTABLE_{name}={places[name]}" for name in wanted]
     defines += [f"-DTABLE_LENGTH={len(places)}", f'-DSYSTEM="{openvr.IVRSystem_Version}"']
@@ -154,6 +154,11 @@ def test_poses_roles_states_and_events_through_the_real_library(world):
             reader.until(arrived, f"the poses {placed}")
         assert world.universe == openvr.TrackingUniverseStanding and world.seconds == 0.0
         assert world.application == openvr.VRApplication_Background
+
+        world.devices[RIGHT].pressed = 1 << openvr.k_EButton_Grip
+        reader.until(lambda f: reader.source.grips == (False, True), "the right grip is held")
+        world.devices[RIGHT].pressed = 1 << openvr.k_EButton_System
+        reader.until(lambda f: reader.source.grips == (False, False), "the grip is released")
 
         still = ((0, 1, 0), (1, 0, 0, 0))
         world.put(LEFT, *still, result=openvr.TrackingResult_Running_OutOfRange)

@@ -175,6 +175,7 @@ class Session:
 
     warning = ""
     made = 0
+    grips = (False, True)
 
     def __init__(self, plan):
         self.plan, self.closed = plan, False
@@ -218,8 +219,10 @@ def test_openxr_a_lost_session_is_followed_by_another_in_a_new_epoch():
         return bool(epochs)
 
     until(heard)
+    assert source.grips == (False, True)
     lose.set()
     until(lambda: "ended the session" in source.status())
+    assert source.grips == (False, False)
     until(lambda: heard() and epochs[-1] == 1)
     source.close()
 

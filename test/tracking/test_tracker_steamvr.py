@@ -46,6 +46,8 @@ class Fake:
         s.getControllerRoleForTrackedDeviceIndex.side_effect = lambda i: hands.get(i, 0)
         s.getStringTrackedDeviceProperty.side_effect = lambda i, prop: f"LHR-{i}"
         s.pollNextEvent.side_effect = self._event
+        self.pressed = {}
+        s.getControllerState.side_effect = self._buttons
         for i in self.classes:
             self.put(i, np.eye(3), (0.1 * i, 1.5, -0.2))
 
@@ -62,6 +64,9 @@ class Fake:
         assert universe == openvr.TrackingUniverseStanding and seconds == 0.0
         for i, pose in self.poses.items():
             array[i] = pose
+
+    def _buttons(self, i):
+        return i in self.classes, openvr.VRControllerState_t(ulButtonPressed=self.pressed.get(i, 0))
 
     def _event(self, event):
         if not self.events:
@@ -143,6 +148,23 @@ def test_recentring_is_a_new_epoch_and_quit_is_obeyed():
     fake.system.acknowledgeQuit_Exiting.assert_called_once_with()
 
 
+def test_grip_buttons_of_both_controllers():
+    fake = Fake()
+    poses = SteamVrPoses(fake.module)
+    grip, trigger = 1 << openvr.k_EButton_Grip, 1 << openvr.k_EButton_SteamVR_Trigger
+    for pressed, held in (
+        ({}, (False, False)), ({LEFT: grip}, (True, False)), ({LEFT: trigger, RIGHT: grip | trigger}, (False, True)),
+        ({LEFT: grip, RIGHT: grip}, (True, True)), ({HMD: grip, PUCK: grip}, (False, False)),
+    ):  # fmt: skip
+        fake.pressed = pressed
+        poses.sample()
+        assert poses.grips == held
+    fake.put(LEFT, np.eye(3), (0, 1, 0), connected=False)
+    fake.pressed = {LEFT: grip}
+    poses.sample()
+    assert poses.grips == (False, False)
+
+
 def test_errors_without_text_get_one():
     error = type("InitError_Init_NoServerForBackgroundApp", (Exception,), {"error_value": 121})()
     assert describe(error) == "SteamVR is not running (121)"
@@ -152,7 +174,8 @@ def test_errors_without_text_get_one():
 def test_lines_between_the_processes():
     frame = TrackerFrame(123, 4)
     frame.positions[0], frame.state[0], frame.sampled_ns[0] = (1, 2, 3), TRACKED, 123
-    back = frame_of(line_of(frame))
+    back, grips = frame_of(line_of(frame, (False, True)))
+    assert grips == (False, True)
     np.testing.assert_array_equal(back.positions[0], frame.positions[0])
     assert (back.stamp_ns, back.epoch, list(back.state)) == (123, 4, [TRACKED, *[LOST] * (R - 1)])
     assert frame_of(json.dumps({"status": "gone"})) == "gone"

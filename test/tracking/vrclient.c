@@ -20,6 +20,7 @@ struct device {
     int32_t result;
     uint8_t valid, connected, pad[2];
     int32_t kind, hand;
+    uint64_t pressed;
     char serial[32], controller[32];
 };
 
@@ -82,6 +83,21 @@ static int32_t device_class(uint32_t i) { return i < DEVICES ? world->devices[i]
 
 static int32_t hand_of(uint32_t i) { return i < DEVICES ? world->devices[i].hand : 0; }
 
+struct __attribute__((packed)) buttons { /* VRControllerState_t: 4-byte packed on Linux */
+    uint32_t packet;
+    uint64_t pressed, touched;
+    float axes[5][2];
+};
+
+static bool controller_state(uint32_t i, struct buttons *out, uint32_t size)
+{
+    if (i >= DEVICES || world->devices[i].kind == 0 || size != sizeof *out)
+        return false;
+    memset(out, 0, sizeof *out);
+    out->pressed = world->devices[i].pressed;
+    return true;
+}
+
 static uint32_t text_property(uint32_t i, int32_t property, char *out, uint32_t size, int32_t *error)
 {
     enum { SUCCESS = 0, TOO_SMALL = 3, UNKNOWN = 4, INVALID_DEVICE = 5, SERIAL = 1002, CONTROLLER = 7000 };
@@ -124,6 +140,7 @@ static void *const table[] = {
     [TABLE_getControllerRoleForTrackedDeviceIndex] = (void *)hand_of,
     [TABLE_getTrackedDeviceClass] = (void *)device_class,
     [TABLE_getStringTrackedDeviceProperty] = (void *)text_property,
+    [TABLE_getControllerState] = (void *)controller_state,
     [TABLE_pollNextEvent] = (void *)next_event,
     [TABLE_acknowledgeQuit_Exiting] = (void *)quitting,
     [TABLE_LENGTH] = NULL,

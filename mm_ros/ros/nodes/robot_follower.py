@@ -78,9 +78,13 @@ class RobotSettings(Settings):
     )
     deadman: str = setting(
         "service", "What enables commands. service: `robot_follower/enable`; topic: true on `deadman`, at least twice "
-        "a second; joy: button `deadman_button` of `joy`.", choices=("service", "topic", "joy"), live=False,
+        "a second; grip: grip buttons of the user's controllers (sources openxr, webxr, steamvr); joy: button "
+        "`deadman_button` of `joy`.", choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
-    deadman_button: int = setting(5, "Button of `joy` that must be held, for example the grip.", "", 0, 63)
+    deadman_hand: str = setting(
+        "right", "Controller whose grip must be held (`deadman: grip`).", choices=("left", "right", "both"), live=False
+    )
+    deadman_button: int = setting(5, "Button of `joy` that must be held (`deadman: joy`).", "", 0, 63)
 
 
 class RobotFollower(AvatarNode):
@@ -203,6 +207,8 @@ class RobotFollower(AvatarNode):
             self.listen("deadman", self._on_deadman)
         elif s.deadman == "joy":
             self.listen("joy", self._on_joy)
+        elif s.deadman == "grip":
+            self.listen("grip_buttons", self._on_grips)
         else:
             self.create_service(SetBool, f"{self.NAME}/enable", self._on_enable)
         if start is None:
@@ -241,6 +247,11 @@ class RobotFollower(AvatarNode):
     def _on_joy(self, msg: Joy) -> None:
         i = self.settings(RobotSettings).deadman_button
         self._enabled, self._enabled_at = bool(i < len(msg.buttons) and msg.buttons[i]), time.monotonic()
+
+    def _on_grips(self, msg: Joy) -> None:
+        hands = {"left": (0,), "right": (1,), "both": (0, 1)}[self._s.deadman_hand]
+        held = len(msg.buttons) == 2 and all(msg.buttons[k] for k in hands)
+        self._enabled, self._enabled_at = held, time.monotonic()
 
     def _on_robot_state(self, msg: JointState) -> None:
         assert self._guard is not None

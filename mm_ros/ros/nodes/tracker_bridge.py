@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
@@ -24,7 +25,7 @@ from mm_ros.body.types import (
     TrackerFrame,
     role_index,
 )
-from mm_ros.ros.conversions import calibration_to_ros, landmarks_to_ros, skeleton_to_ros
+from mm_ros.ros.conversions import calibration_to_ros, header, landmarks_to_ros, skeleton_to_ros
 from mm_ros.ros.foreign import pose_stamped_from_ros
 from mm_ros.ros.loop import Ticker
 from mm_ros.ros.node import AvatarNode
@@ -111,6 +112,7 @@ class TrackerBridge(AvatarNode):
         self._truth = self.publisher("truth")
         self._truth_skeleton = self.publisher("truth_skeleton")
         self._landmarks = self.publisher("landmarks")
+        self._grips = self.publisher("grip_buttons")
         self._tf = self.publisher("/tf")
         self._frames = TrackerTf(self.avatar, self.world_frame)
         place = place_of(s)
@@ -232,6 +234,7 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self.now_ns())) is not None:
             self._aim(raw.stamp_ns)
+            self._publish_grips(raw)
             for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._stages.gate.step(raw)
@@ -241,6 +244,14 @@ class TrackerBridge(AvatarNode):
                 frame = self._mounted(self.outputs.trackers(self._stages.room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
+
+    def _publish_grips(self, raw: TrackerFrame) -> None:
+        grips = self._source.grips
+        if grips is None or not self._grips.get_subscription_count():
+            return
+        seen = raw.state[[LEFT_HAND_ROLE, RIGHT_HAND_ROLE]] != LOST
+        held = [int(grip and hand) for grip, hand in zip(grips, seen, strict=True)]
+        self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
         """Stop or resume publishing; the source keeps running, and the avatar stands still meanwhile."""

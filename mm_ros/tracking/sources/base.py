@@ -21,6 +21,8 @@ class TrackerSource(Protocol):
     own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
     wake: Callable[[], None]
     hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated
+    # Whether the grip buttons of the left and right controller are held now; None: the source has no buttons
+    grips: tuple[bool, bool] | None
 
     def open(self) -> None:
         """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is no error."""
@@ -57,6 +59,7 @@ class Source:
     trusted = False
     own_clock = False
     hand_pose = "wrist"
+    grips: tuple[bool, bool] | None = None
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = _nothing

@@ -23,6 +23,7 @@ HUNG_S = 1.0
 class OpenXrSource(Source):
     own_clock = True
     hand_pose = "openxr_grip"
+    grips: tuple[bool, bool] | None = (False, False)
 
     def __init__(self, rate: float = 90.0, make_session: Callable[[], Any] | None = None) -> None:
         super().__init__()
@@ -82,6 +83,7 @@ class OpenXrSource(Source):
             self._trouble = session.warning
             self._sample_until_lost(session, first)
         finally:
+            self.grips = (False, False)
             session.close()
 
     def _sample_until_lost(self, session: Any, first_epoch: int) -> None:
@@ -89,6 +91,7 @@ class OpenXrSource(Source):
         due = time.monotonic()
         while not self._stop.is_set():
             frame = session.sample()
+            self.grips = session.grips
             self._beat_ns = time.monotonic_ns()
             if frame is not None:
                 # A new session starts a new epoch, because the time since the last session is unknown.

@@ -32,17 +32,19 @@ VIVE_ROLES = {
         ("left_forearm", "left_elbow"), ("right_forearm", "right_elbow"),
     )
 }  # fmt: skip
-# Interaction profiles and the extension that each needs. A runtime selects the profile nearest to its controllers.
+# Interaction profiles, the extension that each needs, and its grip button; the simple controller has only one button. A
+# runtime selects the profile nearest to its controllers.
 PROFILES = {
-    "/interaction_profiles/khr/simple_controller": "",
-    "/interaction_profiles/valve/index_controller": "",
-    "/interaction_profiles/oculus/touch_controller": "",
-    "/interaction_profiles/htc/vive_controller": "",
-    "/interaction_profiles/microsoft/motion_controller": "",
-    "/interaction_profiles/bytedance/pico4_controller": "XR_BD_controller_interaction",
-    "/interaction_profiles/htc/vive_focus3_controller": "XR_HTC_vive_focus3_controller_interaction",
-    "/interaction_profiles/hp/mixed_reality_controller": "XR_EXT_hp_mixed_reality_controller",
+    "/interaction_profiles/khr/simple_controller": ("", "select/click"),
+    "/interaction_profiles/valve/index_controller": ("", "squeeze/value"),
+    "/interaction_profiles/oculus/touch_controller": ("", "squeeze/value"),
+    "/interaction_profiles/htc/vive_controller": ("", "squeeze/click"),
+    "/interaction_profiles/microsoft/motion_controller": ("", "squeeze/click"),
+    "/interaction_profiles/bytedance/pico4_controller": ("XR_BD_controller_interaction", "squeeze/value"),
+    "/interaction_profiles/htc/vive_focus3_controller": ("XR_HTC_vive_focus3_controller_interaction", "squeeze/click"),
+    "/interaction_profiles/hp/mixed_reality_controller": ("XR_EXT_hp_mixed_reality_controller", "squeeze/value"),
 }
+GRIP_HELD = 0.5  # a grip button counts as held above this share of its way
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
 # Plain integers, because operations on enum flags take longer than the OpenXR call.
@@ -68,6 +70,7 @@ class OpenXrSession:
         self._running = False
         self._recentred: list[Recentred] = []
         self.epoch_moves = 0
+        self.grips = (False, False)
         self._clocks_ns, self._xr_minus_monotonic = -CLOCKS_EVERY_NS, 0
         try:
             self._create()
@@ -83,9 +86,9 @@ class OpenXrSession:
                     f"this OpenXR runtime does not offer {needed}, which programs without graphics need for poses. "
                     "Runtimes that offer it: Monado, WiVRn, SteamVR. Or use the source 'steamvr'"
                 )
-        optional = {VIVE_TRACKERS, *filter(None, PROFILES.values())} & offered
+        optional = {VIVE_TRACKERS, *(needed for needed, _ in PROFILES.values() if needed)} & offered
         self._vive = VIVE_TRACKERS in optional
-        self._profiles = [p for p, needed in PROFILES.items() if not needed or needed in optional]
+        self._profiles = [p for p, (needed, _) in PROFILES.items() if not needed or needed in optional]
         self.instance = xr.create_instance(
             xr.InstanceCreateInfo(
                 application_info=xr.ApplicationInfo(application_name="mm_ros"),
@@ -119,33 +122,38 @@ class OpenXrSession:
 
     def _add_actions(self) -> None:
         self._actions = xr.create_action_set(self.instance, xr.ActionSetCreateInfo("mm_ros", "mm_ros trackers", 0))
-        hand = self._pose_action("hand_pose", "Hands", list(HANDS.values()))
+        users = list(HANDS.values())
+        hand = self._action("hand_pose", "Hands", users, xr.ActionType.POSE_INPUT)
+        self._grip = self._action("grip", "Grip buttons", users, xr.ActionType.FLOAT_INPUT)
         for profile in self._profiles:
-            self._suggest(profile, hand, list(HANDS.values()))
+            poses = [(hand, f"{user}/input/grip/pose") for user in users]
+            grips = [(self._grip, f"{user}/input/{PROFILES[profile][1]}") for user in users]
+            if not self._suggest(profile, [*poses, *grips]):
+                self._suggest(profile, poses)
         self._space_of(hand, HANDS)
         if self._vive:
-            trackers = self._pose_action("tracker_pose", "Trackers", list(VIVE_ROLES.values()))
-            if self._suggest(VIVE_PROFILE, trackers, list(VIVE_ROLES.values())):
+            trackers = self._action("tracker_pose", "Trackers", list(VIVE_ROLES.values()), xr.ActionType.POSE_INPUT)
+            if self._suggest(VIVE_PROFILE, [(trackers, f"{user}/input/grip/pose") for user in VIVE_ROLES.values()]):
                 self._space_of(trackers, VIVE_ROLES)
         xr.attach_session_action_sets(self._session, xr.SessionActionSetsAttachInfo(action_sets=[self._actions]))
         self._sync_info = xr.ActionsSyncInfo(
             active_action_sets=[xr.ActiveActionSet(self._actions, xr.NULL_PATH)],
         )
 
-    def _pose_action(self, name: str, title: str, users: list[str]) -> Any:
+    def _action(self, name: str, title: str, users: list[str], kind: Any) -> Any:
         return xr.create_action(
             self._actions,
             xr.ActionCreateInfo(
                 action_name=name,
-                action_type=xr.ActionType.POSE_INPUT,
+                action_type=kind,
                 subaction_paths=[self._path(u) for u in users],
                 localized_action_name=title,
             ),
         )
 
-    def _suggest(self, profile: str, action: Any, users: list[str]) -> bool:
-        """Suggest bindings of a profile; false if the runtime does not support the profile."""
-        bindings = [xr.ActionSuggestedBinding(action, self._path(f"{u}/input/grip/pose")) for u in users]
+    def _suggest(self, profile: str, inputs: list[tuple[Any, str]]) -> bool:
+        """Suggest pairs of action and input for a profile; false if the runtime does not support one of them."""
+        bindings = [xr.ActionSuggestedBinding(action, self._path(path)) for action, path in inputs]
         try:
             xr.suggest_interaction_profile_bindings(
                 self.instance,
@@ -172,6 +180,7 @@ class OpenXrSession:
         if not self._running:
             return None
         focused = self._sync()
+        self.grips = self._held_grips() if focused else (False, False)
         now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         at = self._xr_time(now_ns)
         out = TrackerFrame(now_ns)
@@ -188,6 +197,13 @@ class OpenXrSession:
         except xr.exception.SessionNotFocused:
             return False
         return True
+
+    def _held_grips(self) -> tuple[bool, bool]:
+        held = []
+        for user in HANDS.values():
+            state = xr.get_action_state_float(self._session, xr.ActionStateGetInfo(self._grip, self._path(user)))
+            held.append(bool(state.is_active) and float(state.current_state) > GRIP_HELD)
+        return held[0], held[1]
 
     def _xr_time(self, monotonic_ns: int) -> int:
         """Runtime's time of a CLOCK_MONOTONIC time; the difference of the clocks is measured once a second."""

@@ -26,6 +26,7 @@ class SteamVrSource(Source):
 
     own_clock = True
     hand_pose = "steamvr_raw"
+    grips: tuple[bool, bool] | None = (False, False)
 
     def __init__(self, rate: float = 90.0, serials: dict[str, str] | None = None, command: Sequence[str] = ()) -> None:
         super().__init__()
@@ -78,6 +79,7 @@ class SteamVrSource(Source):
             for line in self._process.stdout:
                 self._take(line)
             self._process.wait()
+            self.grips = (False, False)
             if self._process.returncode not in (0, 2):
                 self._trouble = f"the SteamVR process ended with code {self._process.returncode}; it is restarted"
             self._stop.wait(RETRY_S)
@@ -91,9 +93,10 @@ class SteamVrSource(Source):
         if isinstance(parsed, str):
             self._trouble = parsed
             return
-        parsed.epoch += 1000 * self._epochs
+        frame, self.grips = parsed
+        frame.epoch += 1000 * self._epochs
         with self._lock:
-            self._latest = parsed
+            self._latest = frame
         self.wake()
 
     def _end(self) -> None:

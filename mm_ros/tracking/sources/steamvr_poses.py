@@ -44,6 +44,7 @@ class SteamVrPoses:
         self._epoch = 0
         self._serials: dict[int, str] = {}
         self._assigned: dict[int, int | None] = {}
+        self.grips = (False, False)
 
     def sample(self) -> TrackerFrame:
         """Sample all devices, stamped in CLOCK_MONOTONIC at the call, because OpenVR's poses have no time."""
@@ -51,12 +52,20 @@ class SteamVrPoses:
         vr = self._openvr
         self._system.getDeviceToAbsoluteTrackingPose(vr.TrackingUniverseStanding, 0.0, self._poses)
         out = TrackerFrame(time.clock_gettime_ns(time.CLOCK_MONOTONIC), self._epoch)
+        held = dict.fromkeys((LEFT_HAND_ROLE, RIGHT_HAND_ROLE), False)
         for i, pose in enumerate(self._poses):
             if pose.bDeviceIsConnected:
                 role = self._role(i)
                 if role is not None:
                     self._take(out, role, pose)
+                if role in held:
+                    held[role] = self._grip(i)
+        self.grips = (held[LEFT_HAND_ROLE], held[RIGHT_HAND_ROLE])
         return out
+
+    def _grip(self, i: int) -> bool:
+        known, state = self._system.getControllerState(i)
+        return bool(known and state.ulButtonPressed >> self._openvr.k_EButton_Grip & 1)
 
     def _take(self, out: TrackerFrame, role: int, pose: Any) -> None:
         matrix = _matrix(pose.mDeviceToAbsoluteTracking)

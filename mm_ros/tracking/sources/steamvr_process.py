@@ -20,22 +20,23 @@ from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
 RETRY_S = 1.0
 
 
-def line_of(frame: TrackerFrame) -> str:
+def line_of(frame: TrackerFrame, grips: tuple[bool, bool] = (False, False)) -> str:
     seen = [int(r) for r in np.flatnonzero(frame.state != LOST)]
     rows = [[r, int(frame.state[r]), *frame.positions[r].tolist(), *frame.rotations[r].tolist()] for r in seen]
-    return json.dumps({"t": frame.stamp_ns, "epoch": frame.epoch, "devices": rows})
+    return json.dumps({"t": frame.stamp_ns, "epoch": frame.epoch, "devices": rows, "grips": grips})
 
 
-def frame_of(line: str) -> TrackerFrame | str:
-    """Parse a line into a frame, or into a message about the state of SteamVR."""
+def frame_of(line: str) -> tuple[TrackerFrame, tuple[bool, bool]] | str:
+    """Parse a line into a frame and the grip buttons, or into a message about the state of SteamVR."""
     content = json.loads(line)
     if "status" in content:
         return str(content["status"])
+    left, right = content["grips"]
     out = TrackerFrame(int(content["t"]), int(content["epoch"]))
     for r, state, *pose in content["devices"]:
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         out.state[r], out.sampled_ns[r] = state, out.stamp_ns
-    return out
+    return out, (bool(left), bool(right))
 
 
 def tell(status: str) -> None:
@@ -66,7 +67,7 @@ def stream(poses: SteamVrPoses, rate: float) -> None:
     tell(words if unnamed else "")
     due = time.monotonic()
     while True:
-        print(line_of(poses.sample()), flush=True)
+        print(line_of(poses.sample(), poses.grips), flush=True)
         due = max(due + 1.0 / rate, time.monotonic() - 1.0 / rate)
         time.sleep(max(0.0, due - time.monotonic()))
 

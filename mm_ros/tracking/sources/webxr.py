@@ -15,7 +15,7 @@ from mm_ros.tracking.sources import axes
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.web.headset.server import HeadsetServer, Page
-from mm_ros.web.headset.wire import LEFT_IS_HAND, RIGHT_IS_HAND, PageFrame
+from mm_ros.web.headset.wire import LEFT_GRIP, LEFT_IS_HAND, RIGHT_GRIP, RIGHT_IS_HAND, PageFrame
 
 SILENT_NS = 1_000_000_000
 KEPT_FRAMES = 64
@@ -28,6 +28,7 @@ SILENT = {  # descriptions of the session states in which no frames arrive
 class WebXrSource(Source):
     own_clock = True
     hand_pose = "webxr_grip"
+    grips: tuple[bool, bool] | None = (False, False)
 
     def __init__(self, server: HeadsetServer) -> None:
         super().__init__()
@@ -87,6 +88,7 @@ class WebXrSource(Source):
         out = tracker_frame(frame, stamp_ns)
         self._came_ns = time.monotonic_ns()
         self.hands = (bool(frame.flags & LEFT_IS_HAND), bool(frame.flags & RIGHT_IS_HAND))
+        self.grips = (bool(frame.flags & LEFT_GRIP), bool(frame.flags & RIGHT_GRIP))
         with self._lock:
             if frame.session != self._session:
                 # The space of another session or headset: the transform to it is unknown.

@@ -40,7 +40,7 @@ _POSE = struct.Struct("<BBHIIf7f")
 # kind, flags, sequence number, move forward and left, direction of the camera
 _STEER = struct.Struct("<BBxxI3f")
 JOG, SPRINT, STRAFE, ACTIVE, TAKES = 1, 2, 4, 8, 16
-LEFT_IS_HAND, RIGHT_IS_HAND, BLURRED, PASSTHROUGH, MOVED, RESET = 1, 2, 4, 8, 16, 32
+LEFT_IS_HAND, RIGHT_IS_HAND, BLURRED, PASSTHROUGH, MOVED, RESET, LEFT_GRIP, RIGHT_GRIP = 1, 2, 4, 8, 16, 32, 64, 128
 FARTHEST_M = 1000.0
 LONGEST_BYTES = 4096
 MOST_JOINTS = 128

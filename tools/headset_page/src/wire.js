@@ -3,6 +3,7 @@
 export const FRAME = 1, PONG = 2, TICK = 3, BODY = 4, STEER = 5;
 export const PING = 1, POSE = 2;
 export const LEFT_IS_HAND = 1, RIGHT_IS_HAND = 2, BLURRED = 4, PASSTHROUGH = 8, MOVED = 16, RESET = 32;
+export const LEFT_GRIP = 64, RIGHT_GRIP = 128;
 export const LOST = 0, EMULATED = 1, TRACKED = 2;
 export const POSE_JOINTS = 44; // bytes before the joints
 

@@ -1,6 +1,7 @@
 // One XR session: samples headset and hands in each frame and sends them.
 import * as wire from "./wire.js";
 
+const GRIP = 1; // button of the grip in the mapping "xr-standard"
 // Pose of the grip in the left wrist joint (of recorded hands), for devices whose hands have no grip space.
 const WRIST_GRIP = { position: { x: 0, y: -0.036, z: -0.065 }, orientation: { x: 0.5, y: -0.5, z: -0.5, w: 0.5 } };
 
@@ -93,6 +94,7 @@ export class Tracking {
       this.writer.pose(k, found.transform);
       states[k] = found.emulated ? wire.EMULATED : wire.TRACKED;
       if (found.bare) flags |= k === 1 ? wire.LEFT_IS_HAND : wire.RIGHT_IS_HAND;
+      if (found.grip) flags |= k === 1 ? wire.LEFT_GRIP : wire.RIGHT_GRIP;
     }
     const predicted = frame.predictedDisplayTime;
     const at = typeof predicted === "number" && predicted > 0 ? predicted : time;
@@ -122,7 +124,8 @@ export class Tracking {
         continue;
       }
       const pose = source.gripSpace && frame.getPose(source.gripSpace, this.space);
-      if (pose) return { transform: pose.transform, emulated: pose.emulatedPosition, bare: false };
+      const grip = Boolean(source.gamepad?.buttons[GRIP]?.pressed);
+      if (pose) return { transform: pose.transform, emulated: pose.emulatedPosition, bare: false, grip };
     }
     return bare && this._bareHand(frame, bare, side);
   }
