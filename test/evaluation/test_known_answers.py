@@ -12,7 +12,9 @@ from mm_ros.evaluation import footfalls, measure
 from mm_ros.evaluation.footfalls import Feet, feet_of
 from mm_ros.evaluation.reference import Device, arm_of_user, fit_offset
 from mm_ros.maths import rotations as rot
+from mm_ros.motion.bvh.reader import write_bvh
 from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.importing.export import to_bvh
 from mm_ros.sessions.session import Session, write_session
 from mm_ros.sessions.tables import COLUMNS
 from mm_ros.tracking.simulation import Simulation, simulate_clip
@@ -159,11 +161,42 @@ def write_user(path, seconds: float, bodies: bool = True) -> np.ndarray:
     return positions[:, [LEFT_FOOT, LEFT_FOOT + 4]].astype(np.float64)
 
 
-def evaluated(tmp_path, *words: str) -> dict:
+def evaluated(tmp_path, *words: str, rows: str = "ours") -> dict:
     out = tmp_path / "out.json"
     database = ["--database", str(default_database_path())]
-    assert main(["evaluate", *words, *database, "--rows", "ours", "--json", str(out)]) == 0
+    assert main(["evaluate", *words, *database, "--rows", rows, "--json", str(out)]) == 0
     return json.loads(out.read_text())
+
+
+SPREAD = {"mean", "median", "p95", "p99"}
+AGAINST_TRACKERS = ("ankle_error_cm", "hips_error_cm", "facing_error_deg", "predicted_facing_error_deg")
+DISTRIBUTIONS = (*AGAINST_TRACKERS, "wrist_bend_deg", "hand_error_all_m", "head_error_m")
+SHARES = ("contact_agreement", "footfall_f1", "same_foot", "wrist_limit_share", "reach_share", "solver_reach_share")
+COUNTS = ("same_foot_matches", "steps_per_minute", "true_steps_per_minute", "phantom_steps_per_minute")
+
+
+def assert_all_figures(summary: dict, without: tuple[str, ...] = ()) -> None:
+    """All figures are written with a value, and those of `without`, whose truth is missing, as null."""
+    ours = summary["ours"]
+    assert {name for name in (*DISTRIBUTIONS, *SHARES, *COUNTS) if ours[name] is None} == set(without)
+    for name in set(DISTRIBUTIONS) - set(without):
+        assert set(ours[name]) == SPREAD and ours[name]["median"] <= ours[name]["p95"] <= ours[name]["p99"], name
+    for name in set(SHARES) - set(without):
+        assert 0 <= ours[name] <= 1, name
+    assert all(ours[name] >= 0 for name in COUNTS)
+    assert "footfall_delay_s" in ours
+    for row in ("steps", "chance"):
+        assert 0 <= summary[row]["footfall_f1"] <= 1 and "same_foot" in summary[row], row
+    assert summary["chance"]["footfall_f1"] < 0.8
+
+
+def test_motion_capture_gives_all_figures_beside_the_dragged_pose(tmp_path):
+    write_bvh(to_bvh(user_clip(8.0, seed=2)), tmp_path / "user.bvh")
+    summary = evaluated(tmp_path, str(tmp_path / "user.bvh"), rows="ours,drag")["summary"]
+    assert_all_figures(summary)
+    assert set(summary["drag"]["ankle_error_cm"]) == SPREAD
+    assert abs(summary["ours"]["footfall_delay_s"]) <= 0.2
+    assert set(summary["steps"]["ankle_error_cm"]) == SPREAD and 0 <= summary["steps"]["contact_agreement"] <= 1
 
 
 def test_a_folder_of_tables_is_evaluated_against_its_body_trackers(tmp_path, capsys):
@@ -178,12 +211,9 @@ def test_a_folder_of_tables_is_evaluated_against_its_body_trackers(tmp_path, cap
     assert "skipped the unknown roles 'tail' (" in said.err and "left_foot" in said.out
     steps = sum(len(t) for t in feet_of(feet, DT).landings)
     assert ours["true_steps_per_minute"] == pytest.approx(steps / (8 / 60), rel=0.02) and steps >= 4
-    for key in ("wrist_bend_deg", "hand_error_all_m", "head_error_m", "ankle_error_cm", "hips_error_cm",
-                "predicted_facing_error_deg", "facing_error_deg"):  # fmt: skip
-        assert set(ours[key]) == {"mean", "median", "p95", "p99"}, key
+    assert_all_figures(summary)
     assert ours["head_error_m"]["median"] < 0.005
     assert ours["offsets"]["waist"]["mean_deg"] > 60
-    assert 0 <= summary["chance"]["footfall_f1"] <= 1
     followed = evaluated(tmp_path, str(folder / "walk.csv"), "--feed", "all")["summary"]["ours"]
     assert followed["ankle_error_cm"]["median"] != ours["ankle_error_cm"]["median"]
 
@@ -196,7 +226,7 @@ def test_marked_footfalls_are_the_truth_where_there_are_no_body_trackers(tmp_pat
     got = evaluated(tmp_path, str(table))
     ours = got["summary"]["ours"]
     assert ours["true_steps_per_minute"] == pytest.approx(len(rows) / (8 / 60), rel=0.02)
-    assert ours["ankle_error_cm"] is None and ours["contact_agreement"] is None
+    assert_all_figures(got["summary"], without=(*AGAINST_TRACKERS, "contact_agreement"))
     assert got["missing"]["ankle_error_cm"] == "needs trackers on both feet, or motion capture"
     marks.write_text("t,foot\n1.0,middle\n")
     assert main(["evaluate", str(table), "--footfalls", str(marks)]) == 2
