@@ -141,7 +141,7 @@ def _listen(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=60.0, help="after the preparation (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=0, help="inputs per format; 0: as many as the time allows")
     parser.add_argument("--formats", default="", help="comma-separated names (default: all)")
@@ -167,10 +167,13 @@ def main() -> int:
         for k, n in count.most_common():
             if k != "fine":
                 print(f"    {n:>5} × {k}")
-    print(f"{sum(sum(c.values()) for c in counts.values())} inputs, {findings} findings")
+    total = sum(sum(c.values()) for c in counts.values())
+    print(f"{total} inputs, {findings} findings")
     if args.json:
         args.json.write_text(json.dumps({k: dict(v) for k, v in counts.items()}, indent=1))
-    return 1 if findings else 0
+    if not total:
+        print("fuzz: no input was opened, so nothing is shown; give it more --seconds", file=sys.stderr)
+    return 1 if findings or not total else 0
 
 
 def run(kinds: list[Format], args: argparse.Namespace, folder: Path) -> dict[str, Counter[str]]:
@@ -182,9 +185,9 @@ def run(kinds: list[Format], args: argparse.Namespace, folder: Path) -> dict[str
 
 
 def _run(kinds: list[Format], args: argparse.Namespace, folder: Path, counts: dict[str, Counter[str]]) -> None:
-    end = time.monotonic() + args.seconds
     warm_up(kinds, folder)
     settle()
+    end = time.monotonic() + args.seconds
     first = 0
     batch = min(BATCH, args.inputs or BATCH)
     while time.monotonic() < end and not (args.inputs and first >= args.inputs):
