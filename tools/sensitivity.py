@@ -25,6 +25,7 @@ FIGURES = (
     "skate_ratio", "jitter", "pops_per_min", "jumps_per_s",
 )  # fmt: skip
 NO_DIFFERENCE = 0.005  # relative change of a figure
+ROUNDING = 1e-6
 
 
 def constants(text: str) -> dict[str, ast.Constant]:
@@ -97,7 +98,7 @@ def main() -> int:
             moved = [
                 f"{figure} {base[figure]:.4g} → {value:.4g}"
                 for figure, value in now.items()
-                if figure in base and abs(value - base[figure]) > NO_DIFFERENCE * abs(base[figure])
+                if figure in base and abs(value - base[figure]) > max(NO_DIFFERENCE * abs(base[figure]), ROUNDING)
             ]
             number = factor * found[name].value
             print(f"{name} = {number:g}: {', '.join(moved) or 'no difference'}", flush=True)
