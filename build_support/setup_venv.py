@@ -138,7 +138,7 @@ def complete(venv: Path, extras: list[str], optional: list[str]) -> None:
     start = time.monotonic()
 
     lines = requirements(pyproject, extras)
-    name = "-".join(["requirements", *sorted(extras)])
+    name = f"requirements={'+'.join(sorted(extras))}"
     if not stamps.has(name, digest(*lines)):
         say(f"installing {len(lines)} requirements and their dependencies ({', '.join(extras) or 'no extras'})")
         pip_install(python, lines)

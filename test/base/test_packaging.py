@@ -156,8 +156,9 @@ def test_an_editable_install_is_refused_in_a_sentence() -> None:
 def test_a_second_set_up_does_nothing() -> None:
     if not (Path(sys.prefix) / ".stamps" / "messages").is_file() or Path(sys.prefix).parent != REPOSITORY:
         pytest.skip("this Python's venv was not made by this checkout's Makefile")
-    extras = next((Path(sys.prefix) / ".stamps").glob("requirements-*")).name.split("-")[1:]
-    command = [sys.executable, "build_support/setup_venv.py", "--venv", sys.prefix, "--extras", ",".join(extras)]
+    stamp = next((Path(sys.prefix) / ".stamps").glob("requirements=*"))
+    extras = stamp.name.partition("=")[2].replace("+", ",")
+    command = [sys.executable, "build_support/setup_venv.py", "--venv", sys.prefix, "--extras", extras]
     run(*command)
     assert run(*command).stdout == ""
 
