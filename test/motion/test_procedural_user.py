@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mm_ros.motion.procedural.gait import knee_angles
+from gait import knee_angles
 
 from mm_ros.body.skeleton import HEAD, HIPS, LEFT_HAND, LEFT_TOES, PARENTS, RIGHT_HAND, RIGHT_TOES
 from mm_ros.maths import rotations as rot
