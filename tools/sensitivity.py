@@ -19,6 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from mm_ros.base.own_python import module_command
+
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = (
     "ankle_error_cm", "facing_error_deg", "hips_error_cm", "hand_error_all_m", "footfall_f1", "contact_agreement",
@@ -57,7 +59,7 @@ def figures(folder: Path, words: list[str]) -> dict[str, float]:
     """Medians, or values, of the figures that `mm_ros evaluate` of the package in `folder` writes."""
     out = folder / "out.json"
     environment = {**os.environ, "PYTHONPATH": str(folder), "MM_ROS_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "mm_ros", "evaluate", *words, "--rows", "ours", "--json", str(out)]
+    command = module_command("mm_ros", "evaluate", *words, "--rows", "ours", "--json", str(out))
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"sensitivity: evaluate failed: {done.stderr.strip()}")
