@@ -57,7 +57,7 @@ class Page:
     def __init__(self, folder, browser):
         port, token, self._browser = free_port(), new_token(), browser
         self.url = address("127.0.0.1", port, token)
-        self._log = (folder / "log").open("ab")
+        self._folder, self._log = folder, (folder / "log").open("ab")
         self.said = (folder / "log").read_text
         words = [["up", "--avatar", AVATAR], ["view", "--port", str(port), "--show", f"{AVATAR},{OTHER}"]]
         self._running = [
@@ -97,10 +97,15 @@ class Page:
     def until(self, done, what, meanwhile=lambda: None):
         end = time.monotonic() + PATIENCE_S
         while not done():
-            assert time.monotonic() < end, f"{what}: not within {PATIENCE_S:g} s"
+            assert time.monotonic() < end, f"{what}: not within {PATIENCE_S:g} s; {self.evidence()}"
             meanwhile()
             self.client.spin(0.1)
             self.page.wait_for_timeout(50)
+
+    def evidence(self):
+        picture = self._folder / "failed.png"
+        self.page.screenshot(path=picture)
+        return f"the page: {picture}; the processes: {self.said()[-800:]}"
 
     def parameter(self, name):
         request = GetParameters.Request(names=[name])
