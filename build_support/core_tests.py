@@ -25,9 +25,10 @@ def imports(path: Path) -> set[str]:
 
 def source_of(name: str) -> list[Path]:
     """Files of a module of mm_ros, including its packages, or of a module of test/."""
-    base = SOURCE if name.startswith("mm_ros") else SOURCE / "test"
+    tests = SOURCE / "test"
+    bases = [SOURCE] if name.startswith("mm_ros") else [tests, *(p for p in tests.iterdir() if p.is_dir())]
     parts = name.split(".")
-    stems = [base.joinpath(*parts[:i]) for i in range(1, len(parts) + 1)]
+    stems = [base.joinpath(*parts[:i]) for base in bases for i in range(1, len(parts) + 1)]
     return [p for stem in stems for p in (stem / "__init__.py", stem.with_suffix(".py")) if p.is_file()]
 
 

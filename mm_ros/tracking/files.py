@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import config_folder, read_yaml, write_whole
 from mm_ros.body import plausible
 from mm_ros.body.types import Calibration
+from mm_ros.tracking.hands import FittedHands
 
 VERSION = 1
 POSES = ("headset_in_head", "left_grip_in_hand", "right_grip_in_hand")
@@ -65,19 +66,6 @@ def _checked_name(user: str) -> str:
     if not re.fullmatch(r"[\w][\w .-]{0,63}", user):
         raise MmRosError(f"user '{user}': expected a name of letters, digits, spaces, dots and dashes")
     return user
-
-
-Vectors = list[list[float] | None]
-NONE: Vectors = [None, None]
-
-
-@dataclass(frozen=True)
-class FittedHands:
-    """Fit of the left and the right controller, in device axes: directions of the fingers, and offsets from the palm of
-    the convention to the user's [m]."""
-
-    fingers: Vectors
-    offsets: Vectors = field(default_factory=lambda: list(NONE))
 
 
 def write_hands(user: str, convention: str, fitted: FittedHands) -> Path:

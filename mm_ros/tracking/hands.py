@@ -9,7 +9,7 @@ of the forearm in device axes replaces the assumed direction of the fingers, wei
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, LOST, TRACKED, Tra
 from mm_ros.maths import quat
 from mm_ros.maths.quat import Quat, Vec
 from mm_ros.maths.springs import damping_share
-from mm_ros.tracking.files import FittedHands
 from mm_ros.tracking.grip import GripOffset
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
 
@@ -55,6 +54,18 @@ class HandSettings(Settings):
         choices=("declared", ESTIMATED, *HAND_POSES), live=False,
     )  # fmt: skip
     fit_hands: bool = setting(True, "Fit the turn between each controller and the hand to the user's motion.")
+
+
+Vectors = list[list[float] | None]  # of the left and the right controller
+
+
+@dataclass(frozen=True)
+class FittedHands:
+    """Fit of the left and the right controller, in device axes: directions of the fingers, and offsets from the palm of
+    the convention to the user's [m]."""
+
+    fingers: Vectors
+    offsets: Vectors = field(default_factory=lambda: [None, None])
 
 
 @dataclass(frozen=True)

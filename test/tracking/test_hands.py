@@ -11,9 +11,9 @@ from mm_ros.cli.main import main
 from mm_ros.maths import rotations as rot
 from mm_ros.sessions.session import read_session
 from mm_ros.sessions.tables import COLUMNS
-from mm_ros.tracking.files import FittedHands, read_hands, write_hands
+from mm_ros.tracking.files import read_hands, write_hands
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
-from mm_ros.tracking.hands import HandSettings, HandStage, converted
+from mm_ros.tracking.hands import FittedHands, HandSettings, HandStage, converted
 
 DT_NS = 11_111_111
 HANDS = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1]

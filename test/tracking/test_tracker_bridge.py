@@ -31,7 +31,8 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
 from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.sessions.session import write_session
-from mm_ros.tracking.files import FittedHands, read_calibration
+from mm_ros.tracking.files import read_calibration
+from mm_ros.tracking.hands import FittedHands
 from mm_ros.tracking.landmark_simulation import COMMON
 from mm_ros.tracking.session_making import session_of_clips
 from mm_ros.tracking.sources.synthetic import user_clip

@@ -32,14 +32,8 @@ from mm_ros.robot.figure import read_figure
 from mm_ros.sessions.session import write_session
 from mm_ros.steps.estimator import StepSettings
 from mm_ros.steps.model_file import load_step_model
-from mm_ros.tracking.files import (
-    FittedHands,
-    hands_file,
-    read_calibration,
-    read_hands,
-    write_calibration,
-    write_hands,
-)
+from mm_ros.tracking.files import hands_file, read_calibration, read_hands, write_calibration, write_hands
+from mm_ros.tracking.hands import FittedHands
 from mm_ros.tracking.session_making import session_of_clips
 from mm_ros.web.headset import certificates, wire
 
