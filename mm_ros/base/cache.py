@@ -60,12 +60,12 @@ def writable_root() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
     _warn(f"cache folder {why}", fresh)
-    os.environ["MM_ROS_CACHE"] = str(fresh)  # the same for the rest of this process and its children
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # this process and its children use the temporary folder from now on
     return fresh
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether only this user can use the folder. Another user may have created it, and kernels are pickles: code."""
+    """Whether only this user can use the folder. Another user's pickled kernels could run that user's code."""
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -150,11 +150,11 @@ def configure_numba() -> None:
 
 
 def configure_bytecode() -> None:
-    """Keep Python's compiled modules in the cache folder where Python is not to write them beside the sources.
+    """Keep Python's compiled modules in the cache folder if Python is set not to write them beside the sources.
 
     With PYTHONDONTWRITEBYTECODE, as in many containers, a node would compile about 300 modules at each start (1.2 s of
     CPU time). This applies to the processes that mm_ros starts; a program that imports mm_ros keeps its own setting. A
-    cache without kernels is left as it is: `mm_ros clean` has removed it, or nothing was started yet.
+    cache folder without kernels is not used: either `mm_ros clean` has emptied it, or no node has been started yet.
     """
     if sys.dont_write_bytecode and sys.pycache_prefix is None and (cache_root() / "kernels").is_dir():
         environment = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]

@@ -69,7 +69,9 @@ class BodyChecksums:
 
 
 class SoundFile:
-    """Mark in the cache for a file that passed the check, by device, inode, size, time and header checksum."""
+    """An entry in the cache that marks a file as checked. Its name depends on device, inode, size, time and header
+    checksum.
+    """
 
     def __init__(self, path: Path, header_crc: int) -> None:
         at = path.stat()

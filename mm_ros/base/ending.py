@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 LINE = "mm_ros: stopped by Ctrl-C"
-PARENT = "MM_ROS_PARENT"  # id of the process that ends its children and prints the line for them
+PARENT = "MM_ROS_PARENT"  # id of the process that ends its children and prints LINE for all of them
 AGAIN_S = 0.02
 _COMMANDS = ("mm_ros", "mm_ros.ros.nodes")  # files that the installed commands and `python -m` run
 _asked = False
@@ -69,12 +69,15 @@ def during_imports() -> None:
         return
     if is_unhandled():
         signal.signal(signal.SIGINT, _end_at_once)
-    # This also applies where a shell ignores SIGINT for background processes: the nodes handle it later anyway.
+    # SIGINT is also unblocked when a shell ignores it for background processes, because the nodes handle it later
+    # anyway.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _is_command() -> bool:
-    """Whether this is `mm_ros …`, `ros2 run mm_ros NODE` or `python -m` with either, and no importing program."""
+    """Whether this is `mm_ros …`, `ros2 run mm_ros NODE` or `python -m` with either, rather than a program that imports
+    mm_ros.
+    """
     name, given = (sys.argv or [""])[0], sys.orig_argv
     if name == "-m":  # Python imports the package before it runs the module
         return given[given.index("-m") + 1] in _COMMANDS

@@ -33,7 +33,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     """Open a file for reading. A pipe or device is refused, because reading it could block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+    except (OSError, ValueError) as error:  # `open` raises ValueError for a name with a zero byte
         raise MmRosError(f"{path}: cannot be read ({getattr(error, 'strerror', error)})") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -120,7 +120,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: in
 
 
 def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write into a pipe or device: renaming would replace it by a file. `open` refuses a folder."""
+    """Write into a pipe or device, because renaming would replace the device by a file. `open` refuses a folder."""
     with path.open("wb") as handle:
         handle.writelines(parts)
 

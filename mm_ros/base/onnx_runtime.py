@@ -1,7 +1,8 @@
 """onnxruntime without its telemetry. All other modules import `ort` from here (an import contract checks this).
 
 The Linux wheel (seen with 1.31.1) sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The
-environment variable must be set before the library is loaded; the call alone comes after the library's first event.
+environment variable must be set before the library is loaded; `disable_telemetry_events` alone would be too late,
+because by then the library has sent its first event.
 """
 
 import os

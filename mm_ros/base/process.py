@@ -15,7 +15,8 @@ from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
 WAKE_NS = 1_000  # Linux may delay each wake-up by this time; its default is 50 µs
-COLLECT_AFTER = 10_000  # new objects; with Python's 700, one composed frame of 16 has a collection of 0.05 ms
+# new objects before a garbage collection; with Python's default of 700, one of 16 frames is delayed by 0.05 ms
+COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded here, because nothing may be loaded between fork and exec
 TERMINAL_S = 0.3  # Ctrl-C of a terminal reaches the whole group; remaining processes get SIGINT after this time
 POLITE_S = 8.0
@@ -24,8 +25,9 @@ LOOK_S = 0.1  # time between two checks for ended children
 
 
 def settle() -> None:
-    """Freeze the heap after the start: the collector skips it in later frames, and forked pages stay shared. This
-    thread wakes on time from now on."""
+    """Freeze the heap after the start: the garbage collector then skips these objects, and memory pages stay shared
+    after a fork. From now on Linux wakes this thread without its default delay.
+    """
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()

@@ -1,7 +1,8 @@
 """Checksum of an ONNX file, in its last metadata entry, which covers all bytes before that entry.
 
-Protobuf joins repeated fields wherever they stand, so that the entry is appended to a finished file, and other readers
-see one more text of the metadata. Files without it, of older versions and of other programs, are read as before.
+Protobuf joins repeated fields from all places of a file. Therefore the entry can be appended to a finished file; other
+programs see one more metadata entry. Files of older versions and other programs have no such entry and are read
+unchecked.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = True  # may change while running
-    file: str = ""  # ending of the file when the value is a path; a web page may only choose among known files
+    file: str = ""  # file name ending when the value is a path; a web page may only choose among known files
 
 
 def setting(

@@ -43,9 +43,9 @@ def mapped(
 ) -> Iterator[Out]:  # fmt: skip
     """Map in order over `jobs` processes; with one job or one item, in this process.
 
-    Spawned, not forked: a fork would copy the locks of numba's, onnxruntime's and the caller's threads. An executor
-    rather than multiprocessing.Pool, which waits forever for a killed process. When an item kills its process, `lost`
-    returns the result of that item; without `lost`, MmRosError is raised.
+    The processes are spawned, because a fork would copy locks that threads of numba, onnxruntime or the caller hold. An
+    executor is used, because multiprocessing.Pool waits forever for a killed process. When an item kills its process,
+    `lost` returns the result of that item; without `lost`, MmRosError is raised.
     """
     if jobs <= 1 or len(items) <= 1:
         yield from map(function, items)
@@ -76,7 +76,7 @@ def _pooled(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, c
             results = pool.map(function, items, chunksize=chunk)
         try:
             yield from results
-        except KeyboardInterrupt:  # the pool would wait for the begun items
+        except KeyboardInterrupt:  # the pool would otherwise wait for the items that have been started
             for process in list(getattr(pool, "_processes", {}).values()):
                 process.terminate()
             raise

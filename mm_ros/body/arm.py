@@ -10,7 +10,7 @@ from mm_ros.maths.ik import corner
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 
-# Of an upright adult relative to the height of the head joint above the floor (Winter's proportions).
+# Lengths of an upright adult, relative to the height of the head joint above the floor (Winter's proportions).
 SHOULDER_BELOW, SHOULDER_ASIDE, SHOULDER_BEHIND = 0.11, 0.108, 0.015
 UPPER_ARM, FOREARM = 0.185, 0.160
 
@@ -20,8 +20,9 @@ def elbow_direction(toward_hand: Row, side: int) -> Vec:
     """Direction of the elbow in chest axes: unit, normal to `toward_hand`, the unit vector from shoulder to hand.
 
     For a hand held out in front the elbow points down, out and back. For another direction of the hand, the shortest
-    rotation between both directions turns the elbow as well. Fitted to CMU (`docs/pose.md`). No such field on a sphere
-    is smooth everywhere; its singularity lies up behind the other shoulder, where no hand reaches.
+    rotation between both directions turns the elbow as well. Fitted to CMU (`docs/pose.md`). No field of tangent
+    directions on a sphere is smooth everywhere. The singularity of this field is above and behind the other shoulder,
+    where no hand reaches.
     """
     s = 1.0 - 2.0 * side
     rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))

@@ -28,7 +28,7 @@ def _mirrored(name: str) -> str:
     return name.replace("left", "\0").replace("right", "left").replace("\0", "right")
 
 
-# Left landmark ↔ right landmark: the error of an estimator that confuses back and front.
+# Permutation that swaps left and right landmarks, as an estimator does that mistakes a person's back for the front.
 SWAPPED: NDArray[np.int64] = np.array([NAMES.index(_mirrored(n)) for n in NAMES])
 
 

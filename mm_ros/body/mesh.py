@@ -18,16 +18,16 @@ from mm_ros.maths import rotations as rot
 
 F32 = NDArray[np.float32]
 CELL_M = 0.014
-FOLLOW_M = 0.02  # a joint whose flesh is this much farther away has 1/e of the weight
+FOLLOW_M = 0.02  # a joint has 1/e of the nearest joint's weight when its flesh is this much farther from the vertex
 FAR = 1.0
 SMOOTHINGS = 6
 FURTHER_RADIUS_M = 0.011  # radius of the flesh of joints that follow the canonical ones
-LAST_BONE = 0.8  # length of the last bone of a chain over that of the bone before it
+LAST_BONE = 0.8  # ratio of the length of the last bone of a chain to the length of the bone before it
 
-# Joint, start and end (share of the way to the child, then metres forward, left, up), radii, for a height of 1.75 m.
-# Rows of the left side are mirrored for the right side.
+# Each row has joint, start and end (share of the way to the child, then metres forward, left, up), and the radii at
+# both ends, for a height of 1.75 m. Rows of the left side are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
-_MITTEN: tuple[_Row, ...] = (  # rows of the fingers, for skeletons without finger joints
+_MITTEN: tuple[_Row, ...] = (  # capsules of the fingers for skeletons without finger joints
     ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
     ("left_hand", (0, -0.018, 0.085, 0), (0, -0.012, 0.155, -0.006), 0.017, 0.013),
     ("left_hand", (0, 0.03, 0.03, -0.004), (0, 0.056, 0.085, -0.01), 0.017, 0.014),

@@ -49,7 +49,8 @@ LIMITS = {
     "device": Limit(-1.0, 1.0, "m"),  # position of a device relative to the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
-    "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),  # differences of poses that may be only a microsecond apart
+    # velocities are differences of poses that may be only a microsecond apart
+    "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),
     "command": Limit(-50.0, 50.0, "m/s or rad/s"),
     "stick": Limit(-10.0, 10.0, "of its way"),
     "angle": Limit(-1e3, 1e3, "rad"),
@@ -71,8 +72,8 @@ LIMITS = {
     "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
-UNIT_TOLERANCE = 1e-3  # for the length of quaternions from nodes of mm_ros
-LOOSE_TOLERANCE = 0.1  # for the length of quaternions from other programs, which are normalized on entry
+UNIT_TOLERANCE = 1e-3  # tolerance of the length of quaternions from nodes of mm_ros
+LOOSE_TOLERANCE = 0.1  # tolerance of the length of quaternions from other programs, which are normalized on entry
 LEAP_M = 50.0  # maximum distance from one output to the next, unless the input contains a transform
 
 
@@ -138,8 +139,9 @@ def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
 
 # ---- values between the stages; each function returns its argument
 #
-# A kernel finds in a few microseconds whether all numbers of a value are surely within their limits. Only where they
-# are not, the checks above find the sentence, or accept a value that is closer to a limit than the kernel's tolerance.
+# A kernel finds in a few microseconds whether all numbers of a value are surely within their limits. Otherwise the
+# checks above raise an error with its sentence, or accept a value that is closer to a limit than the kernel's
+# tolerance.
 
 
 @njit

@@ -61,7 +61,7 @@ ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints
 LEG_OFF = 0.17  # if head and arms both suggest a leg length that differs by more than this, the leg is wrong
 AGREE = 0.10  # maximum difference of the leg lengths that head and arms suggest, for LEG_OFF to apply
-LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and stays as it is
+LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and is not changed
 # Plausible (minimum, maximum) from children to tall people. Other values are reported as probably wrong.
 PLAUSIBLE = (
     ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
@@ -135,8 +135,8 @@ def unusual(skeleton: Skeleton) -> list[str]:
 def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
     """Move joints that sit wrong to where people have them; return the skeleton and a description of each change.
 
-    Directions of bones do not change, so that rotations keep their meaning. Children have other proportions and stay as
-    they are, and so do skeletons of no person.
+    Directions of bones do not change, so that rotations keep their meaning. Skeletons of children, who have other
+    proportions, and skeletons that are not human are returned unchanged.
     """
     notes: list[str] = []
     if implausible(skeleton) or not proportions_of(skeleton).adult:
@@ -148,8 +148,10 @@ def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
 
 
 def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
-    """Add the bone between chest and neck where it has length 0. CMU's BVH files lack it, so that neck and shoulders
-    are 11 cm too low; the bone below is as long (within 2 % in CMU's own skeletons)."""
+    """Add the bone between chest and neck where it has length 0. CMU's BVH files lack this bone, so neck and shoulders
+    are 11 cm too low. The new bone gets the length of the bone below; in CMU's own skeletons both lengths agree within
+    2 %.
+    """
     upper = [NECK, LEFT_SHOULDER, RIGHT_SHOULDER]
     zero = np.linalg.norm(skeleton.offsets[upper], axis=1).max() < NO_BONE_M
     bone = skeleton.offsets[UPPER_CHEST]

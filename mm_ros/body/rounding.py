@@ -1,5 +1,7 @@
-"""Round values as a topic rounds them. The chain in one process does this between its stages, so that it agrees with
-the graph bit for bit. The results are copies that cannot be written: a stage cannot change what another one keeps."""
+"""Round values as a topic rounds them. A program that runs all stages in one process rounds values between its stages,
+so that its poses equal those of the graph bit for bit. The results are copies that cannot be written: a stage cannot
+change what another one keeps.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def frozen(value: Any) -> Any:
 
 
 def handed_trackers(t: TrackerFrame) -> TrackerFrame:
-    """Trackers as the message has them, which leaves out roles that are lost and were never sampled."""
+    """Trackers as their message contains them: it omits roles that are lost and were never sampled."""
     positions, rotations = t.positions.astype(np.float64), t.rotations.astype(np.float64)
     velocities, angular = t.velocities.astype(np.float64), t.angular_velocities.astype(np.float64)
     state, sampled = t.state.astype(np.uint8), t.sampled_ns.astype(np.int64)
@@ -64,7 +66,7 @@ def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
 
 
 def rounded_trajectory(t: Trajectory) -> Trajectory:
-    return Trajectory(  # `dataclasses.replace` takes several times as long
+    return Trajectory(  # `dataclasses.replace` would take several times as long
         t.stamp_ns, t.epoch, t.source, _kept(t.position, np.float64), _kept(t.velocity, np.float64), t.yaw, t.yaw_sigma,
         t.height_ratio, _kept(t.times, np.float32), _kept(t.positions, np.float32), _kept(t.directions, np.float32),
         t.stale, _kept(t.new_from_old, np.float64), rounded_feet(t.feet),

@@ -101,7 +101,9 @@ TIPS: dict[str, tuple[float, float, float]] = {
 
 
 class Segments(NamedTuple):
-    """Factors of a user's bones on top of the scale, which is that of the legs."""
+    """Factors of the lengths of a user's trunk and arms, relative to the avatar's scale. The scale itself is that of
+    the legs.
+    """
 
     trunk: float = 1.0
     arms: float = 1.0
@@ -228,5 +230,7 @@ def default_skeleton() -> Skeleton:
 
 
 def canonical_kinematics(positions: Any, rotations: Any) -> tuple[Any, Any]:
-    """`Skeleton.kinematics` of the canonical joints alone, which need no skeleton: further joints are left out."""
+    """`Skeleton.kinematics` for the canonical joints only. No skeleton is needed, because their parents are always the
+    same.
+    """
     return rot.forward_kinematics(PARENTS, positions[..., :J, :], rotations[..., :J, :])

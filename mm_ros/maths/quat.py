@@ -191,7 +191,7 @@ def between(a: Row, b: Row) -> Quat:
 
 @njit
 def share(q: Row, part: float) -> Quat:
-    """Rotation by the share (0 … 1) of q, along the shorter arc."""
+    """A part of the rotation q along the shorter arc: none of it at 0, all of it at 1."""
     return exp(scale(log(q), part))
 
 

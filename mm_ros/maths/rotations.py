@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # NDArray of any float type; numpy's stubs lose it in arithmetic
+Array = Any  # NDArray of any float type, because numpy's type stubs do not keep the type in arithmetic
 
 
 def multiply(a: Array, b: Array) -> Array:

@@ -23,8 +23,9 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
-LARGEST = np.float32(np.finfo(np.float32).max)  # largest bound; with an infinite one, padding (cost inf) would pass
-NONE = -1  # no frame costs less than the bound
+# largest bound; under an infinite bound, a search would return padding, whose cost is infinite
+LARGEST = np.float32(np.finfo(np.float32).max)
+NONE = -1  # result of a search when no frame costs less than the bound
 BAD_LENGTH, BAD_QUERY, BAD_WEIGHT, BAD_BOUND, BAD_CURRENT = -2, -3, -4, -5, -6
 _ALL_BITS = (1 << 64) - 1
 

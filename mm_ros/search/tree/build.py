@@ -121,7 +121,9 @@ def _leaves(corpus: Corpus, root_weights: F32) -> I32:
 
 @njit
 def _close_together(points: F32) -> I64:
-    """An order of the runs in which every 4 (a leaf), 64 (a block), … are similar, by repeated splits of a column."""
+    """Order the runs so that each group of 4 (a leaf), 64 (a block), … consecutive runs is similar. The order comes
+    from repeated splits at the median of one column.
+    """
     order = np.arange(len(points))
     todo = [(0, len(points))]
     while len(todo) > 0:

@@ -27,7 +27,7 @@ from mm_ros.search.tree.sift import (
 )
 from mm_ros.search.tree.simd import GUARDED, LANES, LEAN, array_at, local_array, prefetch, tag_lanes
 
-NO_FRAME = -1  # fills the only leaf of a tree without frames
+NO_FRAME = -1  # fills the single leaf of a tree that has no frames
 ROOM = 512  # capacity of a level's list; a full list is processed before more nodes are appended
 CACHED_BLOCKS = 300  # a tree with more blocks (about 0.5 MB) exceeds the near caches, so nodes are prefetched
 FEW = 16  # a list up to this length is processed at once; searching for a better bound first would take longer
