@@ -1,4 +1,4 @@
-"""Facing measured by body trackers on waist and feet, of which the mounting rotation is learned."""
+"""Facing measured by body trackers on waist and feet. How each tracker is rotated on the body is learned."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from mm_ros.maths.rotations import wrap_angle
 
 SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}  # rad
 LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}  # correlation time of errors
-LEARNED_FOR_S = 60.0  # longest memory of the mounting's running mean
+LEARNED_FOR_S = 60.0  # s; maximum time over which the mounting is averaged
 UNTURNED = (1.0, 0.0, 0.0, 0.0)
 
 
 class MountedTracker:
-    """One body tracker. Its facing is its turn since the first sample, plus the body's mean facing at zero turn."""
+    """One body tracker. It measures the facing as its rotation since the first sample plus the mean facing of the body
+    at zero rotation.
+    """
 
     def __init__(self, role: int) -> None:
         self.role, self.sigma, self.lasts_s = role, SIGMA[role], LASTS_S[role]
@@ -25,7 +27,9 @@ class MountedTracker:
         self._zero = self._learned_s = 0.0
 
     def facing(self, rotation: F64, predicted: float, dt: float, learn: bool) -> float:
-        """Facing of the body [rad]. `learn`: learn the mounting from `predicted`; if false, the x axis is forward."""
+        """Facing of the body [rad]. `learn`: learn the mounting from the facing `predicted`; if false, the x axis of
+        the tracker points forward.
+        """
         if self._first is None:
             self._first = tuple(rotation.tolist()) if learn else UNTURNED
         turn = turn_between(self._first, rotation)

@@ -1,8 +1,8 @@
 """The shipped networks of facing and steps, each as one compiled function.
 
-onnxruntime needs about half a microsecond for each node, and reads the weights of the facing twice, once for the
-mirrored input. `compiled` recognizes the graphs that `mm_ros train orientation` and `mm_ros train steps` write; other
-networks run in onnxruntime. The results agree to 1e-6.
+The compiled functions are faster, because onnxruntime needs about half a microsecond for each node and reads the
+weights of the facing network twice, once for the mirrored input. `compiled` recognizes the graphs that `mm_ros train
+orientation` and `mm_ros train steps` write; other networks run in onnxruntime. The results agree to 1e-6.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Network(Protocol):
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
     """The network of an ONNX graph, or None if no class here computes the same."""
     if numba.config.DISABLE_JIT:
-        return None  # in plain Python a frame would take half a second
+        return None  # without compilation, a frame would take half a second
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
     graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
     try:
@@ -41,7 +41,7 @@ def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | 
 
 
 class Ensemble:
-    """The network of the facing: members that answer together, of which the last ones have a memory (GRU)."""
+    """The network of the facing: members whose outputs are averaged; the last members have a memory (GRU)."""
 
     def __init__(self, w: dict[str, NDArray[Any]]) -> None:
         """Raise ValueError or KeyError if the weights have other shapes than those that `step` reads."""
@@ -98,7 +98,8 @@ class Layers:
             raise ValueError("another size of a layer")
         if w["ones"].tolist() != [1, 1] or w["time"].tolist() != [0]:
             raise ValueError("another division of the state")
-        # The rows of a GRU's matrices are its outputs; transposed, a step reads them in order.
+        # The rows of a GRU's matrices belong to its outputs. The matrices are transposed, so that a step reads them in
+        # the order of memory.
         turned = {name: w[name][0].T if name.startswith(("into", "back")) else w[name] for name in shapes}
         self._weights: Any = tuple(np.ascontiguousarray(values, np.float32) for values in turned.values())
         self._limits = np.array([w["low"][0], w["high"][0]], np.float32)
@@ -114,7 +115,9 @@ class Layers:
 
 @njit
 def add_product(x: Any, w: Any, out: Any) -> None:
-    """out (2, M) += x (2, N) @ w (N, M). Four rows of the weights at a time, so that `out` is read less often."""
+    """out (2, M) += x (2, N) @ w (N, M). Processes four rows of the weights at a time, so that `out` is read less
+    often.
+    """
     n, m = w.shape
     for i in range(0, n - n % 4, 4):
         a0, a1, a2, a3 = x[0, i], x[0, i + 1], x[0, i + 2], x[0, i + 3]
@@ -161,7 +164,9 @@ def run_layers(
 
 @njit
 def gru(x: Any, h: Any, into: Any, back: Any, bias: Any, now: Any) -> None:
-    """A GRU of ONNX (gates keep, reset; the reset behind the matrix). `bias` (6 R,): of the inputs, of the state."""
+    """One step of a GRU as ONNX defines it, with the gates keep and reset; the reset gate is applied after the matrix.
+    `bias` (6 R,): first that of the inputs, then that of the state.
+    """
     memory = len(h)
     heard, own = bias[: 3 * memory].copy(), bias[3 * memory :].copy()
     add_row(x, into, heard)
@@ -221,7 +226,9 @@ def run_ensemble(
 
 @njit
 def remember(h: Any, heard: Any, own: Any, bias: Any, now: Any) -> None:
-    """A GRU cell with the reset behind the matrix: gates keep, reset, and the new value."""
+    """One step of a GRU cell that applies the reset gate after the matrix; it has the gates keep and reset, and the new
+    value.
+    """
     memory = h.shape[1]
     for r in range(ROWS):
         for j in range(memory):

@@ -2,8 +2,8 @@
 
 The filter has two states, each an Ornstein–Uhlenbeck process: `error` of the prediction, which changes slowly, and
 `bias` of the camera's measurement, which changes faster. A camera measurement observes their sum; variances and
-correlation times decide how a difference is divided between them. Without measurements the error decays to zero,
-without a jump.
+correlation times decide how a difference is divided between them. Without measurements the estimated error decays
+continuously to zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mm_ros.maths.rotations import wrap_angle
 
-OUTLIER = 1.5  # standard deviations to which a difference is limited
+OUTLIER = 1.5  # limit of a difference, in standard deviations
 
 
 @dataclass

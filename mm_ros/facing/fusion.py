@@ -50,33 +50,44 @@ class FusionSettings(Settings):
     use_landmarks: bool = setting(True, "Correct the facing by camera landmarks.")
     use_body_trackers: bool = setting(True, "Correct the facing by body trackers on waist and feet.")
     learn_mounting: bool = setting(True, "Learn how body trackers are mounted. If false, their x axis points forward.")
-    find_pitch: bool = setting(True, "Estimate the camera's pitch. If false, camera_pitch is used.")
+    find_pitch: bool = setting(
+        True, "Estimate the pitch of the camera from the landmarks. If false, camera_pitch is used."
+    )
     camera_pitch: float = setting(0.0, "Downward pitch of the camera when find_pitch is false.", "rad", -1.5, 1.5)
     field_of_view: float = setting(1.05, "Horizontal field of view of the camera; 0 if unknown.", "rad", 0.0, 2.8)
     camera_halflife: float = setting(
-        20.0, "Half-life of what is learned of the camera's pose. Larger is steadier, but slower.", "s", 1.0, 600.0
+        20.0,
+        "Half-life of the sums from which the camera's pose is estimated. Larger values are steadier, but follow "
+        "changes later.",
+        "s",
+        1.0,
+        600.0,
     )
     latency: float = setting(
-        0.0, "Age of landmarks at their stamp, until measure_latency has measured it.", "s", -0.1, 0.5
+        0.0,
+        "Latency that the stamps of landmarks do not contain, until measure_latency has measured it.",
+        "s",
+        -0.1,
+        0.5,
     )
     measure_latency: bool = setting(True, "Measure the latency of landmarks from the motion of the hands.")
     learn_offsets: bool = setting(
-        True, "Learn where nose and wrists lie relative to the devices. If false, the calibration is used."
+        True, "Learn the positions of nose and wrists relative to the devices. If false, the calibration is used."
     )
     min_confidence: float = setting(0.5, "Pictures with a lower confidence are ignored.", "", 0.0, 1.0)
     error_lasts: float = setting(
         2.0,
-        "Correlation time of the network's error. Larger keeps a correction longer without measurements.",
+        "Correlation time of the network's error. Larger values keep a correction longer without measurements.",
         "s",
         0.05,
         60.0,
     )
     network_sigma_factor: float = setting(
-        0.8, "Factor on the network's sigma. Larger gives measurements more weight.", "", 0.1, 10.0
+        0.8, "Factor on the network's sigma. Larger values give measurements more weight.", "", 0.1, 10.0
     )
     camera_bias: float = setting(
         0.08,
-        "Facing error of the pose estimator that averaging does not remove. Larger gives landmarks less weight.",
+        "Facing error of the pose estimator that averaging does not remove. Larger values give landmarks less weight.",
         "rad",
         0.0,
         1.0,
@@ -86,7 +97,7 @@ class FusionSettings(Settings):
 
 SMALLEST_SIGMA = 0.09  # rad; networks underestimate their own error
 MAX_STEP = 0.06  # maximum change of the correction per frame [rad], also after a gap
-CORRELATED = 0.8  # part of a picture's error that the next pictures repeat
+CORRELATED = 0.8  # share of a picture's error that the next pictures have, too
 
 
 class FusionStage:
@@ -118,7 +129,7 @@ class FusionStage:
         self.timing = LatencyEstimator(s.latency)
 
     def change(self, settings: FusionSettings) -> None:
-        """Apply new settings while running, and keep what was learned of the camera."""
+        """Apply new settings while running; the estimated pose of the camera is kept."""
         self.settings = settings
         self.camera.halflife_s, self.camera.field_of_view = settings.camera_halflife, settings.field_of_view
         self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
@@ -246,7 +257,9 @@ class FusionStage:
                 self._filter.correct(facing, predicted, sigma, biased=False)
 
     def _facing_of(self, tracker: MountedTracker, rotation: F64, predicted: float, dt: float) -> float:
-        """Facing [rad] by one body tracker. A measured mounting is used; otherwise its yaw is learned."""
+        """Facing [rad] measured by one body tracker. The measured mounting is used if there is one; otherwise the yaw
+        of the mounting is learned.
+        """
         mounting = self.calibration.mountings.get(ROLES[tracker.role])
         if mounting is None:
             return tracker.facing(rotation, predicted, dt, self.settings.learn_mounting)

@@ -1,8 +1,8 @@
 """Inputs of the facing networks: compiled, exact in dt, and the same for training and live use.
 
-All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. The slow averages are
-the memory. The averages are kept in room axes, so that a turn of the head does not change them, and are turned into the
-heading frame at each frame.
+All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. Slow averages serve
+as the memory of the past. They are stored in room axes, so that a turn of the head does not change them, and are
+rotated into the heading frame at each frame.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def axes_of(q: F64, out: F64) -> None:
 
 @njit
 def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
-    """Heading (cos, sin) of a headset: its forward axis projected on the floor, blended with its up axis when steep.
+    """Heading (cos, sin) of a headset: the forward axis of the headset projected on the floor, blended with the up axis
+    of the headset when it looks steeply up or down.
 
     When the headset looks straight down, its up axis points ahead; when it is upside down, its forward axis points
     back. When both projections vanish, the last heading is kept.
@@ -121,7 +122,9 @@ def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
 
 @njit
 def _average(memory: F64, group: int, first: int, count: int, values: F64, dt: float) -> None:
-    """Update exponential averages. While younger than tau, an average is the plain mean, so that it starts quickly."""
+    """Update exponential averages. While an average is younger than its time constant tau, it is the plain mean, so
+    that it is useful from the start.
+    """
     age = memory[_AGE + group]
     for k in range(_TAUS.shape[0]):
         share = 1.0

@@ -27,7 +27,8 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 
 
 def session(path: Path) -> ort.InferenceSession:
-    """Open a network with one thread and without spinning, because more would compete with the other nodes."""
+    """Open a network with one thread and without busy waiting, because further threads would slow down the other nodes.
+    """
     if not path.is_file():
         here = ", ".join(sorted(p.name for p in MODELS.glob("*.onnx"))) or "none"
         raise MmRosError(f"network {path} does not exist. Networks that come with the package: {here}")
@@ -56,7 +57,7 @@ def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
 
 @contextmanager
 def runnable(path: Path) -> Iterator[None]:
-    """Report what fails while a network is prepared and run for the first time as an error of its file."""
+    """Context in which a failure to prepare or run a network is reported as an error in its file."""
     try:
         yield
     except MmRosError:
@@ -138,7 +139,7 @@ class OnnxModel:
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # the training of mm_ros did not write this file
+        except (IndexError, KeyError, ValueError):  # for a file that the training of mm_ros did not write
             return None
 
     @property
@@ -204,7 +205,7 @@ class OnnxModel:
 
 
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
-    """Load the network that the settings select; None for headset forward.
+    """Load the network that the settings select; None for the predictor headset forward.
 
     Avatars of one process share it, because it keeps no state between two steps.
     """

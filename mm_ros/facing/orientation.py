@@ -52,18 +52,19 @@ class FacingModel(Protocol):
 class OrientationSettings(Settings):
     predictor: str = setting(
         "network",
-        "mm_ros's network, the paper's network (Ponton 2022), or headset forward.",
+        "Predictor of the facing: the network of mm_ros, the network of the paper (Ponton 2022), or the direction of "
+        "the headset.",
         choices=PREDICTORS,
         live=False,
     )
     model: str = setting("", "ONNX file of the network. Empty: the network of the package.", live=False)
     paper_r: int = setting(
-        50, "Steps unrolled in the training of the paper's network: 1 or 50.", low=1, high=50, live=False
+        50, "Selects the paper's network that was trained with 1 or with 50 unrolled steps.", low=1, high=50, live=False
     )
     halflife: float = setting(
         0.2,
-        "Half-life of the output smoothing; the predicted rate is fed forward. Larger is smoother, but corrects "
-        "errors later.",
+        "Half-life of the output smoothing; the predicted rate is fed forward. Larger values are smoother, but "
+        "correct errors later.",
         "s",
         0.0,
         1.0,
@@ -89,7 +90,7 @@ class OrientationSettings(Settings):
     )
 
 
-QUICK_ERROR = 0.1  # rad; at this error the half-life is divided by 2, at twice this error by 5
+QUICK_ERROR = 0.1  # rad; at this error the half-life is divided by 2, and at twice this error by 5
 UNKNOWN_SIGMA = 1.8  # rad; standard deviation of a uniformly distributed direction
 SIGMA_GROWTH_RATE = 0.5  # rad/s; growth of sigma while the headset is lost
 
@@ -232,8 +233,9 @@ def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
 def limited_belief(relative: float, lost: F64, one: float, none: float) -> float:
     """Limit the angle `relative` (rad) between facing and headset by how long the hands have been lost.
 
-    Without hands a network guesses, for some people worse than headset forward. During a short loss the network's
-    memory is still good, so the limit starts at π and approaches `one` or `none` with a half-life of one second.
+    Without hands the prediction of a network is for some people worse than the direction of the headset. During a short
+    loss the memory of the network is still valid, so the limit starts at π and approaches `one` or `none` with a
+    half-life of one second.
     """
     limit = min(
         one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])

@@ -20,17 +20,19 @@ from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import damp
 
 HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joint's standing height
-BENT_FROM = 0.035  # drop of the head, as a share of the standing height, at which bending begins: walking bobs
-SOFT = 0.04  # scale of the soft start: half of a drop of this size counts
+# share of the standing height; a smaller drop of the head is no bending, because the head also bobs in walking
+BENT_FROM = 0.035
+SOFT = 0.04  # scale of the gradual start of bending: of a drop of this size, one half counts
 LARGEST_DROP = 0.9
-# Weights of: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head, both × drop. They were
-# fitted to skeletons with corrected proportions (as on import), because the head joint of the files is 11 cm too low:
-# with short trunks every squat would look like a bow. CMU contains hardly any squats or lunges, so synthetic users have
-# half of the weight in the fit (benchmarks/2026-11-pose.md). Noise of 0.2 rad and 0.08 was added to pitch and hands,
-# because people nod.
+# Weights of the logistic function for: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head,
+# and both hand values × drop. The weights were fitted to skeletons with corrected proportions (as on import), because
+# the head joint of CMU's files is 11 cm too low: with such short trunks every squat would look like a bow. CMU contains
+# hardly any squats or lunges, so synthetic users have half of the weight in the fit (benchmarks/2026-11-pose.md). Noise
+# of 0.2 rad and 0.08 was added to pitch and hands, because people nod.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
-PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)  # ranges of the fitted motion
-# Usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
+# ranges of the fitted motion Usual position of the hands of a bent person, forward of and above the head, as shares of
+# the standing height
+PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 NEUTRAL = (0.0, -0.32)
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user lies on the back if the head looks up and is low: pitch [rad] and head height ratio below these
@@ -43,7 +45,7 @@ LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # rad; a person who looks farther down bends over something
-LEFT_SEAT_M = 0.45  # the user has left the seat when the head is farther than this from where the user sat down
+LEFT_SEAT_M = 0.45  # the user has left the seat when the head is farther than this from the place of sitting down
 SEATED_COSINE = 0.985  # cosine of the usual lean of a seated person
 
 
@@ -53,9 +55,10 @@ LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 
 
 class Bend:
-    """Memory and results of the estimate. `drop`: how far the head joint is below its height while walking, as a share
+    """Memory and results of the estimate. `drop`: distance of the head joint below its height while walking, as a share
     of the standing height. `share`: part of the drop that the bent back causes. `on_back`: −1 if the user lies on the
-    back, 1 otherwise, and between them during a change."""
+    back, 1 otherwise, and between them during a change.
+    """
 
     def __init__(self) -> None:
         self.memory = np.zeros(MEMORY)
@@ -63,7 +66,9 @@ class Bend:
 
     @property
     def unsure(self) -> float:
-        """Standard deviation of the standing height over that height; smaller drops are no bending."""
+        """Relative standard deviation of the standing height; a smaller relative drop of the head does not count as
+        bending.
+        """
         return float(self.memory[UNSURE])
 
     @unsure.setter
@@ -76,7 +81,7 @@ class Bend:
         self.memory[HANDS_FORWARD], self.memory[HANDS_ABOVE] = NEUTRAL
 
     def forget_place(self) -> None:
-        """Forget where the head was last upright."""
+        """Forget the place at which the head was last upright."""
         self.memory[PLACED] = 0.0
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
@@ -153,7 +158,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # a user who was never upright has no such place
+    behind = SEAT_BEHIND_M  # a user who was never upright has no place of the last upright posture
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:
@@ -166,7 +171,9 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
 
 @njit
 def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
-    """Mean of the tracked hands relative to the head: forward and up, over the standing height; and a half-life."""
+    """Mean position of the tracked hands relative to the head (forward and up, as shares of the standing height), and
+    the half-life with which it is averaged.
+    """
     mean, seen = (0.0, 0.0, 0.0), 0
     for r in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
         if state[r] != LOST:
@@ -189,5 +196,7 @@ def cosine_of(b: Any) -> float:
 
 @njit
 def behind_of(b: Any) -> float:
-    """Distance of the hips behind the head that bending causes, over the standing height; negative on the back."""
+    """Distance of the hips behind the head that bending causes, as a share of the standing height; negative for a user
+    who lies on the back.
+    """
     return float(b[ON_BACK] * HIPS_TO_HEAD * math.sqrt(max(1.0 - cosine_of(b) ** 2, 0.0)))

@@ -39,14 +39,15 @@ def head_joint_height(calibration: Calibration) -> float:
 
 
 def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
-    """Size of the user's legs divided by that of the skeleton's."""
+    """Length of the user's legs divided by the length of the skeleton's legs."""
     return head_joint_height(calibration) / skeleton.head_height * _legs_of(skeleton)
 
 
 def _legs_of(skeleton: Skeleton) -> float:
-    """Length of a person's legs over that of the skeleton's, at equal height of the head joint.
+    """Length of a person's legs divided by that of the skeleton, for the same height of the head joint.
 
-    The factor is 1 for skeletons with the proportions of people. Databases of earlier versions have other ones.
+    The factor is 1 for skeletons with the proportions of people; skeletons in databases of earlier versions have other
+    proportions.
     """
     now = proportions_of(skeleton)
     if not now.adult or HEAD_OVER_LEG.holds(now.head):
@@ -55,9 +56,10 @@ def _legs_of(skeleton: Skeleton) -> float:
 
 
 def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
-    """The user's trunk and arms divided by those of the skeleton at the scale of the user's legs.
+    """Factors of trunk and arms that remain after the skeleton was scaled by the user's legs.
 
-    The trunk brings the head joint to its height. Without a measured span, the arms follow the height of the head.
+    The trunk gets the length that puts the head joint at the user's height. Without a measured arm span, the length of
+    the arms follows from the height of the head.
     """
     legs, scale = _legs_of(skeleton), avatar_scale(calibration, skeleton)
     hips = float(skeleton.offsets[HIPS, 2])
@@ -100,13 +102,14 @@ LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
 JUDGED_EVERY_NS = 200_000_000
 SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each changes the avatar's skeleton
 CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
-HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher lies on a shelf
-UNDER_FLOOR = 0.04  # m; a controller seen this far below a floor that was measured shows that it was a shelf
+HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher is taken to lie on a shelf
+UNDER_FLOOR = 0.04  # m; a controller this far below the measured floor shows that the measured floor was a shelf
 UNDER_FLOOR_S = 0.3
 # m; if a controller is seen farther than this below the floor, the origin of the source may be elsewhere
 ORIGIN_UNDER = 0.15
-ORIGIN_LACKS = 0.5  # m; with such an origin the head is lower than the user's height by more than this
-NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015  # s, m; a headset that moves less than this within this time is not worn
+ORIGIN_LACKS = 0.5  # m; if the origin is elsewhere, the head is lower than the user's height by more than this
+# s, m; a headset that moves less than NOT_WORN_M within NOT_WORN_S is not on a head
+NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015
 GAP_S = 3.0  # after this time without a tracked head another person may wear the headset
 
 # Standard deviations, m
@@ -115,7 +118,7 @@ UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
 REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
 ANOTHER = 0.05  # m; after a gap, a standing height that differs by more is another person's
-SEATED_S, LOWEST_SEATED = 4.0, 0.9  # s, m; a user whose head is lower than this for this time sits
+SEATED_S, LOWEST_SEATED = 4.0, 0.9  # s, m; a user whose head is below LOWEST_SEATED for SEATED_S sits
 ANOTHER_S = 4.0  # minimum time in the cluster before another person is measured
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
@@ -140,15 +143,18 @@ class CalibrationSettings(Settings):
     )
     level_rad: float = setting(0.5, "Maximum pitch and roll of the head that counts as upright.", "rad", 0.05, 1.5)
     headset_place: tuple[float, ...] = setting(
-        (0.0,), "Place of the headset in the axes of the head joint: ahead, left, up. One value: as in the user's "
-        "file, else 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
+        (0.0,), "Position of the headset in the axes of the head joint: ahead, left, up. If a single value is given, "
+                "the position is that of the user's file, else 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
-        (0.0,), "Place of the palm from the wrist: toward the thumb, along the fingers, out of the back of the hand. "
-        "Then no offset of the controllers is fitted. One value: as in the user's file, else 0, 0.08, 0 and the fit.",
+        (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
+                "the hand. If three values are given, no offset of the controllers is fitted. If a single value is "
+                "given, the position is that of the user's file, else 0, 0.08, 0 with a fitted offset.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip
-    face_forward: bool = setting(False, "The calibrate service also turns x of the room to where the user looks.")
+    face_forward: bool = setting(
+        False, "The calibrate service also turns the x axis of the room to the user's direction of view."
+    )
 
 
 def with_places(calibration: Calibration, settings: CalibrationSettings) -> Calibration:
@@ -215,7 +221,7 @@ class Calibrator:
         self._stood: float | None = None  # measured standing height in the source's room
 
     def refine(self) -> None:
-        """Let automatic measurements replace the known calibration: it was not measured by request."""
+        """Allow automatic measurements to replace the known calibration, which was not measured by request."""
         self._from_person = False
 
     def forget_motion(self) -> None:
@@ -318,7 +324,9 @@ class Calibrator:
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
     def _measure_automatically(self) -> None:
-        """Measure from the distribution of heights, if the user is not known or may be another one."""
+        """Measure the height from the distribution of heights, if the user is not known or another person may wear the
+        headset.
+        """
         highest = math.inf if self._floor_assumed else self.current.floor_height + HIGHEST
         found = self._heights.estimate(highest)
         if found is None:
@@ -425,7 +433,9 @@ class Calibrator:
                     self._lay_floor(floor)
 
     def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
-        """Lower the floor when a controller is seen below it: the floor was a shelf, or the origin is at the head."""
+        """Lower the floor when a controller is seen below it: the measured floor was a shelf, or the origin of the
+        source is at the head.
+        """
         under = self.current.floor_height - z
         if not tracked or under < UNDER_FLOOR:
             self._under.pop(role, None)

@@ -37,7 +37,7 @@ def users_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Folder of what is measured without a request: `$MM_ROS_USERS/measured` or `$XDG_STATE_HOME/mm_ros/users`."""
+    """Folder of the automatic measurements: `$MM_ROS_USERS/measured` or `$XDG_STATE_HOME/mm_ros/users`."""
     if os.environ.get("MM_ROS_USERS"):
         return users_folder() / "measured"
     xdg = os.environ.get("XDG_STATE_HOME")
@@ -54,7 +54,7 @@ def user_file(user: str) -> Path:
 
 
 def measured_file(user: str) -> Path:
-    """File of the user's measures that were taken without a request."""
+    """File of the user's automatic measurements."""
     return state_folder() / f"{_checked_name(user)}.yaml"
 
 

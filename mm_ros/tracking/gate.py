@@ -2,8 +2,9 @@
 
 A sample is refused when it is flagged as not tracked, at (0, 0, 0), not finite, frozen, out of reach of the head, or
 farther from the last pose than the device can have moved. Refused samples are replaced by an extrapolation that comes
-to rest, and after `extrapolate_s` by LOST. A new place is accepted after `confirm_s`, and the output then blends to it.
-A rate limit alone would follow a runaway pose, only more slowly (NVIDIA/IsaacTeleop#731).
+to rest, and after `extrapolate_s` by LOST. If the samples stay at a new position for `confirm_s`, the position is
+accepted, and the output blends to it. A speed limit alone would also follow a pose that drifts away, only more slowly
+(NVIDIA/IsaacTeleop#731).
 """
 
 from __future__ import annotations
@@ -39,33 +40,54 @@ from mm_ros.tracking.motion import KEPT, end_velocities
 # Compositors stamp frames irregularly: two stamps can be 2 ms apart while the poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
 BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets
-REPEATED_S = 0.1  # a pose that is repeated for longer is EXTRAPOLATED, and LOST some time after `frozen_s`
+# s; a device that repeats its pose for longer than this is EXTRAPOLATED, and LOST some time after `frozen_s`
+REPEATED_S = 0.1
 SEEN_M = 0.001  # while the output is farther than this from the device, its state is EXTRAPOLATED
 
 
 @dataclass(frozen=True)
 class GateSettings(Settings):
-    extrapolate_s: float = setting(0.3, "Time of extrapolation after a loss; then the tracker is LOST.", "s", 0.0, 2.0)
+    extrapolate_s: float = setting(
+        0.3,
+        "Time of extrapolation after a loss; then the tracker is LOST. Larger values extrapolate longer.",
+        "s", 0.0, 2.0,
+    )
     rest_halflife_s: float = setting(
-        0.06, "Half-life of the velocity during extrapolation. Larger drifts farther.", "s", 0.01, 1.0
+        0.06,
+        "Half-life of the velocity during extrapolation. Larger values let the extrapolated pose move farther.",
+        "s", 0.01, 1.0,
     )
     frozen_s: float = setting(
         0.5, "Time without any change, after which a pose is refused as frozen. 0 disables the check.", "s", 0, 10
     )
     confirm_s: float = setting(
-        0.05, "Time after which the place behind a jump is accepted. Larger rejects longer glitches.", "s", 0.0, 0.5
+        0.05,
+        "Time after which the new position after a jump is accepted. Larger values reject longer glitches.",
+        "s", 0.0, 0.5,
     )
     blend_halflife_s: float = setting(
-        0.06, "Half-life of the offset while the output blends to a new pose. Larger is smoother.", "s", 0.01, 1.0
+        0.06,
+        "Half-life of the offset while the output blends to a new pose. Larger values are smoother.",
+        "s", 0.01, 1.0,
     )
     blend_speed: float = setting(
-        0.7, "Maximum speed of the output while it blends to a new pose. Larger: shorter blends.", "m/s", 0.1, 10.0
+        0.7,
+        "Maximum speed of the output while it blends to a new pose. Larger values make blends shorter.",
+        "m/s", 0.1, 10.0,
     )
     blend_turn_speed: float = setting(
-        4.0, "Maximum turn rate that a blend adds to the output. Larger: shorter blends.", "rad/s", 0.5, 50.0
+        4.0, "Maximum turn rate that a blend adds to the output. Larger values make blends shorter.", "rad/s", 0.5, 50.0
     )
-    jump_m: float = setting(0.028, "Deviation from the expected position that is always accepted.", "m", 0.0, 1.0)
-    jump_rad: float = setting(0.7, "Deviation from the expected rotation that is always accepted.", "rad", 0.0, 3.2)
+    jump_m: float = setting(
+        0.028,
+        "Deviation from the expected position that is always accepted. Larger values accept larger jumps.",
+        "m", 0.0, 1.0,
+    )
+    jump_rad: float = setting(
+        0.7,
+        "Deviation from the expected rotation that is always accepted. Larger values accept larger jumps.",
+        "rad", 0.0, 3.2,
+    )
     acceleration: float = setting(
         60.0, "Maximum plausible acceleration. Faster samples are treated as jumps.", "m/s²", 10.0, 5000.0
     )
@@ -76,9 +98,15 @@ class GateSettings(Settings):
         1.5, "Controllers farther from the head than this are ignored; body trackers at 1.5 times this.", "m", 0.5, 10.0
     )
     velocity_window_s: float = setting(
-        0.06, "Window over which velocities are fitted. Larger is smoother, but follows changes later.", "s", 0.01, 0.5
+        0.06,
+        "Window over which velocities are fitted. Larger values are smoother, but follow changes later.",
+        "s", 0.01, 0.5,
     )
-    new_epoch_s: float = setting(2.0, "A longer loss of the headset starts a new epoch.", "s", 0.5, 60.0)
+    new_epoch_s: float = setting(
+        2.0,
+        "A loss of the headset that lasts longer than this starts a new epoch, in which all stages reset.",
+        "s", 0.5, 60.0,
+    )
 
 
 Numbers = namedtuple("Numbers", tuple(GateSettings.specs()))  # type: ignore[misc]  # the settings for the kernel
@@ -96,14 +124,14 @@ class Devices(NamedTuple):
     off_p: F64  # (R, 3) output = raw + offset during a blend
     off_q: F64  # (R, 4)
     n: NDArray[np.int64]  # (R, COUNTS) counters; the constants below name the columns
-    times: F64  # (R, 2, KEPT) s; the last samples, newest first, of two motions: see IN_USE
+    times: F64  # (R, 2, KEPT) s; times of the last samples, newest first, of the two motions that IN_USE describes
     positions: F64  # (R, 2, KEPT, 3)
     rotations: F64  # (R, 2, KEPT, 4)
 
 
 # Columns of Devices.n. BRIDGED: number of samples since the last good one. REPEATS: number of repetitions of the last
-# pose. FROZEN: 1 when the pose was repeated for `frozen_s`. IN_USE: which of the two motions is at the accepted place;
-# the other is not confirmed.
+# pose. FROZEN: 1 when the pose was repeated for `frozen_s`. IN_USE: index of the motion at the accepted position; the
+# other motion is at a new position that is not confirmed yet.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
 HELD, ZERO_NS, COUNTS = 12, 14, 16  # number of samples and stamp of time 0 of both motions
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
@@ -173,7 +201,7 @@ class TrackerGate:
         return out
 
     def _begin(self, raw: TrackerFrame, verdict: str) -> None:
-        """Apply epochs, gaps and moves of the play space, before the sample itself."""
+        """Apply a new epoch, a gap or a move of the play space before the sample itself is filtered."""
         if verdict == RESET:
             if raw.epoch == self._raw_epoch:  # the source's clock went back without a new epoch
                 self._added_epochs += 1
@@ -190,7 +218,7 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Whether a lost head has a new pose again; a repetition of a pose that is refused as frozen does not count."""
+        """Whether a lost head has a new pose again; a repetition of a frozen pose does not count."""
         d = self._devices
         if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
             return False
@@ -236,7 +264,7 @@ def _device(
         reason = _jump(d, s, r, p, q, sampled)
     if reason != 0:
         if reason == JUMP and before:
-            # The last accepted samples may already belong to a runaway pose, so the speed is limited.
+            # The last accepted samples may already belong to a pose that drifts away, so the speed is limited.
             quat.put3(d.v, r, quat.shortened(quat.get3(d.v, r), 1.2 * s.blend_speed))
         _bridge(d, s, r, now, dt)
         n[BRIDGED] += 1
@@ -265,7 +293,7 @@ def _device(
 def _refusal(
     d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, seen: bool, head: Vec
 ) -> int:
-    """Reason why the sample by itself is refused, or 0."""
+    """Reason to refuse the sample without looking at earlier samples, or 0."""
     n = d.n[r]
     # A headset without cameras always extrapolates its position; an extrapolated controller drifts within a second.
     if state == LOST or (state == EXTRAPOLATED and r != HEAD_ROLE):
@@ -289,7 +317,7 @@ def _refusal(
 
 @njit
 def _jump(d: Any, s: Any, r: int, p: Vec, q: Quat, sampled: int) -> int:
-    """JUMP if the device cannot have moved here and the place is not confirmed yet; else 0."""
+    """JUMP if the device cannot have moved to this position and the position is not confirmed yet; else 0."""
     n = d.n[r]
     m, other = n[IN_USE], 1 - n[IN_USE]
     if _plausible(d, s, r, m, p, q, sampled, s.acceleration):
@@ -314,7 +342,8 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
     dt = max(sampled * 1e-9 - (d.n[r, ZERO_NS + m] * 1e-9 + d.times[r, m, 0]), STAMP_JITTER_S)
     speed, turn = quat.norm(v), quat.norm(w)
     step = quat.sub(p, quat.get3(d.positions[r, m], 0))
-    # The smaller deviation from continued motion and from a sudden stop: a fist that hits a table is no jump.
+    # The deviation from continued motion or that from a sudden stop counts, whichever is smaller, because a fist that
+    # hits a table has not jumped.
     off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
     top = s.head_speed if r == HEAD_ROLE else s.hand_speed
     # The velocity is unknown after the first two samples, so only the maximum speed limits the step.
@@ -360,9 +389,9 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     if off_q[0] < 0.0:
         off_q = (-off_q[0], -off_q[1], -off_q[2], -off_q[3])
     away = quat.norm(off_p)
-    # After one bad sample, the offset is within the motion itself.
+    # After a single bad sample, the offset is only the motion since then, which needs no blend.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
-    # A small offset without a loss: a still device or a delayed source repeated its pose
+    # A small offset without a loss needs no blend either: a still device or a delayed source repeated its pose.
     if within or (not lost and away < s.jump_m):
         off_p, off_q = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
     quat.put3(d.off_p, r, off_p)
@@ -376,7 +405,7 @@ def _blend(d: Any, s: Any, r: int, dt: float) -> None:
     off_p, off_q = quat.get3(d.off_p, r), quat.get4(d.off_q, r)
     if off_p == (0.0, 0.0, 0.0) and off_q == (1.0, 0.0, 0.0, 0.0):
         return
-    # The device's speed is unknown right after a loss, so the slowest blend is used.
+    # Right after a loss the speed of the device is unknown, so the slowest blend is used.
     m = d.n[r, IN_USE]
     own = quat.norm(_motion(d, s, r, m)[0]) if d.n[r, HELD + m] > 3 else math.inf
     left = 1.0 - damping_share(s.blend_halflife_s, dt)

@@ -1,8 +1,8 @@
 """Place of a controller beside the axis of the forearm, estimated from turns about this axis.
 
 When a user turns the palm up or down, the wrist hardly moves, so the positions of the device show how far the device is
-from the forearm's axis. Second differences over 50 ms remove the motion of the whole arm. The place along the forearm
-cannot be observed in this way: it is a part of the measured length of the arm.
+from the forearm's axis. Second differences over 50 ms remove the motion of the whole arm. The position along the
+forearm cannot be observed in this way; it becomes a part of the measured length of the arm.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mm_ros.maths.quat import Quat, Vec
 STEP_S = 0.024  # s; time between the three samples of a second difference
 TWIST = 1.3  # rad/s; slower turns are left out
 AXIS = 0.8  # cosine of the largest angle between the axis of the turn and the forearm
-RESIDUAL = 0.004  # m; scale of the robust weight
-# m; standard deviations beside the forearm, beside it with a stored fit, and along it
+# m; scale of the robust weight m; standard deviations beside the forearm, beside it with a stored fit, and along it
+RESIDUAL = 0.004
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
-LONG = 3000.0  # number of samples that the estimate remembers
+LONG = 3000.0  # number of samples over which the estimate averages
 FURTHEST = 0.05  # m
 
 
@@ -39,8 +39,9 @@ class GripOffset:
         self._recent.clear()
 
     def add(self, time_s: float, palm: Vec, q: Quat, turn: Vec, along: Vec, wrist: float) -> bool:
-        """Add a sample; return whether the estimate changes. `turn`: angular velocity in room axes [rad/s]; `along`:
-        direction of the fingers in device axes; `wrist`: distance from palm to wrist [m]."""
+        """Add a sample, and return whether the estimate has changed. `turn`: angular velocity in room axes [rad/s];
+        `along`: direction of the fingers in device axes; `wrist`: distance from palm to wrist [m].
+        """
         self._recent.append((time_s, palm, q))
         rate = quat.norm(turn)
         if rate < TWIST or abs(quat.dot(turn, quat.rotate(q, along))) < AXIS * rate:
@@ -52,7 +53,7 @@ class GripOffset:
         if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
         (t1, p1, q1), (t0, p0, q0) = middle, first
-        share = (t1 - t0) / (time_s - t0)  # of the last sample, where the samples are not evenly spaced
+        share = (t1 - t0) / (time_s - t0)  # weight of the last sample, because the samples are not evenly spaced
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
         off = moved + turned @ self._solve(along, wrist)
@@ -79,7 +80,7 @@ class GripOffset:
         return np.asarray(np.linalg.solve(self._matrix + prior, self._right + prior @ expected))
 
     def offset(self, along: Vec, wrist: float) -> Vec:
-        """From the palm of the convention to the fitted palm, in device axes [m]."""
+        """Vector from the palm of the convention to the fitted palm, in device axes [m]."""
         f = np.array(along)
         out = self._solve(along, wrist)
         out = out - f * float(f @ out)

@@ -1,11 +1,11 @@
-"""Conventions of hand poses, and the turn of each into the frame that the rest of the chain uses.
+"""Conventions of hand poses, and the rotation of each into the frame that all other stages use.
 
-The chain's frame, called `wrist`: the axes are those of the canonical hand joint, and the position is the middle of the
+This frame is called `wrist`: its axes are those of the canonical hand joint, and its position is the middle of the
 palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, x points along the thumb, y to the user's
 left (along the left fingers, against the right ones) and z out of the back of the hand.
 
-In each other convention the axis across the device is the normal of the palm. The conventions differ by one angle:
-how far the fingers point below the device's forward axis (OpenXR −z, here x) when the thumb is up.
+In every other convention the axis across the device is the normal of the palm. These conventions differ by one angle:
+the angle of the fingers below the device's forward axis (OpenXR −z, here x) when the thumb is up.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def hand_in_device(name: str, side: int) -> F64:
     out = np.array([*row.palm, 1.0, 0.0, 0.0, 0.0])
     if math.isnan(row.fingers_below):
         return out
-    # Level and thumb up: a quarter turn about the thumb's axis brings the palm from below to the side.
+    # A quarter turn about the thumb's axis turns the palm from facing down to facing sideways, with the thumb up.
     below = math.radians(row.fingers_below)
     out[3:] = rot.multiply(rot.exp(np.array([0.0, below, 0.0])), _THUMB_UP[side])
     return out

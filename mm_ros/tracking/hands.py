@@ -1,9 +1,10 @@
-"""Turn the hand poses of any controller into the chain's frame (`hand_poses.py`), fitted to the user.
+"""Convert the hand poses of any controller into the frame `wrist` (`hand_poses.py`), fitted to the user.
 
-Each sample compares the device with a model of the arm (`body/arm.py`): the forearm that head and hand imply. From this
-comparison two results follow. If the source does not state the convention, it is the one with which the wrists bend
-least. The turn between device and hand is then refined, because hands hold controllers differently: the mean direction
-of the forearm in device axes replaces the assumed direction of the fingers, weighed against it.
+Each sample compares the device with a model of the arm (`body/arm.py`): the forearm that head and hand imply. The
+comparison gives two results. If the source does not state its convention, the convention with which the wrists bend
+least is chosen. Then the rotation between device and hand is refined, because people hold controllers differently: the
+result is a weighted mean of the finger direction that the convention assumes and the mean direction of the forearm in
+device axes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, ha
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # m; distance from the wrist to the middle of the palm
 TORSO_HALFLIFE_S = 0.3  # half-life with which the torso's yaw follows the headset's yaw
-SAMPLE_S = 0.03  # shortest time between samples of the fit
-TURNED_RAD, WAITED_S = 0.15, 0.5  # rad, s; a device gives a new sample after a turn by this angle or after this time
+SAMPLE_S = 0.03  # minimum time between samples of the fit
+TURNED_RAD, WAITED_S = 0.15, 0.5  # rad, s; a device gives a new sample after a turn by TURNED_RAD or after WAITED_S
 NEUTRAL_TWIST = 0.27  # rad; mean twist of the hand against the model's forearm on CMU
 PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: angles beyond it add little to the cost
 # Longest plausible arm and scale of the cost beyond it, as shares of the head joint's height
@@ -36,14 +37,15 @@ LONGEST_ARM, BEYOND_M = 0.365, 0.08
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
 UNSURE = 0.1  # the estimate is unsure if the cost per sample of the second-best convention is larger by less than this
 FEW = 6.0  # samples after which an estimated convention is reported
-LOST_DECISION = 1.5  # a known convention is replaced only by one whose cost is lower by this [samples]
-LONG = 400.0  # number of samples that the fit remembers
+LOST_DECISION = 1.5  # samples; a known convention is replaced only by a convention whose cost is lower by this
+LONG = 400.0  # number of samples over which the fit averages
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction of the convention, and of a stored fit
 FEWEST_OFFSET = 20.0  # minimum number of samples of an offset that is reported and kept
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
-TURN_HALFLIFE_S = 0.5  # half-life with which the applied turn follows the fitted turn
-OFFSET_HALFLIFE_S = 1.0  # the same for the offset
-# Controllers are exchanged if they are this far on the wrong side for EXCHANGED_S, within the first WATCHED_S
+TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation follows the fitted rotation
+# half-life with which the applied offset follows the fitted offset Controllers are exchanged if they are this far on
+# the wrong side for EXCHANGED_S, within the first WATCHED_S
+OFFSET_HALFLIFE_S = 1.0
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
 
@@ -53,10 +55,10 @@ class HandSettings(Settings):
         "declared", "Convention of the hand poses: as the source declares (estimated if it declares none), or a name.",
         choices=("declared", ESTIMATED, *HAND_POSES), live=False,
     )  # fmt: skip
-    fit_hands: bool = setting(True, "Fit the turn between each controller and the hand to the user's motion.")
+    fit_hands: bool = setting(True, "Fit the rotation between each controller and the hand to the user's motion.")
 
 
-Vectors = list[list[float] | None]  # of the left and the right controller
+Vectors = list[list[float] | None]  # one entry for the left and one for the right controller
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class HandFit:
 
     fingers: Vec  # direction of the fingers in device axes
     samples: float
-    offset: Vec  # from the palm of the convention to that of the user, in device axes [m]
+    offset: Vec  # vector from the palm of the convention to the user's palm, in device axes [m]
     offset_samples: float
     bend_before: float  # median angle between hand and forearm with the convention alone
     bend_after: float
@@ -98,10 +100,11 @@ class _Hand:
         self.last_s = -math.inf
         self.costs = dict.fromkeys(HAND_POSES, 0.0)
         self.stored: Vec | None = None
-        self.fingers: Vec | None = None  # the fitted direction
+        self.fingers: Vec | None = None  # fitted direction of the fingers
         self.turn: Quat | None = None  # rotation of the hand in device axes that is applied now
         self.grip = GripOffset()
-        self.offset: Vec = (0.0, 0.0, 0.0)  # m; from the palm of the convention to the fitted one, in device axes
+        # m; vector from the palm of the convention to the fitted palm, in device axes
+        self.offset: Vec = (0.0, 0.0, 0.0)
         self.applied: Vec = (0.0, 0.0, 0.0)  # m; the offset that is applied now
 
     def due(self, q: Quat, now_s: float) -> bool:
@@ -189,9 +192,9 @@ class HandStage:
     # ---- exchanged controllers
 
     def _watch_sides(self, frame: TrackerFrame, dt: float) -> None:
-        """Find controllers in the wrong hands at the start: each is on the other side of the body.
+        """Detect at the start whether each controller is on the other side of the body, that is, in the wrong hand.
 
-        The hands are LOST while this is being decided, so that no stage acts on wrong sides.
+        The hands are LOST until this is decided, so that no stage uses hands on the wrong sides.
         """
         hands = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1]
         if self._both_s > WATCHED_S or self._yaw is None or (frame.state[hands] != TRACKED).any():
@@ -262,8 +265,9 @@ class HandStage:
         self.height, self.arm_span, self.grips_given = height, arm_span, grips_given
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
-        """Add the cost of each convention: the angle between its hand and the forearm with the usual twist, and a palm
-        that no arm reaches."""
+        """Add this sample's cost of each convention: it grows with the angle between the hand and the forearm with the
+        usual twist, and when the palm is farther away than an arm reaches.
+        """
         role = LEFT_HAND_ROLE + hand.side
         p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
         neutral = quat.mul(forearm, quat.about((0.0, 1.0, 0.0), NEUTRAL_TWIST))
@@ -289,7 +293,7 @@ class HandStage:
         d, w = np.array(hand.forearms), np.array(hand.weights)
         prior = PRIOR * np.array(assumed) if hand.stored is None else PRIOR_OF_FIT * np.array(hand.stored)
         mean = prior + w @ d
-        for _ in range(2):  # robust: directions far from the mean count less
+        for _ in range(2):  # the mean is robust: directions far from it have less weight
             unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
             off = 1.0 - d @ unit
             mean = prior + (w / (1.0 + (off / 0.2) ** 2)) @ d
@@ -363,7 +367,7 @@ class HandStage:
                     + _offset_in_words(fit)
                 )
         if self.grips_given and self.fits:
-            parts.append("the place of the palm in the hand is as given")
+            parts.append("the position of the palm in the hand is the one that was set")
         if self.exchanged:
             parts.append("the controllers are exchanged: left and right are swapped back")
         return "; ".join(parts)
@@ -410,8 +414,9 @@ def _exchange(frame: TrackerFrame) -> None:
 
 
 def converted(frames: list[TrackerFrame], stage: HandStage) -> list[TrackerFrame]:
-    """Convert recorded frames. A convention that is not declared is estimated on the first seconds, then applied from
-    the first frame on."""
+    """Convert recorded frames. If the convention is not declared, it is estimated from the first seconds and then
+    applied to all frames.
+    """
     if stage.estimating and frames:
         trial = HandStage(stage.settings.with_values(hand_pose=ESTIMATED))
         trial.height = stage.height

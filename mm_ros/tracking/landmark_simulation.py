@@ -1,8 +1,9 @@
 """Simulation of a pose estimator's landmarks for a body in front of a camera, for tests and evaluation.
 
 A pinhole camera in the room sees landmarks computed from the joints. Then the errors of real estimators are added: axes
-of the ray to the person, flattened depth, correlated errors (mostly along the line of sight), hidden hands, swapped
-sides, swapped front and back, lost pictures, latency. docs/fusion.md gives the sources of the numbers.
+along the ray to the person instead of the camera's axes, a flattened depth, correlated errors (mostly along the line of
+sight), hidden hands, swapped sides, swapped front and back, lost pictures, and latency. docs/fusion.md gives the
+sources of the numbers.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ class LandmarkSimulation:
     aspect: float = 16 / 9
     height: float = 1.2  # m, of the camera
     pitch: float = 0.0  # rad; > 0 looks down
-    side: float = 0.6  # rad; direction from the person's area to the camera, in the room
-    nearest: float = 2.2  # m; smallest distance from the person's area; larger if the motion needs it
+    side: float = 0.6  # rad; direction in the room from the middle of the person's path to the camera
+    # m; minimum distance from the person's path; the camera is farther away if the motion needs more space
+    nearest: float = 2.2
     latency_s: float = 0.10  # time from the picture to the arrival of its landmarks
-    unreported_latency_s: float = 0.05  # part of the latency by which stamps are late
+    unreported_latency_s: float = 0.05  # share of the latency that the stamps do not show
     noise_m: float = 0.015  # standard deviation of each landmark, perpendicular to the line of sight
     depth_noise_m: float = 0.035  # standard deviation of each landmark, along the line of sight
     hand_noise: float = 2.5  # factor on the noise of wrists, hands, knees and feet
@@ -81,7 +83,7 @@ class LandmarkSimulation:
     lost: float = 0.03  # share of pictures without a result
     flips: float = 0.01  # share of pictures with swapped sides or swapped front and back
     flip_lasts_s: float = 0.25
-    perspective: bool = True  # landmarks in the axes of the ray instead of the camera
+    perspective: bool = True  # whether landmarks are in the axes of the ray to the person instead of the camera's axes
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -99,7 +101,8 @@ def simulate_landmarks(
 ) -> list[Sighting]:
     """Simulate landmarks of a clip in the order of their arrival; `start_ns` is the time of the first frame.
 
-    `trackers`: simulated for the same clip and `start_ns`; the face follows their headset, which may look around.
+    `trackers`: simulated for the same clip and `start_ns`. The face in the landmarks turns with the simulated headset,
+    which may look around.
     """
     p, q = (a.astype(np.float64) for a in clip.globals())
     times = np.arange(int((len(p) - 1) / clip.rate * options.rate) + 1) / options.rate

@@ -24,7 +24,7 @@ from mm_ros.tracking.room import Room, compose, room_from_source
 class TrackerStages:
     """The stages of one user; frames pass `gate`, `hands`, `calibrator`, `room` and `mounting`, in this order.
 
-    `known`: calibration from the source or from a file; None: a user who is unknown. `declared`: convention of the hand
+    `known`: calibration from the source or from a file; None for an unknown user. `declared`: convention of the hand
     poses that the source declares.
     """
 
@@ -38,7 +38,7 @@ class TrackerStages:
         self.mounting = MountingStage(mounting, self.calibrator.current)
 
     def use(self, calibration: Calibration) -> Calibration:
-        """Use these measures from the next frame on; return them with the present mountings of body trackers."""
+        """Use this calibration from the next frame on; return it with the present mountings of body trackers."""
         self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self.room.calibrate(calibration)
         return self.mounting.set_calibration(calibration)
@@ -61,7 +61,9 @@ class LiveFrames:
     repeated: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def to_map(self, stamps_ns: NDArray[np.int64], positions: F64, rotations: F64) -> tuple[F64, F64]:
-        """Carry poses (F, 3), (F, 4) of a device from the source's room to the map, as their time requires."""
+        """Transform poses (F, 3), (F, 4) of a device from the source's room to the map frame by the transform of their
+        time.
+        """
         indices = list(self.calibrations)
         places = np.array([compose(identity_pose(), room_from_source(c)) for c in self.calibrations.values()])
         starts = np.array([self.frames[i].stamp_ns if i < len(self.frames) else np.inf for i in indices])
@@ -73,7 +75,7 @@ def live_frames(
     raw: Iterable[TrackerFrame], known: Calibration | None = None, settings: CalibrationSettings = DEFAULTS,
     gated: bool = False, hand_pose: str = ESTIMATED,
 ) -> LiveFrames:  # fmt: skip
-    """Run raw frames through the bridge's stages. `known`: calibration from a file; None: a user who is unknown.
+    """Run raw frames through the bridge's stages. `known`: calibration from a file; None for an unknown user.
 
     `gated`: the frames are those of a recorded session, which have passed gate and hands before. `hand_pose`:
     convention of the hand poses.

@@ -1,7 +1,7 @@
 """Velocities from stamped poses: the slope at the newest sample of a parabola fitted to the last samples.
 
-A difference of neighbours is half a sample old and contains the jitter of the stamps; a low-pass filter lags. The end
-slope of a parabola has no lag while the acceleration is constant over the window.
+The difference of the last two samples would be half a sample late and contain the jitter of the stamps, and a low-pass
+filter would lag. The end slope of a parabola has no lag while the acceleration is constant over the window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ KEPT = 16  # samples; more than 60 ms at 240 Hz
 
 @njit
 def end_slopes(times: F64, values: F64, count: int) -> Vec:
-    """Slope (3,) at row 0, the newest, of a least-squares parabola; of a line below four samples. `times` ≤ 0 [s]."""
+    """Slope (3,) of a least-squares parabola at row 0, the newest sample. With fewer than four samples, a line is
+    fitted. `times` ≤ 0 [s].
+    """
     if count < 2:
         return (0.0, 0.0, 0.0)
     order = 3 if count >= 4 else 2
@@ -63,7 +65,7 @@ def end_velocities(times: F64, positions: F64, rotations: F64, held: int, window
     count = 0
     for i in range(held):
         t[i] = times[i] - times[0]
-        # At least four samples, so that a slow source has a velocity; but none from before a gap.
+        # At least four samples are used, so that a slow source has a velocity, but no samples from before a gap.
         if t[i] < -window and (i >= 4 or t[i] < -4.0 * window):
             break
         for k in range(3):

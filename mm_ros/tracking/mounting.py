@@ -1,7 +1,7 @@
 """Mounting of body trackers: the pose of each device in the axes of the joint that carries it.
 
-Straps sit anywhere and at any angle. While the user stands upright, the pose of the whole body follows from the headset
-and the hands, because it is the rest pose of a skeleton of the user's size; the mounting is the device's pose in the
+Straps can be anywhere near the joint and at any angle. While the user stands upright, the whole body is in the rest
+pose of a skeleton of the user's size, so headset and hands determine its pose. The mounting is the device's pose in the
 axes of its joint. The best moment is a T-pose, because the line through the hands gives the facing. An upright stand
 and straight walking refine the estimate with less weight. Straps that have slipped are measured again.
 """
@@ -50,27 +50,28 @@ TRUNK = (WAIST_ROLE, CHEST_ROLE)
 EVERY_NS = 30_000_000  # time between two observations
 LONGEST_STEP_S = 0.1
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation
-LOOSE_WEIGHT = 0.15  # weight of one second of a less strict stand; such stands count until the weight is SURE
+# weight of one second of standing within the looser limits; such frames count until the weight is SURE
+LOOSE_WEIGHT = 0.15
 # Accumulated weights from which a mounting is used, and from which a contradiction means that it has slipped
 FIRST, SURE = 0.05, 0.4
 STORED_WEIGHT = 1.0  # weight of a mounting from the user's file
 # A still device whose pose differs by more than this from its mounting has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
-SLIPPED_S = 1.0  # a device that contradicts its mounting for this time is measured again
+SLIPPED_S = 1.0  # s; a device whose pose contradicts its mounting for this time is measured again
 UPRIGHT = (0.955, 1.06)  # limits of head height over standing height for an upright user
-STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head in a stand
+STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head of a standing user
 # Minimum speed of a walk, and maximum angle between its direction and that of the headset
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # largest pitch or roll of the headset
-# Limits of the less strict stand.
+# Looser limits of standing: head height ratio, tilt of the head, speed and turn rate of a device.
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # m, rad; changes of a mounting that are smaller than this are not reported
-SHIN_M = 0.18  # a foot tracker higher above the ankle than this sits on the shin
+SHIN_M = 0.18  # m; a foot tracker that is higher above the ankle than this is strapped to the shin
 FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
     **dict.fromkeys(FOREARMS, 0.25),
 }  # fmt: skip
-EXCHANGED_M = 0.05  # a left device this far to the right of the right one is exchanged with it
+EXCHANGED_M = 0.05  # m; if the left device is this far to the right of the right device, both are exchanged
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,11 @@ class MountingSettings(Settings):
         True, "Estimate how body trackers sit on the body. If false, only mountings of the user's file are used."
     )
     mounting_memory: float = setting(
-        60.0, "Longest memory of the estimate. Larger is steadier, but follows slipping straps later.", "s", 5.0, 600.0
+        60.0,
+        "Maximum time over which the estimate averages. Larger values are steadier, but follow slipping straps later.",
+        "s",
+        5.0,
+        600.0,
     )
 
 
@@ -89,7 +94,7 @@ class _Mounting:
     position: Vec = (0.0, 0.0, 0.0)
     rotation: Quat = quat.IDENTITY
     reported: F64 | None = None
-    off_s: float = 0.0  # time for which still observations have contradicted the estimate
+    off_s: float = 0.0  # s; time for which observations of the still device have contradicted the estimate
 
     def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
         """Add one observation to the weighted mean. `position` None: the position is not observed."""
@@ -110,7 +115,9 @@ class _Mounting:
 
 @dataclass(frozen=True)
 class _Stand:
-    """Upright body of one frame. `weight` is per second; `facing` is its yaw, and `t_pose` whether the arms show it."""
+    """Upright body of one frame. `weight` is per second, `facing` is the yaw of the body, and `t_pose` states whether
+    the arms are in a T-pose.
+    """
 
     head: Vec  # head joint, room
     facing: float
@@ -134,7 +141,7 @@ class MountingStage:
         self.set_calibration(calibration or Calibration())
 
     def set_calibration(self, calibration: Calibration) -> Calibration:
-        """Use these measures, and start from the mountings among them. Returns them with all present mountings."""
+        """Use this calibration and start from its mountings. Return the calibration with all present mountings."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:
@@ -244,7 +251,8 @@ class MountingStage:
             return
         facing = stand.facing
         if role in FEET + KNEES and not stand.still:
-            # While walking, a foot that stands refines its tilt; its yaw is not known.
+            # While the user walks, a standing foot refines the tilt of its tracker, but not the yaw, because the yaw of
+            # the foot is not known.
             if role in KNEES or not slow or known.weight == 0.0:
                 return
             facing = quat.yaw_of(quat.mul_inv(q, known.rotation))
@@ -260,14 +268,17 @@ class MountingStage:
             joint = self._elbow(frame, stand, role, joint)
         x, y, z = quat.unrotate(quat.from_yaw(stand.facing), quat.sub(p, joint))
         if role in FEET:
-            # The stance is unknown, but a strap on the instep is not: ahead of the ankle and on the foot's middle line.
+            # The user's stance is unknown, but the place of a strap on the instep is known: ahead of the ankle, on the
+            # middle line of the foot.
             return (min(max(x, 0.02), 0.14), 0.0, z)
         if role in KNEES:
             return (min(max(x, -0.14), 0.14), min(max(y, -0.07), 0.07), z)
         return (x, y, z)
 
     def _elbow(self, frame: TrackerFrame, stand: _Stand, role: int, joint: Vec) -> Vec:
-        """Elbow in a T-pose: on the line from the shoulder to the controller, which may be lower or higher."""
+        """Position of the elbow in a T-pose: on the line from the shoulder to the controller, which may be lower or
+        higher than the shoulder.
+        """
         side = role - LEFT_FOREARM_ROLE
         shoulder = self._joint(stand, LEFT_UPPER_ARM + side * ARM_STRIDE)
         hand = quat.sub(quat.get3(frame.positions, LEFT_HAND_ROLE + side), shoulder)
@@ -340,7 +351,7 @@ class MountingStage:
         return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
 
     def doubts(self) -> list[str]:
-        """Devices in wrong places, one sentence each."""
+        """One sentence for each device that is probably at a wrong place."""
         out = [
             f"{ROLES[a]} and {ROLES[b]} are exchanged; they are used the other way round"
             for a, b in sorted(self.exchanged)
@@ -372,7 +383,7 @@ def doubt(role: int, mounting: F64) -> str:
 
 
 def described(role: int, mounting: F64) -> str:
-    """Place and turn of a device in words, e.g. "12 cm from the joint, behind it, upside down"."""
+    """Position and rotation of a device in words, e.g. "12 cm from the joint, behind it, upside down"."""
     x = float(mounting[0])
     up = quat.rotate(quat.get4(mounting[None, 3:], 0), (0.0, 0.0, 1.0))
     turned = math.degrees(quat.angle_of(quat.get4(mounting[None, 3:], 0)))

@@ -1,7 +1,8 @@
 """Arm span of a user, estimated from how far the hands are from the shoulders while the user moves.
 
-Three observations of the arm's length are weighed: an adult's proportions; the 95th percentile of the distance from
-the shoulder, since people often stretch an arm almost; and, far more exactly, arms that are spread to both sides.
+The arm's length is a weighted mean of three estimates: an adult's proportions; the 95th percentile of the distance
+between hand and shoulder, because people often stretch an arm almost fully; and the span of arms that are spread to
+both sides, which is far more accurate.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class ArmReach:
 
     def _span(self, height: float) -> float:
         values, sigmas = [PRIOR], [PRIOR_SIGMA]
-        # Hands that come less far show bent arms, not short ones.
+        # Hands that are always near the shoulders show bent arms, not short arms.
         values.append(max((float(np.percentile(self._reached, 95)) - PALM) / height - REACH_BIAS, PRIOR))
         sigmas.append(REACH_SIGMA)
         if len(self._spans) >= FEWEST_SPREAD:

@@ -31,7 +31,7 @@ _IDENTITY = identity_pose()
 
 @njit
 def carry_rows(moved: F64, positions: F64, rotations: F64, velocities: F64, angular_velocities: F64) -> None:
-    """Apply a pose to the rows of positions and rotations, and its rotation to those of velocities, in place."""
+    """Apply a pose to the rows of positions and rotations, and its rotation to the rows of velocities, in place."""
     turn = (moved[3], moved[4], moved[5], moved[6])
     for r in range(len(positions)):
         p = quat.rotate(turn, (positions[r, 0], positions[r, 1], positions[r, 2]))
@@ -58,7 +58,8 @@ class Room:
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
-        carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))  # compiled before the first frame
+        # compiles the functions before the first frame
+        carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))
 
     @property
     def map_from_source(self) -> F64:

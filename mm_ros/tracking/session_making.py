@@ -73,11 +73,11 @@ def session_of_table(
     """Session from the poses of a table.
 
     `hands` converts the hand poses; None estimates their convention.
-    `head_height` [m]; 0: measured from all heights of the user.
+    `head_height` [m]; if it is 0, it is measured from all heights in the table.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))
-    if passed:  # a rough height is enough for the arms
+    if passed:  # an approximate height is sufficient for the arms
         heights = [f.positions[HEAD_ROLE, 2] for f in passed]
         hands.height = float(np.clip(np.percentile(heights, 95), 1.0, 2.1)) - HEADSET_IN_HEAD[2]
     out = Session(converted(passed, hands), name=name)
@@ -91,7 +91,8 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
         calibrator.step(frame)
     if calibrator.current.calibrated or calibrator.current.note:
         return calibrator.current
-    # Too short a recording: a high percentile is used, because people are upright most of the time.
+    # If the recording is too short for a measurement, a high percentile is used, because people are upright most of the
+    # time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
     guessed = from_standing_height(guess, calibrated=False, arm_span=calibrator.current.arm_span)

@@ -60,8 +60,8 @@ class Simulation:
     noise_rad: float = 0.0
     grip_sd_rad: float = 0.0  # standard deviation per axis of a constant random rotation of each controller
     grip_sd_m: float = 0.0
-    dropouts_per_minute: float = 0.0  # of each controller
-    dropout_s: float = 0.5  # mean length
+    dropouts_per_minute: float = 0.0  # number of losses of each controller per minute
+    dropout_s: float = 0.5  # mean duration of a loss
     look_around_rad: float = 0.0  # amplitude of slow turns of the head alone
     level_pitch: bool = True
     # Remove the constant yaw of the head's frame relative to the pelvis; for training only
@@ -196,7 +196,7 @@ def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(continuous(q))  # one more frame at each end: index i becomes i + 1
+    p, q = _continued(p), _continued(continuous(q))  # one frame is added at each end, so index i becomes i + 1
     out_p = catmull_rom([p[i + k] for k in range(4)], u)
     return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
@@ -234,7 +234,7 @@ def head_axes(head_rotations: F64, facing_room: F64, level_pitch: bool = True, r
     ahead = rot.rotate(back, facing_room).mean(0)
     forward = _nearest_axis(np.where(np.abs(up) > 0.5, 0.0, ahead))
     axes = _quaternion_of_axes(forward, up)
-    # Each correction disturbs the other, so both are iterated.
+    # The correction of pitch changes that of yaw and vice versa, so both are repeated.
     for _ in range(6 if remove_yaw_bias and level_pitch else 1):
         if remove_yaw_bias:
             seen = rot.rotate(rot.inverse(rot.multiply(head_rotations, axes)), facing_room).mean(0)
@@ -259,7 +259,7 @@ def _nearest_axis(v: F64) -> F64:
 
 
 def _quaternion_of_axes(forward: F64, up: F64) -> F64:
-    """Quaternion of the rotation matrix with the columns forward, left, up."""
+    """Quaternion of the rotation matrix whose columns are the directions forward, left and up."""
     turn = rot.between(np.array([1.0, 0.0, 0.0]), forward)
     z = rot.rotate(turn, np.array([0.0, 0.0, 1.0]))
     angle = np.arctan2(float(np.dot(np.cross(z, up), forward)), float(np.dot(z, up)))
@@ -282,7 +282,8 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
     """Add noise. Velocities come from inertial sensors and have less noise than differences of positions."""
 
-    later = np.random.default_rng([options.seed, 78])  # roles added later leave the noise of the first six unchanged
+    # the noise of the first six roles stays the same when roles are added
+    later = np.random.default_rng([options.seed, 78])
 
     def normal() -> F64:
         first = rng.normal(size=(len(p), CHEST_ROLE, 3))
@@ -318,7 +319,7 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
 
 
 def _track(p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]) -> TrackerTrack:
-    """Tracks in which a lost tracker keeps its last pose with zero velocity, as runtimes report it."""
+    """Tracks in which a lost tracker has its last pose and zero velocity, as runtimes report lost trackers."""
     for role in range(R):
         lost = state[:, role] == LOST
         last = np.maximum.accumulate(np.where(lost, -1, np.arange(len(p))))

@@ -35,12 +35,15 @@ WALKED_S, USUALLY = 3.0, 4.0
 # Ratios of the times in a lower and the highest cluster above which the lower one is the standing height, or the result
 # is uncertain
 USUAL, UNUSUAL = 1.5, 0.4
-TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10  # m; standard deviations that these two doubts add
+# m; standard deviations that are added when the cluster may be that of tiptoe, or of a raised place
+TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10
 
 TALLEST_SEAT = 1.36  # m; height of the headset of a tall adult on a chair: a higher headset means standing
 WALKED_ENOUGH_S = 1.5  # minimum time of walking which shows that a user with a low head is a standing child
-TRAVEL_S, TRAVEL_M = 2.0, 0.7  # a head that travels this far in this time walks
-LEVEL_WALK_M = 0.12  # m: range of the heights while walking; walking to a chair and sitting down has more
+TRAVEL_S, TRAVEL_M = 2.0, 0.7  # s, m; the user walks if the head travels TRAVEL_M within TRAVEL_S
+# m; maximum range of the head's heights that counts as level walking; walking to a chair and sitting down has a larger
+# range
+LEVEL_WALK_M = 0.12
 ARM_SHARE = 0.70  # maximum distance from headset to grip of a standing person, as a share of the headset's height
 
 
@@ -55,7 +58,7 @@ class StandingHeight:
     reach: float  # largest distance from headset to grip, m
 
     def stands(self, floor: float) -> bool:
-        """Whether this is a standing person, rather than one who sits."""
+        """Whether the measured height is that of a standing person rather than of a sitting one."""
         height = self.height - floor
         return height > TALLEST_SEAT or (self.walked >= WALKED_ENOUGH_S and self.reach <= ARM_SHARE * height)
 
@@ -116,10 +119,10 @@ class HeightDistribution:
                 self.walking[at] += dt
 
     def estimate(self, highest: float = math.inf) -> StandingHeight | None:
-        """Return the highest cluster that lasted, unless the user spends far more time in another one.
+        """Return the highest cluster that lasted long enough, unless the user spends far more time in another cluster.
 
-        A cluster a little above the usual one means tiptoe. A cluster far above the one in which the user walks means a
-        stool or stairs. `highest`: limit of the height [m].
+        A cluster slightly above the usual cluster means that the user stood on tiptoe. A cluster far above the cluster
+        in which the user walks means that the user stood on a stool or stairs. `highest`: limit of the height [m].
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
@@ -157,8 +160,9 @@ class HeightDistribution:
         return StandingHeight(height, sigma, seconds, walked, self.reach)
 
     def _low_of(self, low: int, last: int, width: int) -> int:
-        """Return the lowest position of the cluster at which its top still contains `HELD_S`; there it contains the
-        most time."""
+        """Return the lowest position of the cluster at which its top still contains `HELD_S`, because at this position
+        the cluster contains the most time.
+        """
         top = int(np.flatnonzero(np.cumsum(self.time[low:last][::-1])[::-1] >= HELD_S)[-1]) + low
         return max(top - width, 0)
 

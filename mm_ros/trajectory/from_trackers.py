@@ -39,7 +39,8 @@ from mm_ros.trajectory.lean import Lean, lean_settle, lean_step
 
 WAIST_HALFLIFE_S = 0.1
 STEADY_M_PER_S = 0.2  # expected error of constant velocity per second of prediction, when the velocity is steady
-CERTAIN_RAD = 0.5  # expected error of the network's facing at which its share is half
+# rad; if the expected error of the network's facing has this value, the network has a share of one half
+CERTAIN_RAD = 0.5
 LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 
@@ -67,15 +68,17 @@ class TrajectorySettings(Settings):
         0.9, "Share of the lateral average with lateral_halflife. Larger values predict less head sway.", "", 0.0, 1.0
     )
     lateral_halflife: float = setting(
-        0.8, "Half-life of this share of the lateral average. Larger values predict sidesteps later.", "s", 0.01, 5.0
+        0.8, "Half-life of the slower lateral average, whose share is lateral_share. Larger values predict sidesteps "
+             "later.", "s", 0.01, 5.0
     )
     learned_ahead: float = setting(
-        1.0, "Share of the step network in the predicted positions, where its expected error is below that of constant "
-        "velocity. 0: constant velocity.",
+        1.0, "Share of the step network in the predicted positions, where its expected error is below that of "
+             "constant velocity. At 0, constant velocity is predicted.",
         "", 0.0, 1.0,
     )
     learned_turn: float = setting(
-        0.0, "Share of the step network in the predicted directions, where it is certain. 0: constant turn rate.",
+        0.0, "Share of the step network in the predicted directions, where the network is certain. At 0, a constant "
+             "turn rate is predicted.",
         "", 0.0, 1.0,
     )
     turn_persistence: float = setting(
@@ -85,16 +88,21 @@ class TrajectorySettings(Settings):
         0.15, "Half-life of the smoothed turn rate in the prediction. Larger values react later.", "s", 0.001, 2.0
     )
     still_speed: float = setting(
-        0.15, "Below this speed a body at its standing place stands. Larger values ignore more sway.", "m/s", 0.0, 1.0
+        0.15,
+        "Below this speed a body at its standing place is taken to stand. Larger values ignore more sway.",
+        "m/s", 0.0, 1.0,
     )
     moving_speed: float = setting(
         0.4, "Above this speed the body moves. Larger values predict slow motion less.", "m/s", 0.01, 3.0
     )
     still_distance: float = setting(
-        0.05, "A slow body this near its standing place sways. Larger values ignore more sway.", "m", 0.0, 1.0
+        0.05, "A slow body within this distance of its standing place is taken to sway, not to walk. Larger values "
+              "ignore more sway.", "m", 0.0, 1.0
     )
     moving_distance: float = setting(
-        0.12, "A slow body this far from its standing place moves. Larger values react later.", "m", 0.01, 1.0
+        0.12,
+        "A slow body farther than this from its standing place is taken to walk. Larger values react later.",
+        "m", 0.01, 1.0,
     )
     still_halflife: float = setting(
         1.0, "Half-life with which the standing place follows the body. Larger values react earlier.", "s", 0.01, 10.0
@@ -104,7 +112,8 @@ class TrajectorySettings(Settings):
 Numbers = namedtuple("Numbers", tuple(TrajectorySettings.specs()))  # type: ignore[misc]  # the settings for the kernels
 
 # Places in the memory of the stage. HEAD: centre of the head; STOOD: standing place of the hips; SLOW, ACROSS: averages
-# of the velocity and of its component to the left; BLENDED: weight of the waist tracker, 0 … 1. x and y where even.
+# of the velocity and of its component to the left; BLENDED: weight of the waist tracker, 0 … 1. Each name is the index
+# of x; y follows it.
 HEAD, STOOD, VELOCITY, ACCELERATION, SLOW, WAIST = range(0, 12, 2)
 ACROSS, YAW, YAW_RATE, TURN, HEIGHT_RATIO, BLENDED, MEMORY = range(12, 19)
 
@@ -138,7 +147,7 @@ class TrajectoryStage:
         self.standing = self.lean.standing = head_joint_height(calibration)
         self.bend.unsure = calibration.head_height_sigma / self.standing
         waist = calibration.mountings.get(ROLES[WAIST_ROLE])
-        none = np.zeros(7)  # the tracker is at the hips while the mounting is not measured
+        none = np.zeros(7)  # until the mounting is measured, the tracker is assumed to be at the hips
         self._devices = np.array([calibration.headset_in_head, none if waist is None else waist], np.float64)
 
     def reset(self) -> None:
@@ -154,7 +163,7 @@ class TrajectoryStage:
     ) -> Trajectory | None:
         """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head.
 
-        `estimate`: the user's feet and way ahead, for this sample.
+        `estimate`: the user's feet and predicted path for this sample.
         """
         if trackers.state[HEAD_ROLE] == LOST:
             return None
@@ -203,8 +212,9 @@ def _follow(
     velocities: Any, angular: Any, state: Any, moved: Any, carry: bool, start: bool, dt: float, facing: float,
     sigma: float,
 ) -> None:  # fmt: skip
-    """Update the memory by one sample. `moved`: new_from_old; `start`: the sample begins a motion; `sigma`: of the
-    facing [rad]."""
+    """Update the memory by one sample. `moved`: new_from_old; `start`: the sample begins a motion; `sigma`: standard
+    deviation of the facing [rad].
+    """
     s = s[0]
     if carry:
         _carry(m, moved)
@@ -310,7 +320,8 @@ def _predict(
     # The velocity is smoothed, and its delay is compensated.
     lead = s.lead * s.velocity_halflife / math.log(2.0)
     vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
-    # Compensation of the longer delay of an uncertain facing would amplify errors, so it is that of a certain one.
+    # An uncertain facing is smoothed with a longer delay, but only the delay of a certain facing is compensated,
+    # because compensating more would amplify errors.
     yaw = m[YAW] + s.facing_lead * s.facing_halflife / math.log(2.0) * m[YAW_RATE]
     moving = _moving(m, lean, s, x, y, vx, vy)
     # The velocity that is assumed to last is a mix of the current one and its average. Across the facing, the head
@@ -337,7 +348,9 @@ def _predict(
 
 @njit
 def _between(t: float) -> tuple[int, float]:
-    """The interval k of (0, AHEAD_S) that contains t, and the part of the way through it; the last end beyond it."""
+    """The index k of the interval between the times 0 and AHEAD_S that contains t, and the share of this interval
+    before t. Beyond the last time, the end of the last interval is returned.
+    """
     begin = 0.0
     for k in range(len(AHEAD_S)):
         if t < AHEAD_S[k]:
@@ -351,8 +364,10 @@ def _learned(
     s: Any, k: int, part: float, moving: float, unsteady: float, yaw: float, shifts: Any, shift_sigma: Any, yaws: Any,
     yaw_sigma: Any, dx: float, dy: float, turn: float,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Blend the network's shift and turn into those of the prediction. The shares of the shifts follow from the squares
-    of the expected errors. `unsteady`: expected error of constant velocity [m] for each second of prediction."""
+    """Blend the displacement and turn of the network into those of the prediction. The shares of the shifts follow from
+    the squares of the expected errors. `unsteady`: expected error of constant velocity [m] for each second of
+    prediction.
+    """
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
         if i >= 0:  # the network's values are 0 at time 0
@@ -372,7 +387,7 @@ def _ramp(x: float, low: float, high: float) -> float:
 
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
-    """Refuse values that are not finite: one NaN would stay in the springs."""
+    """Refuse values that are not finite, because a NaN would stay in the springs for ever."""
     check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
     if not math.isfinite(facing.yaw + facing.sigma):
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")

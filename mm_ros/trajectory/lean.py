@@ -10,24 +10,26 @@ import numpy as np
 from mm_ros.maths.jit import njit
 from mm_ros.maths.springs import damp
 
-# The prior: distance along the facing, as shares of the standing height of the head centre. Bending lowers the head,
-# so the head height predicts the distance. Fitted to CMU motion (docs/matching.md).
+# Constants of the prior: distances along the facing, as shares of the standing height of the head centre. Bending
+# lowers the head, so the head height predicts the distance. Fitted to CMU motion (docs/matching.md).
 UPRIGHT = 0.011
 BENT = 0.19  # distance that is added when the user is fully bent
 BENT_FROM, BENT_SCALE = 0.035, 0.06  # drop of the head at which bending begins; scale on which it saturates
 HALFLIFE_S = 0.15  # half-life that removes the bobbing of a walking head, which is not leaning
 
-# Learning. The head height alone cannot distinguish bent knees (head above the hips) from a bent back (head in front of
-# the hips). But a walking body turns about its hips: at turn rate w, a head at distance d in front of the hips has the
-# lateral velocity w d.
-# Half-life of the averages of turn rate and velocities; the average is applied twice, to remove the sway of the steps
+# Constants of the learning. The head height alone cannot distinguish bent knees (head above the hips) from a bent back
+# (head in front of the hips). But a walking body turns about its hips: at turn rate w, a head at distance d in front of
+# the hips has the lateral velocity w d. Half-life of the averages of turn rate and velocities; the average is applied
+# twice, to remove the sway of the steps
 LEARNING_HALFLIFE_S = 0.2
-# The estimate is updated while the bend of the prior, as a share of the standing height, is above this
+# The estimate is updated while the part of the prior that bending causes, as a share of the standing height, is above
+# this
 LEARNS_BENT = 0.05
-# The estimate is forgotten while that bend is below this, because the user may bend differently next time
+# The estimate is forgotten while the same part of the prior is below this, because the user may bend differently next
+# time
 UPRIGHT_AGAIN_BELOW = 0.03
 LEARNS_SPEED, LEARNS_TURN, LARGEST_TURN = 0.3, 0.3, 3.0  # m/s forward, rad/s, rad/s
-DOUBT = 0.06  # m² rad²/s: evidence that weighs as much as the prior
+DOUBT = 0.06  # m² rad²/s; an estimate with this amount of data has the same weight as the prior
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S, FOLLOW_HALFLIFE_S = 60.0, 10.0, 1.0
 LARGEST_CHANGE = 0.8  # maximum correction, as a share of the bent part of the prior
 
@@ -66,7 +68,8 @@ class Lean:
     ) -> None:
         """`ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
 
-        `behind`: part of the distance that bending causes, over the standing height; UNKNOWN: from the head height.
+        `behind`: part of the distance that bending causes, as a share of the standing height; if it is UNKNOWN, it
+        follows from the head height.
         """
         lean_step(self.memory, self.standing, dt, height_ratio, ahead, left, turn, behind)
 

@@ -22,7 +22,9 @@ LONGEST_M = 5000.0  # maximum length of a path; longer ones would need too much 
 
 @dataclass(frozen=True)
 class PathSettings(Settings):
-    speed: float = setting(1.2, "Speed along the path where `speeds` gives none.", "m/s", 0.05, 8.0)
+    speed: float = setting(
+        1.2, "Speed along the path where `speeds` has no entry. Larger values walk faster.", "m/s", 0.05, 8.0
+    )
     acceleration: float = setting(
         1.5, "Maximum acceleration along the path. Larger values start and stop faster.", "m/s²", 0.1, 20.0
     )
@@ -30,10 +32,12 @@ class PathSettings(Settings):
         2.0, "Maximum acceleration across the path. Larger values allow faster bends.", "m/s²", 0.1, 20.0
     )
     speeds: tuple[float, ...] = setting(
-        (0.0,), "Speed at each key point [m/s]; it changes evenly between them. 0, or no entry: `speed`."
+        (0.0,),
+        "Speed at each key point [m/s]; it changes evenly between key points. For 0 or a missing entry, `speed` is "
+        "used.",
     )
     pauses: tuple[float, ...] = setting(
-        (0.0,), "Time to stand at each key point [s]. 0, or no entry: the character walks on."
+        (0.0,), "Time to stand at each key point [s]. For 0 or a missing entry, the character does not stop."
     )
     headings: bool = setting(
         False, "Take the facing from the orientations of the poses in the path. If false, face along the path."
@@ -61,9 +65,10 @@ class Timetable:
 
 
 class PathStage:
-    """Walks a path from the first step after `set_path`: once, then it stands at its end, or in a loop.
+    """Walks a path from the first step after `set_path`: either once, after which it stands at the end, or in a loop.
 
-    While it walks already, a new path begins at the current place and speed; the character walks to its first point.
+    If the character is already walking, a new path begins at the current position and speed, and the character walks to
+    the first key point.
     """
 
     def __init__(self, settings: PathSettings, times: tuple[float, ...]):
@@ -98,7 +103,8 @@ class PathStage:
             if yaws.shape != (n,) or not np.isfinite(yaws).all():
                 raise MmRosError(f"path: expected {n} finite yaws, came {yaws}")
         if n > 1:
-            speeds = np.maximum(speeds, 0.1)  # at speed 0 within the path the motion would never continue
+            # with speed 0 at a point within the path, the character would never continue
+            speeds = np.maximum(speeds, 0.1)
         loops = s.loop and n > 1
         first, around = (keys, speeds, pauses, yaws), None
         if loops:
@@ -190,7 +196,7 @@ class PathStage:
 
     @property
     def keys_when(self) -> F64:
-        """Times [s] after the start at which the key points are reached; those of the first lap of a loop."""
+        """Times [s] after the start at which the key points are reached; in a loop, those of the first lap."""
         return self._first.keys_when
 
     @property
@@ -201,7 +207,7 @@ class PathStage:
         return min(1.0, t / whole) if whole > 0 else 1.0
 
     def course(self) -> tuple[F64, int]:
-        """Return the curve that is walked now, or the lap of it, as points (N, 2), and the index of the next point."""
+        """Return the present curve (of a loop, the present lap) as points (N, 2), and the index of the next point."""
         table, own = self._table_at(self._now)
         return table.points, min(int(np.searchsorted(table.when, own)), len(table.points) - 1)
 
@@ -268,7 +274,7 @@ def _key_points(points: Any) -> F64:
 def smooth_line(keys: F64, periodic: bool = False) -> tuple[F64, F64]:
     """Points along a centripetal Catmull-Rom curve through the key points, and the fractional key index of each.
 
-    `periodic`: the last key point is the first one, and the curve goes on smoothly there.
+    `periodic`: the last key point equals the first one, and the curve is smooth at this point.
     """
     if len(keys) < 2:
         return keys.copy(), np.zeros(len(keys))
@@ -302,7 +308,9 @@ def _centripetal(p: F64, u: F64) -> F64:
 def _allowed_speed(
     points: F64, along: F64, desired: F64, acceleration: float, cornering: float, began: float = 0.0, end: float = 0.0
 ) -> F64:
-    """The desired speed, limited in bends and by the acceleration from `began` and to `end` [m/s] at the ends."""
+    """The desired speed, limited in bends and by the maximum acceleration. At the two ends the speed is `began` and
+    `end` [m/s].
+    """
     speed = desired.copy()
     if len(points) > 2:
         way = np.gradient(points, axis=0)

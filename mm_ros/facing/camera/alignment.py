@@ -35,7 +35,7 @@ def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
 
 @njit
 def _gain(h: F64, pitch: float) -> tuple[float, float]:
-    """Objective of the best yaw at this pitch, and that yaw [rad]."""
+    """Best yaw at this pitch [rad], and before it the value of the objective."""
     c, s = math.cos(pitch), math.sin(pitch)
     across = c * h[1, 0] + s * h[1, 2] - h[0, 1]
     along = c * h[0, 0] + s * h[0, 2] + h[1, 1]
@@ -110,7 +110,8 @@ def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, f
 def residuals(
     room: F64, camera: F64, w: F64, yaw: float, pitch: float, sight: float
 ) -> tuple[float, float, float, float]:
-    """Mean squared misses of the centred points [m²] along the line of sight, across it and in height; and the spread.
+    """Mean squared residuals of the centred points [m²] along the line of sight, across it and in height; and the
+    spread.
 
     The spread is the mean squared distance of the room's points from their mean in the floor plane [m²].
     """

@@ -1,6 +1,6 @@
 """Inputs and outputs of BlazePose's two networks (Bazarevsky et al. 2020).
 
-Steps and constants are those of MediaPipe's pose_detection and pose_landmark graphs (0.10), so that the same models
+The steps and constants are those of MediaPipe's pose_detection and pose_landmark graphs (0.10), so that the same models
 give the same landmarks. Pixels: x to the right, y down, (0, 0) is the first pixel. A region is a rotated square around
 the person.
 """
@@ -20,9 +20,10 @@ DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
 STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
 OVERLAP = 0.3  # intersection over union above which two boxes show one person
-REGION_SCALE = 1.25  # side of the region over the diameter of the person's circle
+REGION_SCALE = 1.25  # ratio of the side of the region to the diameter of the circle around the person
 REFINE_WINDOW, REFINE_FROM = 3, 0.5
-RAW_LANDMARKS = 39  # 33 of the body, then middle and rim of the person's circle, then 4 auxiliary ones
+# 33 landmarks of the body, then middle and rim of the circle around the person, then 4 auxiliary points
+RAW_LANDMARKS = 39
 MIDDLE, RIM = 33, 34
 
 

@@ -15,7 +15,7 @@ from mm_ros.maths.rotations import wrap_angle
 
 LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
 TRUNK_NOISE = 0.6  # noise of hips and shoulders relative to that of nose and wrists, which is measured
-TWIST = 0.05  # rad; facings of hips and shoulders differ by this in a moving person
+TWIST = 0.05  # rad; standard deviation between the facings of hips and shoulders of a moving person
 NOISE_LASTS_S = 0.4  # correlation time of landmark errors
 TURN_LASTS_S = 2.0  # s; twice the correlation time of the yaw error of the whole body
 NOISE_HALFLIFE_S = 6.0
@@ -23,17 +23,17 @@ NOISE_PRIOR_S = 1.0  # weight of NOISE_START, as seconds of observation
 NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height
 NOISE_FLOOR = (0.015, 0.008, 0.008)
 NOISE_CEILING = (0.20, 0.12, 0.12)
-MISFIT = 5.0  # a picture whose squared miss is larger than the usual one by this factor does not show the user
-TURNED = 16.0  # a picture whose squared turn is larger than the usual one by this factor is rejected
-UNEXPLAINED = 0.2  # largest part of the trackers' spread that the user's landmarks miss
+MISFIT = 5.0  # a picture whose squared residual exceeds the usual one by this factor does not show the user
+TURNED = 16.0  # a picture whose squared yaw difference exceeds the usual one by this factor is rejected
+UNEXPLAINED = 0.2  # maximum residual of the user's landmarks, as a share of the spread of the trackers
 TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; yaw error of the whole body in a picture
 FLIP_PENALTY = 6.0  # −2 log p of a flip with p = 1/20
-FAR_OFF = 9.0  # limit of the cost of a facing far from the expected one
-CLEAR = 3.0  # smallest cost by which a flipped reading must beat the plain one
+FAR_OFF = 9.0  # maximum cost of a facing that is far from the expected one
+CLEAR = 3.0  # the cost of a flipped reading must be lower than that of the plain reading by at least this
 UNSURE = 0.2  # rad; above this sigma of the camera's yaw, no facing is measured
 SURELY_PLACED = 0.06  # rad; below this sigma of the yaw by resection, the hands need not confirm it
-LOST_AFTER_S = 3.0  # time of pictures that do not fit, after which the camera is taken as moved
-LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # corrects squared misses for the degrees of freedom of the fit
+LOST_AFTER_S = 3.0  # s; when pictures have not fitted for this time, the camera is taken to have moved
+LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # corrects squared residuals for the degrees of freedom of the fit
 FLIP_AT_MOST_S = 0.5
 STEEPEST = 0.9  # rad; limit of the camera's pitch
 USUAL_STEP_S = 1 / 30
@@ -63,7 +63,7 @@ class Fit(NamedTuple):
     """Alignment of one reading with the trackers."""
 
     turn: float  # best yaw of this picture minus the camera's yaw, rad
-    variance: float  # of `turn`, rad²
+    variance: float  # variance of `turn`, rad²
     miss2: F64  # (3,) m²: along the line of sight, across it, in height
 
 
@@ -98,7 +98,9 @@ class Camera:
 
     @property
     def _aligned_variance(self) -> float:
-        """Variance [rad²] of the yaw by nose and wrists: point noise over their spread, plus the body's yaw error."""
+        """Variance [rad²] of the yaw by nose and wrists: the noise of the points divided by their spread, plus the yaw
+        error of the whole body.
+        """
         if self._spread <= 1e-9:
             return 1e6
         noise2 = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
@@ -129,9 +131,10 @@ class Camera:
         return out
 
     def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
-        """Measure the facing in one picture, and learn from it. None: the camera is not known, or a rejected picture.
+        """Measure the facing in one picture, and learn from it. The result is None while the pose of the camera is not
+        known, and for a rejected picture.
 
-        `room` (3, 3), `tracked` (3,): nose and wrists by the trackers when the picture was taken.
+        `room` (3, 3), `tracked` (3,): nose and wrists measured by the trackers at the time of the picture.
         """
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last, self.taken = t, None
@@ -204,7 +207,9 @@ class Camera:
         return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
-        """Index of the reading with the lowest cost; None if it misfits or a flip is not clearly better."""
+        """Index of the reading with the lowest cost; None if this reading does not fit, or if it is a flip that is not
+        clearly better.
+        """
         misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
         turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]
         costs = []
@@ -218,7 +223,7 @@ class Camera:
         return k
 
     def _count_rejected(self, dt: float) -> bool:
-        """Count time of rejected or flipped pictures; true if the picture is not to be used.
+        """Add up the time of rejected or flipped pictures; return true if the picture must not be used.
 
         A moved camera can look like flips, so after LOST_AFTER_S all that was learned is reset.
         """
@@ -286,7 +291,8 @@ class Camera:
     def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
         """Facing by hips and shoulders, weighted by their length, their visibility and the noise across them.
 
-        A yaw error of the whole body also turns nose and wrists; the part that these explain is removed.
+        A yaw error of the whole body also turns nose and wrists, so the part of the error that nose and wrists show is
+        removed.
         """
         lines = self._lines(points)
         length = np.linalg.norm(lines, axis=1)

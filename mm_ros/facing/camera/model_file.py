@@ -20,7 +20,7 @@ from mm_ros.body.types import F32
 # The last wheel that contains the models. Only files are extracted, so its Python version and platform do not matter.
 WHEEL = "mediapipe==0.10.21"
 DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
-LARGEST = 64 << 20  # bytes that are read of a network; the larger one has 6 million
+LARGEST = 64 << 20  # maximum number of bytes that are read of a network; the larger network has 6 million
 DETECTOR, LANDMARKS = "pose_detection.tflite", "pose_landmark_full.tflite"
 FILES: dict[str, str] = {  # SHA-256
     DETECTOR: "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",

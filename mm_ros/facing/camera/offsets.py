@@ -1,9 +1,10 @@
 """Learned offsets of nose and wrists relative to the devices, as corrections of the calibration.
 
-Each picture measures how far the three landmarks lie from the points that the devices carry, except for a common shift.
-In device axes this is a linear least-squares problem with nine unknowns. Its sums fade, and ridge regression keeps the
-solution near the calibration. A tenth unknown is the size of the estimator's body relative to the user's; without it, a
-size error would be learned as offsets. An exact calibration gains little; one that is 10 cm off gains (docs/fusion.md).
+Each picture shows the differences between the three landmarks and the points that follow from the devices, except for a
+common shift of all three. In device axes this is a linear least-squares problem with nine unknowns. Its sums fade, and
+ridge regression keeps the solution near the calibration. A tenth unknown is the size of the estimator's body relative
+to the user's; without this unknown, an error of the size would be learned as offsets. The learned offsets help little
+after an exact calibration, but clearly after one with an error of 10 cm (docs/fusion.md).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
-CALIBRATED_M = 0.04  # standard deviation of a calibration's offsets
+CALIBRATED_M = 0.04  # m; standard deviation of the error of a calibration's offsets
 SMALLER = 0.2  # standard deviation of the body's relative size error
 HALFLIFE_S = 60.0
 LARGEST_M = 0.15
@@ -28,7 +29,8 @@ class Offsets:
         self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left and right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
-        """Learn from one picture. `carried` (3, 3): points by the calibration; `seen` (3, 3): landmarks; in room axes.
+        """Learn from one picture. `carried` (3, 3): points that follow from devices and calibration; `seen` (3, 3):
+        landmarks; both in room axes.
 
         `seen` may have any common shift. `variance` [m² s]: of a landmark over one second of observation.
         """
@@ -38,7 +40,8 @@ class Offsets:
         centred = carried - share @ carried
         missed = (seen - share @ seen) - centred
         axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)  # (3, 3, 3): columns are the axes
-        moved = np.zeros((3, 3, 3, 3))  # Jacobian: point i in room axes, by the offset of point j in its device's axes
+        # Jacobian: derivative of point i in room axes with respect to the offset of point j in its device's axes
+        moved = np.zeros((3, 3, 3, 3))
         for j in range(3):
             moved[:, :, j] = (np.eye(3)[:, j] - share[j])[:, None, None] * axes[j]
         a = np.column_stack([moved.reshape(9, 9), -centred.ravel()])

@@ -32,5 +32,5 @@ class OneEuro:
 
 
 def share(cutoff: float | F64, dt: float) -> float | F64:
-    """Share of the way to a new value that a low-pass of this cutoff [Hz] moves in dt [s]."""
+    """Share of the difference to a new value that a low-pass filter with this cutoff [Hz] covers in dt [s]."""
     return 1 / (1 + 1 / (2 * math.pi * np.maximum(cutoff, 1e-9) * dt))

@@ -14,7 +14,7 @@ from mm_ros.body.types import U8
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 FOLDER_RATE = 30.0  # Hz; rate at which the pictures of a folder are played
-FAILURES = 30  # failed reads in a row, after which a webcam has failed
+FAILURES = 30  # number of failed reads in a row after which a webcam counts as failed
 
 Pictures = Iterator[tuple[U8, float | None]]
 
@@ -80,6 +80,10 @@ def _opened(device: int | str, name: str) -> Any:
         raise MmRosError(f"webcams and videos need OpenCV: {setup_command('webcam')}") from None
     capture = cv2.VideoCapture(device)
     if not capture.isOpened():
-        hint = "is it a complete video?" if isinstance(device, str) else "is it connected, and not used elsewhere?"
+        hint = (
+            "is it a complete video?"
+            if isinstance(device, str)
+            else "is it connected, and not in use by another program?"
+        )
         raise MmRosError(f"{name} cannot be opened: {hint}")
     return capture

@@ -1,10 +1,10 @@
 """Resection: position and yaw of the camera from the picture positions of the user's nose; rejects other people.
 
-With u = (cos yaw, sin yaw), the nose p by the headset is at (x, y) = (u·p + e, u⟂·p + f) in the camera's axes, and the
-picture measures y/x. Therefore each picture gives one equation v·θ = 0, linear in θ = (u, e, f). The sums Σ v vᵀ fade
-like the camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2 matrix. The method
-uses neither the depth of landmarks nor the hands. The result is accurate as soon as the user has walked across the
-picture and towards the camera; before that there is no result.
+With u = (cos yaw, sin yaw), the nose p, which follows from the headset, is at (x, y) = (u·p + e, u⟂·p + f) in the
+camera's axes, and the picture measures y/x. Therefore each picture gives one equation v·θ = 0, linear in θ = (u, e, f).
+The sums Σ v vᵀ fade like the camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2
+matrix. The method uses neither the depth of landmarks nor the hands. The result is accurate as soon as the user has
+walked across the picture and towards the camera; before that there is no result.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from mm_ros.body.types import F64
 
 GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02  # prior distance of the user from the camera [m], and its weight [s]
-ELSEWHERE_M = 0.5  # smallest lateral miss of another person [m]
-ELSEWHERE = 4.0  # smallest lateral miss of another person, as a multiple of the usual miss
+ELSEWHERE_M = 0.5  # m; a person with a larger lateral miss is not the user
+ELSEWHERE = 4.0  # factor on the usual miss; a person with a larger lateral miss is not the user
 NEEDED_S = 1.0  # time of observation before there is a result
-SCATTERED_M = 0.4  # usual miss [m] above which the pictures do not show one person, the user
+SCATTERED_M = 0.4  # m; if the usual miss is larger, the pictures do not show only the user
 MISS_M = 0.05  # minimum of the usual miss [m]
 MISS_LASTS_S = 1.0  # correlation time of the miss
 FIELD_OF_VIEW_ERROR = 0.025  # rad; yaw error by lens distortion and an inexact field of view
@@ -39,7 +39,9 @@ class Place:
         self._m = old_from_new.T @ self._m @ old_from_new
 
     def learn(self, nose: F64, slope: float, dt: float, halflife_s: float) -> None:
-        """Add one picture. `nose`: by the headset, in the room; `slope`: y/x of its ray in the camera's axes."""
+        """Add one picture. `nose`: its position in the room, which follows from the headset; `slope`: y/x of the ray to
+        the nose in the camera's axes.
+        """
         v = _equation(nose, slope)
         keep = 0.5 ** (dt / halflife_s)
         self._m = keep * self._m + dt * np.outer(v, v)

@@ -1,8 +1,8 @@
 """Latency of landmarks: signals of the camera are compared with recent signals of the trackers at many delays.
 
 The signals are the distances between nose and wrists and the heights of the wrists above the nose. These distances and
-heights do not depend on the position and yaw of the camera. The delay at which they differ least, apart from constant
-differences, is the latency that the stamps do not include.
+heights do not depend on the position and yaw of the camera. The latency that the stamps do not include is the delay at
+which the signals of camera and trackers differ least, apart from constant differences.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ KEPT = 160  # samples: 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
 COLUMNS = TURNS + 4 * POINTS  # points, whether each is tracked, facing, rotations of the devices
 
-FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35  # delays from -0.025 s to 0.4 s; a stamp before its picture is rare
+# delays from -0.025 s to 0.4 s; a negative delay, that is a stamp before its picture, is rare
+FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
 SIGNALS = 5
 SURELY_M2 = 1e-5  # minimum variance of a difference
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
 NEEDED_S = 3.0  # time of landmarks before a latency is estimated
-CONTRAST = 0.8  # smallest cost by which the longest delay must exceed the best
+CONTRAST = 0.8  # the cost of the longest delay must exceed that of the best delay by at least this
 
 
 @njit
@@ -52,7 +53,9 @@ def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) 
 
 
 class TrackerHistory:
-    """Ring buffer of nose and wrists by the trackers, the predicted facing, and the rotations of the devices."""
+    """Ring buffer of nose and wrists (measured by the trackers), the predicted facing, and the rotations of the
+    devices.
+    """
 
     def __init__(self) -> None:
         self.times, self.rows = np.zeros(KEPT), np.zeros((KEPT, COLUMNS))
@@ -63,7 +66,9 @@ class TrackerHistory:
         self.newest, self.count = -1, 0
 
     def push(self, t: float, points: F64, seen: F64, facing: float, rotations: F64) -> None:
-        """Add a sample; `facing` is unwrapped and `rotations` (3, 4) get one sign, so that they can be interpolated."""
+        """Add a sample. `facing` is unwrapped, and the signs of `rotations` (3, 4) are made consistent, so that both
+        can be interpolated.
+        """
         if self.count:
             last = self.rows[self.newest, FACING]
             facing = last + (facing - last + np.pi) % (2 * np.pi) - np.pi
@@ -112,7 +117,7 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # a delay without continuous comparison is not a candidate
+            compared_s[k] = 0.0  # a delay whose comparison was interrupted is not a candidate
             continue
         compared_s[k] += dt
         signals(row, own)

@@ -20,7 +20,8 @@ from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
 HEADSET: F64 = np.array(HEADSET_IN_HEAD)
-FARTHEST_LOOK = np.radians(75)  # limit for a head that looks where the body goes; glances are added to it
+# rad; maximum angle of a head that looks along the path; glances are added to this angle
+FARTHEST_LOOK = np.radians(75)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Variant:
 
 
 def variant(motion: Motion, how: Augmentation, rng: np.random.Generator, donors: list[Motion] | None = None) -> Variant:
-    """Draw a variant of a motion. `donors`: motions from which hand or head motion is copied."""
+    """Make a random variant of a motion. `donors`: motions from which hand or head motion is copied."""
     p, q, yaw = motion.positions.copy(), motion.rotations.copy(), motion.yaw.copy()
     seams = list(motion.seams)
     if donors:
@@ -192,7 +193,7 @@ def _look_along(angle: float, q: F64) -> None:
 
 
 def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64, list[int]]:
-    """Reverse the motion in time, with its seams."""
+    """Reverse the motion in time, and with it the frames at which clips were joined."""
     return p[::-1], q[::-1], yaw[::-1], [len(yaw) - seam for seam in seams]
 
 
@@ -239,7 +240,7 @@ def _grip(p: F64, q: F64, how: Augmentation, rng: np.random.Generator) -> None:
 
 
 def _spliced(p: F64, q: F64, v: F64, w: F64, yaw: F64, rng: np.random.Generator) -> tuple[F64, F64, F64, F64, F64]:
-    """Turn the room by a random angle from a random frame on."""
+    """Turn the room by a random angle, beginning at a random frame."""
     first = int(rng.integers(len(yaw)))
     angle = rng.uniform(-np.pi, np.pi)
     turn = rot.from_yaw(angle)

@@ -51,7 +51,9 @@ class FacingNetwork(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(plan.members, 1, b)))
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set mean and scale; the scale has a floor, because inputs may be constant here (all hands tracked)."""
+        """Set mean and scale; the scale has a minimum, because some inputs may be constant in the training data (for
+        example when all hands are tracked).
+        """
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
@@ -124,8 +126,8 @@ def wrapped(angle: Tensor) -> Tensor:
 def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | float) -> Tensor:
     """Loss of `out` (…, 2 frames, 4) for `target` (…, 2), facing minus heading [rad], and `rate` (…,) [rad/s].
 
-    Terms are the Laplace likelihood of the angle, the error of the rate, and the error of the change between the two
-    frames. `jitter` is the weight of the last term; without it the output jitters.
+    The terms are the Laplace likelihood of the angle, the error of the rate, and the error of the change between the
+    two frames. `jitter` is the weight of the last term; without it the output jitters.
     """
     angle = torch.atan2(out[..., 0], out[..., 1])
     error = wrapped(angle - target)

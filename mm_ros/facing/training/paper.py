@@ -23,7 +23,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.tracking.simulation import TrackerTrack
 
 WIDTH = 32
-TRACKERS = 36  # inputs from trackers; the other inputs are the previous prediction
+TRACKERS = 36  # number of inputs from trackers; the other inputs are the previous prediction
 
 
 class PaperNetwork(nn.Module):
@@ -109,7 +109,7 @@ def _unrolled(
 
 
 def run_freely(network: PaperNetwork, track: TrackerTrack, headings: F64) -> F64:
-    """Facings (F,) [rad], where each frame uses the network's own previous prediction."""
+    """Facings (F,) [rad], in which each frame uses the network's own previous prediction."""
     weights = [t.detach().numpy().astype(np.float64) for t in network.layers.parameters()]
     mean, scale = network.mean.numpy().astype(np.float64), network.scale.numpy().astype(np.float64)
     return np.asarray(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mm_ros.body.types import F64
 
-SEEN = 50  # inputs of the GRU: those of the current frame, without the averages
+SEEN = 50  # number of inputs of the GRU: those of the current frame, without the averages
 TICK = 0.0265  # s; minimum time between two ticks, which gives 33 ms at 90 and 120 Hz, 28 ms at 72 Hz
 
 
@@ -66,7 +66,7 @@ def _uniform(bound: float, *shape: int) -> nn.Parameter:
 
 
 def tick_of_frame(dt: F64) -> tuple[list[int], NDArray[np.int64]]:
-    """Frames of the ticks, and for each frame (F,) the index of the last tick up to and including it."""
+    """Frames of the ticks, and for each frame (F,) the index of the last tick at or before this frame."""
     at: list[int] = []
     count, since = np.empty(len(dt), np.int64), math.inf
     for frame, passed in enumerate(dt.tolist()):

@@ -18,7 +18,7 @@ from mm_ros.maths import rotations as rot
 if TYPE_CHECKING:
     from mm_ros.facing.training.train import TrainOptions
 
-STREAMS, CHUNK = 48, 64  # parallel streams; ticks of backpropagation through time
+STREAMS, CHUNK = 48, 64  # number of parallel streams; number of ticks of backpropagation through time
 JUDGED = 3  # every third tick enters the loss, because neighbouring ticks are redundant
 EACH = 2  # frames at 60 Hz per tick
 LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2
@@ -91,7 +91,7 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # another random joining of sessions may give one chunk more
+            if done == steps:  # sessions that are joined in another random order may give one chunk more
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()

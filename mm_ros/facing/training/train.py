@@ -34,7 +34,7 @@ from mm_ros.facing.training.streams import MAX_RATE, fit_recurrent
 from mm_ros.facing.training.validate import measure, merged
 from mm_ros.maths import rotations as rot
 
-Tell = Callable[[str, int, int], None]  # what, done, of
+Tell = Callable[[str, int, int], None]  # callback with the name of the step, the number done, and the total number
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,14 @@ class TrainOptions:
     epochs: int = 6  # each epoch draws new variants, because drawing takes less time than fitting
     batch: int = 1024
     learning_rate: float = 2e-3
-    weight_decay: float = 2.0  # large: the error on held-out subjects is 6.6° at 0.1 and 6.2° at 2
+    weight_decay: float = 2.0  # this value is large because the error on held-out subjects is 6.6° at 0.1 and 6.2° at 2
     jitter: float = 0.05
     joined: int = 6  # maximum number of clips in one session
     stride: int = 3  # frames between samples
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    # Recurrent members learn early that heads mostly turn with bodies, so they get more clips with look-around.
+    # Recurrent members easily learn that heads mostly turn with bodies, so their training data has more clips in which
+    # the head looks around.
     recurrent_augmentation: Augmentation = field(
         default_factory=lambda: replace(Augmentation(), look_around=0.9, look_sideways=0.1)
     )

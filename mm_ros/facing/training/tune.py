@@ -20,7 +20,8 @@ from mm_ros.facing.training.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.facing.training.validate import Errors, measure
 
 RUNGS = (1, 2, 4)  # epochs after which ASHA compares trials
-PATIENCE = 1800.0  # s without a result of any trial; the longest rung takes some minutes
+# s; the search ends if no trial has reported a result for this time; the longest rung takes some minutes
+PATIENCE = 1800.0
 
 
 def tuned(clips: Sequence[Clip], options: TrainOptions, trials: int, tell: Tell) -> TrainOptions:

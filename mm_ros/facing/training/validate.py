@@ -21,7 +21,7 @@ from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import standing_headset_height
 from mm_ros.tracking.simulation import RATE, Simulation, TrackerTrack
 
-Network = Callable[[F32, F64], F32]  # a session's inputs (F, INPUTS), dt (F,) s → (F, 4)
+Network = Callable[[F32, F64], F32]  # function from a session's inputs (F, INPUTS) and dt (F,) [s] to outputs (F, 4)
 
 LOOK = Simulation(look_around_rad=float(np.radians(60)))
 STRESS = replace(
@@ -165,7 +165,7 @@ def truth_of(positions: Any, rate: float, frames: int) -> Truth:
 
 
 def kinds_of(positions: Any, yaw: F64, times: F64, own: F64) -> Any:
-    """Motion kind (F,) of each frame, as an index into KINDS, from half a second around the frame."""
+    """Motion kind (F,) of each frame, as an index into KINDS; it depends on the half second around the frame."""
     half = int(0.25 * RATE)
 
     def change(a: F64) -> F64:

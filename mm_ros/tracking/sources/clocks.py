@@ -8,19 +8,19 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
-CLEARLY_NS = 100_000  # a new difference that exceeds the present one by this is used at once
+CLEARLY_NS = 100_000  # a new difference between the clocks that exceeds the present one by this is used at once
 
 
 class SteadyShift:
-    """Poller's clock minus CLOCK_MONOTONIC, as the largest difference of each second.
+    """Difference between the poller's clock and CLOCK_MONOTONIC: the largest difference measured in each second.
 
-    The poller read its clock before this one, so a process that was interrupted in between measures too small a
-    difference. One measurement per stamp would make velocities noisy.
+    The poller reads its own clock first, so an interruption of the process before the second reading makes the
+    difference too small. One measurement per stamp would make velocities noisy.
     """
 
     def __init__(self) -> None:
         self._shift_ns: int | None = None
-        self._largest_ns = 0  # since _at_ns
+        self._largest_ns = 0  # largest difference since _at_ns
         self._at_ns = 0
 
     def of(self, now_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""Source that simulates trackers on motion capture."""
+"""Source that simulates the trackers of a person in motion capture clips."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class OpenXrSource(Source):
             try:
                 self._one_session()
             except Exception as error:
-                # No error of a runtime ends the node; the thread tries again.
+                # An error of the runtime does not end the node, because the thread tries again.
                 self._trouble = describe(error)
             self._beat_ns = time.monotonic_ns()
             self._stop.wait(RETRY_S)
@@ -102,7 +102,9 @@ class OpenXrSource(Source):
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _put(self, frame: TrackerFrame) -> None:
-        """Keep the newest frame; it includes the re-centring of a replaced frame that was not polled."""
+        """Keep the newest frame. If it replaces a frame that was not polled, it takes over the re-centring of that
+        frame.
+        """
         with self._lock:
             if self._latest is not None and not is_identity(self._latest.new_from_old):
                 frame.new_from_old = compose(frame.new_from_old, self._latest.new_from_old)
@@ -119,7 +121,7 @@ def _library() -> Callable[[], Any]:
     return OpenXrSession
 
 
-# Messages for errors of the runtime.
+# Messages to the user for errors of the runtime.
 _WORDS = {
     "RuntimeUnavailableError": "no OpenXR runtime is set on this machine (XR_RUNTIME_JSON, or "
     "/etc/xdg/openxr/1/active_runtime.json)",

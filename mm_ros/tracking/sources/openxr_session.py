@@ -1,6 +1,6 @@
 """One headless OpenXR session: from create_instance to the pose of each tracker. Every call may raise xr.XrException.
 
-wait_frame does not pace the poses, because it returns at once with time 0 in a headless session.
+`wait_frame` cannot be used to wait for the next pose, because it returns at once with time 0 in a headless session.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROFILES = {
     "/interaction_profiles/htc/vive_focus3_controller": ("XR_HTC_vive_focus3_controller_interaction", "squeeze/click"),
     "/interaction_profiles/hp/mixed_reality_controller": ("XR_EXT_hp_mixed_reality_controller", "squeeze/value"),
 }
-GRIP_HELD = 0.5  # a grip button counts as held above this share of its way
+GRIP_HELD = 0.5  # a grip button counts as held if it is pressed by more than this share of its travel
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
 # Plain integers, because operations on enum flags take longer than the OpenXR call.
@@ -208,7 +208,7 @@ class OpenXrSession:
     def _xr_time(self, monotonic_ns: int) -> int:
         """Runtime's time of a CLOCK_MONOTONIC time; the difference of the clocks is measured once a second."""
         if monotonic_ns - self._clocks_ns > CLOCKS_EVERY_NS:
-            # The extension accepts numbers of any clock, but only those of CLOCK_MONOTONIC are meaningful.
+            # The extension accepts times of any clock, but only times of CLOCK_MONOTONIC give a meaningful result.
             given = timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
             at = convert_timespec_time_to_time_khr(self.instance, given)
             self._clocks_ns = monotonic_ns
@@ -236,7 +236,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # the new epoch resets all later stages
+            out.new_from_old = identity_pose()  # later stages reset all their state, because the epoch is new
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:

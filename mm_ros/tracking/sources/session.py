@@ -43,7 +43,8 @@ class SessionSource(Source):
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
         period = float(np.median(steps)) * 1e-9 if len(steps) else 0.0
-        # Samples are irregular; polled twice as often, each is at most half a period late.
+        # The samples are irregular. The source is polled at twice their rate, so each sample is at most half a period
+        # late.
         self.rate = float(np.clip(2.0 / period, 10.0, 500.0)) if period > 0 else 90.0
 
     def poll(self, now_ns: int) -> TrackerFrame | None:

@@ -33,7 +33,7 @@ class Quit(Exception):
 
 
 class SteamVrPoses:
-    """Tracker frames from `openvr`, the module. `serials`: role → serial number of a tracker or controller."""
+    """Reads tracker frames by the module `openvr`. `serials`: role → serial number of a tracker or controller."""
 
     def __init__(self, openvr: Any, serials: dict[str, str] | None = None) -> None:
         self._openvr = openvr

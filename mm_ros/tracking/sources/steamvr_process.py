@@ -1,7 +1,7 @@
 """Process that runs the OpenVR library and prints one line of JSON per sample to stdout, until the pipe is closed.
 
-The libraries of OpenVR and ROS can conflict in one process (vive_ros2 separates them too), and a hung process can be
-killed.
+A separate process is used because the libraries of OpenVR and ROS can conflict in one process (the project vive_ros2
+separates them, too), and because a process that hangs can be killed.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from mm_ros.tracking.simulation import Simulation, simulate
 from mm_ros.tracking.sources.played import PlayedSource, Segment
 from mm_ros.tracking.truth import truth_of_clip
 
-# Jitter of a still headset, measured in the recordings of data/vr_sessions: a third of a millimetre.
+# Jitter of a headset at rest, measured in the recordings of data/vr_sessions: a third of a millimetre.
 NOISE = Simulation(noise_m=0.0003, noise_rad=0.001)
 OVERLAP = 3  # frames of neighbouring chapters that the cubic interpolation needs
 
@@ -24,12 +24,14 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """Make the first segment to load its compiled kernels before a process forks, so that its children share them."""
+    """Make the first segment, which loads the compiled functions, before a process forks, so that its children share
+    them.
+    """
     return next(user_segments(SyntheticUser(0), NOISE))
 
 
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
-    """One segment per chapter of the user's plan; samples continue across chapters without a seam."""
+    """One segment per chapter of the user's plan; the samples are continuous across chapters."""
     axes = identity_pose()[3:]  # head axes in the head joint's axes, equal in all chapters
     begins = sample = count = 0
     while True:

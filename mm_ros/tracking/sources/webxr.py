@@ -1,4 +1,6 @@
-"""WebXR source: a page in the headset's browser sends its poses; the page's server runs in a thread of its own."""
+"""WebXR source: a page in the headset's browser sends the poses of the headset; the server of the page runs in a
+separate thread.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ class WebXrSource(Source):
         self._lock = threading.Lock()
         self._latest: TrackerFrame | None = None
         self._sequence = 0
-        self._reset = False  # an unknown re-centring among the frames that were not polled
+        self._reset = False  # whether the user re-centred by an unknown transform in a frame that was not polled
         self._epoch = 0
         self._session = 0
         self._came_ns = 0
         self._shift = SteadyShift()
-        self._polled: dict[int, int] = {}  # stamp → sequence number of the page's frame
+        self._polled: dict[int, int] = {}  # maps a stamp to the sequence number of the page's frame
         self.hands = (False, False)  # whether the left and the right hand are tracked without a controller
 
     def open(self) -> None:
