@@ -44,6 +44,8 @@ demo:
 
 test:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,robot-out,test,lint
+	@# The workers would compile the same kernels at the same time.
+	$(VENV)/bin/mm_ros warm --quiet
 	$(PYTEST) -m "not slow_packaging" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) $(TESTS)
 
 test-packaging:

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from leftover_processes import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 (hooks)
 
+from mm_ros.base.cache import configure_bytecode
+
+# Each worker would compile 400 modules at each run where Python is not to write bytecode.
+configure_bytecode()
 # Before rclpy: what tests publish stays on this machine, and apart from whatever else runs there.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 if "PYTEST_XDIST_WORKER" in os.environ:  # parallel workers inherit the domain of the process that started them

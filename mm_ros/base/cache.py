@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 # The tag of https://bford.info/cachedir: backups skip such a folder, and `mm_ros clean` may remove it.
@@ -109,8 +110,11 @@ def is_ours(folder: Path) -> bool:
     return (folder / TAG).is_file() or folder == cache_root_by_default()
 
 
+@cache
 def kernels_key() -> str:
     """Hash of everything that compiled kernels depend on: sources of the compiled packages, numba, Python, CPU.
+
+    The path of the checkout is not included, so that checkouts with the same sources share their kernels.
 
     numba checks only the file of a function, not other files whose functions are compiled into it: after a change
     there, old machine code would stay in use.
@@ -119,7 +123,7 @@ def kernels_key() -> str:
     sources = (source for package in _COMPILED for source in (_PACKAGE / package).rglob("*.py"))
     for source in sorted(s for s in sources if "training" not in s.parts):
         digest.update(str(source.relative_to(_PACKAGE)).encode() + b"\0" + source.read_bytes() + b"\0")
-    for fact in (_numba_version(), sys.version, platform.machine(), _cpu(), str(_PACKAGE)):
+    for fact in (_numba_version(), sys.version, platform.machine(), _cpu()):
         digest.update(fact.encode() + b"\0")
     return digest.hexdigest()[:16]
 

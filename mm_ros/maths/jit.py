@@ -5,9 +5,13 @@ No fastmath: the graph and `evaluate` must agree bit for bit, and NaN must stay 
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numba
+from numba.core import caching
+
+from mm_ros.base.cache import kernels_key
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -26,3 +30,29 @@ def njit(function: _Function | None = None, **options: Any) -> Any:
     """`@njit` or `@njit(inline="always")`; options are passed to numba after the project's own."""
     decorate = numba.njit(**{**_OPTIONS, **options})
     return decorate if function is None else decorate(function)
+
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_Locator: Any = getattr(caching, "UserProvidedCacheLocator", None) or caching._UserProvidedCacheLocator
+
+
+class SharedLocator(_Locator):  # type: ignore[misc]
+    """numba's place of cached kernels (checked with 0.68), but the same one for all checkouts with the same sources.
+
+    numba separates checkouts by their paths, so that each new clone would compile for more than a minute.
+    """
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """Return None for files outside this package: numba then asks its own locators."""
+        return super().from_function(py_func, py_file) if _PACKAGE in Path(py_file).resolve().parents else None
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        return str(Path(py_file).resolve().relative_to(_PACKAGE).parent)
+
+    def get_source_stamp(self) -> str:
+        return kernels_key()
+
+
+caching.CacheImpl._locator_classes.insert(0, SharedLocator)

@@ -274,6 +274,17 @@ def test_njit_caches_and_divides_as_numpy_does(tmp_path: Path) -> None:
     assert python(code, str(tmp_path), **folder).stdout.split() == ["inf", "nan", "4.0", "1"]
 
 
+def test_checkouts_with_the_same_sources_share_their_kernels(tmp_path: Path) -> None:
+    code = (
+        "import mm_ros; from mm_ros.maths.ik import soft_reach\n"
+        "print(soft_reach(0.5, 1.0, 0.1), sum(soft_reach.stats.cache_hits.values()), mm_ros.__file__)"
+    )
+    for hits, name in enumerate(("first", "second")):
+        shutil.copytree(PACKAGE, tmp_path / name / "mm_ros", ignore=shutil.ignore_patterns("__pycache__", "models"))
+        value, found, file = python(code, cwd=tmp_path / name, MM_ROS_CACHE=str(tmp_path / "cache")).stdout.split()
+        assert (float(value), int(found)) == (0.5, hits) and Path(file).is_relative_to(tmp_path / name)
+
+
 def test_njit_can_be_switched_off(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(KERNEL)
     code = (
