@@ -26,6 +26,9 @@ ALLOWED = {
     "avatar_actions": "launch files",
     "on_trial_result": "ray",
     "_make_handler": "rclpy",
+    "from_function": "numba",
+    "get_suitable_cache_subpath": "numba",
+    "get_source_stamp": "numba",
     "from_store": "docs/search.md",
     "error_rad": "the tests, which measure the solver by it",
 }

@@ -1,6 +1,7 @@
 """Contracts beyond imports: algorithms use no disk, network or device, and read no clock."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import duplicates
@@ -8,6 +9,7 @@ import pytest
 import unused
 
 PACKAGE = Path(__file__).resolve().parents[2] / "mm_ros"
+parsed = cache(ast.parse)
 
 DISK_MODULES = {"os", "io", "tempfile", "shutil", "subprocess", "socket", "threading", "multiprocessing", "zipfile"}
 DISK_MODULES |= {"tarfile", "onnxruntime", "rosbags", "yaml", "sqlite3", "urllib", "mmap", "fcntl", "signal"}
@@ -44,7 +46,7 @@ def may_read_clocks(name: str) -> bool:
 def uses(source: str) -> set[str]:
     """Names of imported modules and of disk calls."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -92,7 +94,7 @@ JOINT_TABLES = {"PARENTS", "J", "JOINTS", "DEFAULT_OFFSETS"}
 
 def joint_tables(source: str) -> set[str]:
     """Tables of the canonical joints that a module imports; parents and counts come from the Skeleton."""
-    found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ImportFrom)]
+    found = [n for n in ast.walk(parsed(source)) if isinstance(n, ast.ImportFrom)]
     return {a.name for n in found if n.module == "mm_ros.body.skeleton" for a in n.names} & JOINT_TABLES
 
 
@@ -113,7 +115,7 @@ BUILDERS += ("evaluation/hand_pose_facing.py", "evaluation/restless_users.py")
 
 def built(source: str) -> set[str]:
     """Stages that a module builds itself."""
-    calls = [n.func for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)]
+    calls = [n.func for n in ast.walk(parsed(source)) if isinstance(n, ast.Call)]
     return {f.id for f in calls if isinstance(f, ast.Name)} & STAGES
 
 
@@ -150,7 +152,7 @@ OTHER_MATHS = {
 
 def second_definitions(name: str, source: str) -> set[str]:
     """Functions of a module whose name, without a leading underscore, is one of the maths package."""
-    own = {n.name.lstrip("_") for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)}
+    own = {n.name.lstrip("_") for n in parsed(source).body if isinstance(n, ast.FunctionDef)}
     return (own & MATHS) - OTHER_MATHS.get(name, set())
 
 
@@ -177,6 +179,6 @@ def test_each_registry_is_defined_once() -> None:
 
 def assigned(source: str) -> set[str]:
     """Names that a module assigns at its top level."""
-    targets = [t for n in ast.parse(source).body if isinstance(n, ast.Assign) for t in n.targets]
-    targets += [n.target for n in ast.parse(source).body if isinstance(n, ast.AnnAssign)]
+    targets = [t for n in parsed(source).body if isinstance(n, ast.Assign) for t in n.targets]
+    targets += [n.target for n in parsed(source).body if isinstance(n, ast.AnnAssign)]
     return {t.id for t in targets if isinstance(t, ast.Name)}
