@@ -13,7 +13,9 @@ PREFIX = "band_"
 
 
 class BandChoice:
-    """The height bands of a database. Their borders are those of its build options, else percentiles of its frames."""
+    """The height bands of a database. The borders come from the build options of the database, or else from percentiles
+    of its frames.
+    """
 
     def __init__(self, database: MotionDatabase):
         ratio, tags = np.asarray(database.head_height_ratio), np.asarray(database.tags)

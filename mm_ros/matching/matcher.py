@@ -30,10 +30,14 @@ from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
 
-FEET_JUMP_COST = 4.0  # added to the factor on jump_cost for certain feet, because their weight raises all costs
-LEG_LIFTED = 0.3  # an estimated ankle above this [m, on the database's skeleton] asks for kicks and lifted knees
-LYING_RATIO = 0.55  # a head below this share of its standing height asks for motion of people who lie
-BAND_GRACE_S = 0.7  # motion that leaves its height band may continue for this time, about one step
+# addition to the factor on jump_cost while the user's feet are certain, because the weight of the feet raises all costs
+FEET_JUMP_COST = 4.0
+# m, on the database's skeleton; if an estimated ankle is higher than this, kicks and lifted knees are searched, too
+LEG_LIFTED = 0.3
+# share of the standing height; if the head is lower than this, motion of lying people is searched, too
+LYING_RATIO = 0.55
+# s; motion that leaves its height band may continue for this time, which is about one step of a walk
+BAND_GRACE_S = 0.7
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class MatcherSettings(RootControlSettings):
         1.0, "Minimum absolute cost reduction for a jump, added to margin. Larger values jump less.", "", 0.0, 1e6
     )
     tempo: float = setting(
-        0.15, "Maximum relative change of playback speed, to catch up or to wait. 0: constant speed.", "", 0.0, 0.5
+        0.15, "Maximum relative change of the playback speed, to catch up with the user or to wait. At 0 the speed is "
+              "constant.", "", 0.0, 0.5
     )
     exclusion: float = setting(
         0.3, "Minimum length of a jump within a clip. Larger values leave fewer jump targets.", "s", 0.0, 10.0
@@ -81,15 +86,16 @@ class MatcherSettings(RootControlSettings):
         0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
     )
     feet_weight: float = setting(
-        5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump more. "
-        "0: the feet of the current pose.", "", 0.0, 100.0,
+        5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump "
+             "more. At 0 the feet of the current pose are used.", "", 0.0, 100.0,
     )
     feet_sigma: float = setting(
         0.15, "Estimated feet with this expected error have half of their weight. Larger values trust them more.",
         "m", 0.01, 10.0,
     )
     band_hysteresis: float = setting(
-        0.02, "The head height ratio must pass a band border by this. Larger values react later.", "", 0.0, 0.5
+        0.02, "The band changes when the head height ratio passes its border by more than this. Larger values react "
+              "later.", "", 0.0, 0.5
     )
     abrupt_distance: float = setting(
         0.25,
@@ -135,7 +141,7 @@ def tag_mask(database: MotionDatabase, query: str) -> Mask:
 
 
 def _source_of(settings: MatcherSettings) -> tuple[str, str]:
-    """The settings whose change requires a new pose source."""
+    """The values of the settings whose change requires a new pose source."""
     return settings.engine, settings.search_structure
 
 
@@ -203,7 +209,8 @@ class MatcherStage:
         self.scale, self.run, self.segment = scale, run, 0
         self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
         self.explain = False  # add runners-up to the Match; this takes far longer than the search
-        self.clock: Callable[[], float] = lambda: 0.0  # s, for Match.search_time; stages read no clock themselves
+        # clock [s] for Match.search_time, because stages do not read a clock by themselves
+        self.clock: Callable[[], float] = lambda: 0.0
         self._input = ""  # source of the trajectories
         self._use(settings, database, learned)
         self.control = RootControl(self._active)
@@ -222,7 +229,8 @@ class MatcherStage:
             self.change(settings, self.database, self.learned)
             return
         active = settings_for(settings, self._input)
-        # Both are computed, so that wrong names are refused at once and not with the first steered trajectory.
+        # The weights of both kinds of input are computed, so that wrong names are refused at once rather than at the
+        # first steered trajectory.
         both = [self._weights(self.database, settings_for(settings, source)) for source in ("", STEERED[0])]
         mask = tag_mask(self.database, settings.tags)
         self._settings, self._active, self.control.settings = settings, active, active
@@ -238,7 +246,7 @@ class MatcherStage:
         self._due = "start"
         self.band = ""
         self.tempo = 1.0
-        self._was_stale = False  # the last desired trajectory was stale: no trackers were received
+        self._was_stale = False  # whether the last desired trajectory was stale, that is, no trackers were received
         self._searched_trajectory: tuple[tuple[float, float], float] = ((0.0, 0.0), 0.0)
 
     def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
@@ -308,7 +316,7 @@ class MatcherStage:
             self._follow(desired.source)
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
-            self.source.restart()  # results after a reset must not depend on the frame before it
+            self.source.restart()  # results after a reset must not depend on the frame before the reset
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
             if verdict == CARRY:
@@ -371,7 +379,7 @@ class MatcherStage:
 
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
-        """End of the desired trajectory relative to its current position [m]: constant during a steady walk."""
+        """End of the desired trajectory relative to its current position [m]. It is constant during a steady walk."""
         (end_x, end_y), (x, y) = desired.positions[-1].tolist(), desired.position.tolist()
         return end_x - x, end_y - y
 
@@ -412,7 +420,7 @@ class MatcherStage:
         return np.array(self._played) if len(self._played) > 1 else None
 
     def _remember(self, stamp_ns: int) -> None:
-        """Keep the played root as long as the layout looks back."""
+        """Store the played root for as long a time as the past features of the layout need."""
         keep_s = self.source.queries.past_s
         if keep_s:
             now = stamp_ns * 1e-9
@@ -433,7 +441,8 @@ class MatcherStage:
         """Return the tag query, extended so that it excludes extreme postures unless the query, the user's feet or the
         head height request them.
 
-        A still head is the same over a kick, so without this rule the search plays kicks to users who gesture.
+        A kick does not show in the motion of the head. Without this rule the search would find kicks for users who only
+        gesture.
         """
         names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
         feet, unwanted = desired.feet, 0

@@ -20,7 +20,9 @@ def _blend_rows(a: Any, b: Any, fraction: Any, factor: Any, out: Any) -> None:
 
 @njit
 def _blend_rotations(a: Any, b: Any, fraction: Any, out: Any) -> None:
-    """Normalized linear blend along the shorter arc: between frames 1/60 s apart it is as accurate as slerp."""
+    """Blend linearly along the shorter arc and normalize the result. Between frames 1/60 s apart this is as accurate as
+    slerp.
+    """
     for j in range(out.shape[0]):
         dot = 0.0
         for k in range(4):

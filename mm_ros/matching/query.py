@@ -38,7 +38,7 @@ def fill_trajectory(
     times: Any, positions: Any, directions: Any, position: Any, direction: Any,
     root: Any, scale: float, mean: Any, std: Any, query: Any,
 ) -> None:  # fmt: skip
-    """Write the trajectory columns of a query: in root space, in the scale of the database, normalized."""
+    """Write the trajectory columns of a query, normalized, in root space and in the scale of the database."""
     c, s = np.cos(root[2]), np.sin(root[2])
     for i in range(columns.shape[0]):
         at = columns[i]
@@ -125,7 +125,9 @@ def blend_feet(
 
 
 class QueryBuilder:
-    """Takes pose columns from the current frame, for smooth transitions, and the others from the desired trajectory."""
+    """Builds a query: the pose columns come from the current frame, for smooth transitions, and the others from the
+    desired trajectory.
+    """
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale
@@ -149,7 +151,7 @@ class QueryBuilder:
     def query(self, desired: Trajectory, root: Any, pose_features: F32, past: F64 | None = None) -> F32:
         """Normalized query (D,). `root`: x, y, yaw of the avatar in the room. `pose_features` (D,): a normalized row
         of which only the pose columns are used. `past`: rows of time, x, y, yaw of the root as it was played, oldest
-        first; without it, past times are extrapolated from the desired trajectory."""
+        first; without `past`, values at past times are extrapolated from the desired trajectory."""
         out = np.array(pose_features, np.float32)
         direction = np.array([math.cos(desired.yaw), math.sin(desired.yaw)])
         fill_trajectory(
@@ -173,8 +175,9 @@ class QueryBuilder:
         )
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
-        """Convert a feature row of another database to this normalization. Features that the other layout lacks get
-        their mean."""
+        """Convert a feature row of another database to this normalization. A feature that does not exist in the other
+        layout gets its mean.
+        """
         mine, theirs = self.database.layout, other.database.layout
         known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}
         values = features * other.std + other.mean

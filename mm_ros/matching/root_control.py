@@ -1,6 +1,7 @@
-"""Control of the avatar's root: it plays the root motion of the clip and is pulled to the desired trajectory.
+"""Control of the avatar's root: the root follows the root motion of the clip and is corrected toward the desired
+trajectory.
 
-In mode "accuracy" its distance from the desired position and facing is limited.
+In mode "accuracy" the distance of the root from the desired position and facing is limited.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import LN2
 
 STEERED = ("joystick", "path")  # sources of trajectories without a user whom the avatar must match
-REPLACES = "Replaces `{}` for input of keys, joystick or path."
+REPLACES = "Replaces `{}` when keys, a joystick or a path lead the avatar."
 
 SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
-WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m
-# After a gap in tracking, the root returns to the user within this time instead of jumping …
+# 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m After a gap in tracking,
+# the root returns to the user within this time instead of jumping …
+WALL_RATE = 35.0
 RETURN_S = 0.5
-RETURN_SPEEDS = (3.0, 6.0)  # … and at no less than these speeds: m/s, rad/s
-# If the root is farther away, it is placed at the user at once, because a fast return would look like a leap of the
+# … and at no less than these speeds: m/s, rad/s If the root is farther away, it is placed at the user at once, because
+# a fast return would look like a leap of the
+RETURN_SPEEDS = (3.0, 6.0)
 # hands
 RETURN_M = 3.0
 
@@ -73,8 +76,8 @@ class RootControlSettings(Settings):
     steered_position_accuracy: float = like(
         position_accuracy,
         0.25,
-        "Replaces `position_accuracy` for input of keys, joystick or path: there is no headset to match, so the "
-        "avatar follows the simulated position smoothly. Larger values change the motion less.",
+        "Replaces `position_accuracy` when keys, a joystick or a path lead the avatar. There is no headset to match, "
+        "so the avatar follows the simulated position smoothly. Larger values change the motion less.",
     )
     steered_facing_accuracy: float = like(facing_accuracy, 0.08, REPLACES.format("facing_accuracy"))
     steered_facing_halflife: float = like(facing_halflife, 0.05, REPLACES.format("facing_halflife"))
@@ -92,19 +95,21 @@ def _steered(settings: Any) -> Any:
 
 
 def settings_for(settings: Kind, source: str) -> Kind:
-    """The settings for trajectories from this source: a steered character has accuracies of its own."""
+    """The settings for trajectories from this source: a steered character has separate accuracies."""
     steered: Kind = _steered(settings) if source in STEERED else settings
     return steered
 
 
 class RootControl:
-    """Root x, y, yaw in the room [m, rad]. Its velocity is continuous at jumps: the difference decays to zero."""
+    """Root x, y, yaw in the room [m, rad]. The velocity of the root is continuous at jumps, because the difference of
+    the velocities decays to zero.
+    """
 
     def __init__(self, settings: RootControlSettings):
         self.settings = settings
         state = self._state = np.zeros(13)
         self.root = state[0:3]
-        self.velocity = state[3:6]  # of the last step, with the pull, in the root's axes
+        self.velocity = state[3:6]  # velocity of the last step, including the pull, in the root's axes
         self.residual = state[6:9]  # remaining velocity difference of the last jumps, in the root's axes
         self.extension = state[9:11]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
         self.returning = state[11:13]  # m/s, rad/s: speeds with which the extensions shrink
@@ -124,7 +129,8 @@ class RootControl:
     def found(self, position: F64, yaw: float) -> None:
         """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap.
 
-        A user beyond RETURN_M is not followed: the root leaps, and the pose stage declares that by a new `run`.
+        If the user is farther away than RETURN_M, the root leaps to the user, and the pose stage declares the leap by a
+        new `run`.
         """
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
@@ -196,7 +202,7 @@ def move_root(
         if distance >= 1e-12:
             rest = _after_pull(dt, distance, tuning[3], pull_share * own, tuning[4], extension[0]) / distance
             root[0], root[1] = position[0] - to_x * rest, position[1] - to_y * rest
-        # A foot that walks may also be turned: by up to pull_share times 1 rad for each metre walked.
+        # A walking root may also be turned, by up to pull_share times 1 rad for each metre walked.
         error = wrapped(yaw - root[2])
         rest = _after_pull(dt, abs(error), tuning[5], pull_share * (abs(turn) + own), tuning[6], extension[1])
         root[2] = yaw - math.copysign(rest, error)
@@ -208,7 +214,7 @@ def move_root(
 
 @njit
 def wrapped(angle: float) -> float:
-    """Angle in −π … π; one that is in there already keeps each bit."""
+    """Angle in −π … π; an angle that is already in this range is returned unchanged, bit for bit."""
     return float(angle - 2.0 * math.pi * np.round(angle / (2.0 * math.pi)))
 
 
@@ -216,7 +222,7 @@ def wrapped(angle: float) -> float:
 def _after_pull(
     dt: float, distance: float, halflife: float, allowed: float, accuracy: float, extension: float
 ) -> float:
-    """The remaining distance after the pull of one step."""
+    """The remaining distance after the correction of one step."""
     pull = min(distance * (1.0 - 2.0 ** (-dt / halflife)), allowed)
     inside, wall = SOFT_WALL * accuracy + extension, accuracy + extension
     if distance > inside and accuracy > 0:

@@ -1,6 +1,6 @@
 """Playback speed that catches up with the desired trajectory or waits for it.
 
-Unlike a pull at the root, a change of speed keeps the feet planted.
+Unlike a correction of the root, a change of the playback speed does not make planted feet slide.
 """
 
 from __future__ import annotations

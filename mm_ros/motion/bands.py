@@ -15,15 +15,17 @@ from mm_ros.maths.signals import odd_window, savitzky_golay
 Array = Any
 # The head height ratio is 1.0 in upright standing and 0.97 to 0.98 in walking; both must be in the band "upright".
 _UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
-# (name, upper limit of the head height ratio, maximum shift of the limit towards sparse data)
+# name, upper limit of the head height ratio, and maximum shift of this limit towards heights with little data
 USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
-# For data with motion at every height: narrow bands keep the head height of a match close to the user's.
+# Bands for data with motion at every height. They are narrow, so that the head height of a match is close to the
+# user's.
 FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
 BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
-BEND_LEAD_S = 0.5  # frames shortly before bending count as bent, because playback would continue into the bend
+# s; frames up to this time before a bend count as bent, because playback would continue into the bend
+BEND_LEAD_S = 0.5
 
 
 class Band(NamedTuple):
@@ -35,7 +37,7 @@ class Band(NamedTuple):
 def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
     """Return bands with at least `fewest` frames each. Limits are at minima of the histogram near the usual limits.
 
-    `made`: ratios of bent copies. These copies fill finer bands, but do not affect the limits.
+    `made`: head height ratios of bent copies. The copies fill finer bands, but do not affect the limits.
     """
     ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
     wanted = FINE if len(made) else USUAL
@@ -71,7 +73,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # among equal minima, the nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # of several equal minima, the one nearest to the usual limit is used
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 

@@ -35,13 +35,13 @@ class BuildOptions:
     mirror: bool = False
     plant_feet: bool = True
     kinds: bool = True  # tag each frame with its kind of motion (walk, turn, …)
-    stooped: float = 0.25  # maximum duration of bent copies, as a share of the recorded motion; 0: none
+    stooped: float = 0.25  # maximum duration of bent copies, as a share of the recorded motion; 0 for no copies
     contacts: ContactSettings = field(default_factory=ContactSettings)
     ends_excluded_s: float = 0.5  # end of each clip that the search index leaves out; equals the matcher's end_margin
     licence: str = ""
     functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
-    # Takes the notes of the cleaning, for a report.
+    # Callback that receives the notes of the cleaning, for a report.
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
 
 

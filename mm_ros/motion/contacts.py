@@ -20,9 +20,19 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 
 @dataclass(frozen=True)
 class ContactSettings(Settings):
-    speed: float = setting(0.15, "Toes slower than this can be in contact. Larger: more contacts.", "m/s", 0.0, 5.0)
-    height: float = setting(0.06, "Toes less than this above their rest height can be in contact.", "m", 0.0, 1.0)
-    median_radius_s: float = setting(0.1, "Radius of the median filter. Larger: fewer short contacts.", "s", 0.0, 1.0)
+    speed: float = setting(
+        0.15, "Toes slower than this can be in contact. Larger values give more contacts.", "m/s", 0.0, 5.0
+    )
+    height: float = setting(
+        0.06,
+        "Toes less than this above their rest height can be in contact. Larger values give more contacts.",
+        "m",
+        0.0,
+        1.0,
+    )
+    median_radius_s: float = setting(
+        0.1, "Radius of the median filter. Larger values give fewer short contacts.", "s", 0.0, 1.0
+    )
 
 
 def central_difference(values: Array, rate: float) -> F64:

@@ -15,9 +15,11 @@ from mm_ros.motion.features import FeatureLayout
 from mm_ros.motion.files import SUFFIX, write_database
 from mm_ros.motion.procedural import make_clips
 
-Progress = Callable[[str, int, int], None]  # activity, items done, items in total
+# callback with the activity, the number of items done, and the total number of items
+Progress = Callable[[str, int, int], None]
 SEED = 0
-# All modules that determine the database, directly or by import (tested), except errors, files and settings.
+# All modules that determine the content of the database, directly or by import, except errors, files and settings (a
+# test checks this list).
 _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/extreme.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py",
             "motion/metrics_feet.py", "maths/rotations.py",
@@ -55,7 +57,7 @@ def _make(path: Path, layout: FeatureLayout, report: Progress) -> None:
 
 
 def _forget_older(kept: Path) -> None:
-    """Delete unused older files. Processes that have one mapped keep their mapping."""
+    """Delete unused older files. Processes that have mapped such a file can still read it."""
     for path in unused(kept.parent, f"procedural-*{SUFFIX}"):
         if path != kept:
             path.unlink(missing_ok=True)

@@ -14,12 +14,14 @@ from mm_ros.motion.kinds import root_motion
 
 Array = Any
 HIGH_LEG, LYING = EXTREME_TAGS = ("high_leg", "lying")
-LIFTED_M = 0.25  # height of an ankle above its rest height for a leg of LEG_M
-LIFT_OF_SPEED = 0.12  # m per m/s above SLOW: runners lift their heels to the seat
+LIFTED_M = 0.25  # m; height of an ankle above its rest height, for a leg of LEG_M, above which the leg is lifted
+LIFT_OF_SPEED = 0.12  # increase of this height in m per m/s above SLOW, because runners lift their heels to the seat
 SLOW, LEG_M = 0.5, 0.82  # m/s, m
 # A person lies if the hips are below this share of their rest height and the trunk is farther than this from vertical
 LYING_HIPS, LYING_TORSO = 0.35, np.radians(50)
-LEAD_S, AFTER_S = 0.4, 0.1  # playback would continue into the posture until the next search
+# s; frames up to this time before the posture are tagged, too, because playback would continue into the posture until
+# the next search
+LEAD_S, AFTER_S = 0.4, 0.1
 
 
 def extreme_frames(clip: Clip) -> dict[str, NDArray[np.bool_]]:

@@ -14,8 +14,9 @@ from mm_ros.body.types import F32
 
 
 class Kind(NamedTuple):
-    numbers: int  # columns per time
-    # true if the query takes the feature from the desired trajectory; it then has one entry for each of `times`
+    # columns per time true if the query takes the feature from the desired trajectory; it then has one entry for each
+    # of `times`
+    numbers: int
     trajectory: bool = False
     length: bool = False  # true if the values are proportional to the size of the body
 
@@ -165,7 +166,7 @@ def default_layout() -> FeatureLayout:
 def steered_layout() -> FeatureLayout:
     """The layout for a character without a headset: the built-in one with the velocity along the trajectory.
 
-    The future positions alone do not tell a stop from the turning point of a walk to and fro
+    The future positions alone do not distinguish a stop from the turning point of a walk back and forth
     (benchmarks/2026-11-steering.md).
     """
     return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))

@@ -44,7 +44,7 @@ _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 
 def write_database(database: MotionDatabase, path: str | Path) -> None:
-    """Write the file atomically and read-only. Processes that have an older file mapped keep that file."""
+    """Write the file atomically and read-only. Processes that have mapped an older file can still read it."""
     write_whole(Path(path), _parts(database), mode=0o444)
 
 
@@ -124,7 +124,8 @@ def read_database(path: str | Path, on_damage: Callable[[str], None] | None = No
     """Read a database whose arrays are views of the mapped file, so that processes share memory pages.
 
     Checksums are checked once per file; the result is cached. The search arrays are checked before the function
-    returns. The motion arrays are too, or, with `on_damage`, a thread checks them and calls `on_damage` with a message.
+    returns. The motion arrays are also checked before; with `on_damage`, a thread checks them later and calls
+    `on_damage` with a message.
     """
     path = Path(path)
     try:

@@ -47,7 +47,7 @@ __all__ = [
 
 Array = Any
 
-STANDING_SPEED = 0.1  # m/s; slower is standing
+STANDING_SPEED = 0.1  # m/s; a slower user counts as standing
 MOVING_SPEED = 0.4  # m/s; minimum peak speed after a start or before a stop
 MIN_STAND_S = 0.3  # minimum standing time before a start or after a stop
 EVENT_S = 1.5  # maximum duration of a start or stop
@@ -112,17 +112,19 @@ def lean_deg(matched: Array, published: Array) -> F64:
 
 
 def start_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
-    """Return the delay of the root at each start of the user (positions (F, 2)), at half of the user's peak speed."""
+    """Return the delay of the root at each start of the user, measured at half of the user's peak speed. Positions are
+    (F, 2).
+    """
     return _lags(user, root, dt, 1)
 
 
 def stop_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
-    """Return the delay of the root at each stop of the user, at half of the user's peak speed."""
+    """Return the delay of the root at each stop of the user, measured at half of the user's peak speed."""
     return _lags(user, root, dt, -1)
 
 
 def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
-    """`way` −1 reverses time, so that stops become starts and the lag changes its sign."""
+    """`way` −1 reverses time, so that stops become starts, and the sign of the lag is changed."""
     u, r = (_speed(np.asarray(p, np.float64)[::way], dt) for p in (user, root))
     window, quiet = round(EVENT_S / dt), round(MIN_STAND_S / dt)
     out, i = [], quiet
@@ -149,7 +151,7 @@ def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
 
 
 def _speed(positions: F64, dt: float) -> F64:
-    """Return the speed smoothed over 0.2 s, so that swaying or a single step is not a start."""
+    """Return the speed smoothed over 0.2 s, so that swaying or a single step does not count as a start."""
     n = max(round(0.2 / dt), 1)
     if len(positions) < 2:
         return np.zeros(len(positions))

@@ -29,7 +29,8 @@ FEET = (LEFT_FOOT, RIGHT_FOOT)
 SHORTEST_STANCE_S = 0.15
 SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # m, m/s
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
-ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)  # excluded from pops: the trackers determine them, root is no joint
+# excluded from pops, because trackers determine the head and the hands, and the root is no joint of the body
+ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)
 
 
 def stances(contact: Array, dt: float = 1 / 60, shortest_s: float = SHORTEST_STANCE_S) -> NDArray[np.int64]:
@@ -82,7 +83,7 @@ def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
 
 
 def skating(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> NDArray[np.bool_]:
-    """Return (F,) whether the slower toe is below 4 cm and slides faster than 0.15 m/s."""
+    """Return for each frame (F,) whether the slower toe is below 4 cm and slides faster than 0.15 m/s."""
     speeds = toe_speeds(positions, dt)
     slower, frames = speeds.argmin(1), np.arange(len(speeds))
     height = np.asarray(positions)[:, TOES, 2][frames, slower] - floor

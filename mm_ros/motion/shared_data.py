@@ -26,7 +26,7 @@ _BROKEN = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
     IndexError, KeyError, OverflowError, struct.error, AssertionError,
 )  # fmt: skip
-# Motion as text compresses 5 times, a still pose 100 times; archives with a larger ratio do not contain motion.
+# Motion as text compresses 5 times, and a still pose 100 times. Archives with a larger ratio do not contain motion.
 LEAST_MOST_BYTES, MOST_GROWTH, MOST_FILES = 256 << 20, 100, 100_000
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
@@ -73,7 +73,7 @@ def is_archive(path: str | Path) -> bool:
 
 
 def unpacked(archive: str | Path) -> Path:
-    """Unpack the archive's motion and text files into the cache, unless they are there, and return the folder."""
+    """Unpack the archive's motion and text files into the cache, if they are not yet there, and return the folder."""
     path = Path(archive).resolve()
     try:
         stat = path.stat()
@@ -140,7 +140,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 def _extract_tar(path: Path, folder: Path, most: int) -> None:
     opener = _OPENERS.get(path.suffix.lower(), open)
     count = 0
-    # Read a stream, so that the data is expanded once and long headers count too.
+    # The archive is read as a stream, so that the data is expanded only once and long headers count, too.
     with opener(path, "rb") as plain:
         counted: Any = _Counted(plain, path, most)
         with tarfile.open(fileobj=counted, mode="r|") as tar:

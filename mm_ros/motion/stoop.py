@@ -38,23 +38,25 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 TAG = "stooped"
-# Target head heights of the copies, as ratios of the standing head height. The copies use them in turn; each lies in
-# one of the bands `FINE`.
+# Target head heights of the copies, as ratios of the standing head height. The copies use these heights in turn; each
+# height is in one of the bands `FINE`.
 RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
 # Pitch of each joint in the room as a share of the upper chest's pitch. The lower back bends most, and the head stays
 # raised (measured in CMU's subject 136: hips 0.3, neck 0.85, head 0.3).
 _PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}
 LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
 # Backward motion of the hips as a share of the head's forward motion: trunk, head and arms are 0.68 of the mass with
-# their centre at 0.45 of the way to the head; moving the hips moves them fully and the legs by half.
+# their centre at 0.45 of the way to the head; a motion of the hips moves trunk, head and arms by the whole distance and
+# the legs by half of it.
 BALANCE = 0.36
-STEEPEST = np.radians(85)  # maximum pitch of the upper chest; for lower heads the knees bend too
+STEEPEST = np.radians(85)  # rad; maximum pitch of the upper chest; to lower the head further, the knees bend, too
 DEEPEST = 0.3  # maximum lowering of the pelvis by bent knees, as a share of the head height
-_STRAIGHTEST = 0.96  # maximum hip–ankle distance as a share of the leg's length: stooped people bend their knees
+# maximum hip–ankle distance as a share of the leg's length, because stooped people bend their knees
+_STRAIGHTEST = 0.96
 _ENVELOPE_S = 0.4  # window that smooths the lowering of the pelvis
 _SEARCH_RATE = 10.0  # Hz; frame rate of the search for the depth
 
-# Motion to copy: upright, at walking speed at most, in pieces of SHORTEST_S to LONGEST_S
+# Only upright motion at walking speed or slower is copied, in pieces of SHORTEST_S to LONGEST_S
 UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
 COPIED = (IDLE, TURN, WALK, SIDE, BACK)
 FASTEST = 1.3  # m/s
@@ -73,7 +75,9 @@ def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) ->
 
 
 def poor_depths(ratios: Array, share: float) -> list[float]:
-    """Return those of RATIOS whose band has less recorded motion than the copies would add to each band."""
+    """Return the entries of RATIOS whose band has less recorded motion than the amount of copies that each band would
+    get.
+    """
     limits = [limit for _, limit, _ in FINE]
     counts = np.histogram(ratios, [-np.inf, *limits])[0]
     bands = np.searchsorted(limits, RATIOS)
@@ -96,7 +100,9 @@ def stooped(clip: Clip, ratio: float) -> Clip:
 
 
 def _depth_of(clip: Clip, ratio: float) -> float:
-    """Search the depth for a head height: 0 to 1 bends the back, 1 to 2 the knees too."""
+    """Search for the depth that gives a head height. From 0 to 1 only the back bends, and from 1 to 2 the knees bend,
+    too.
+    """
     step = max(round(clip.rate / _SEARCH_RATE), 1)
     few = replace(clip, positions=clip.positions[::step], rotations=clip.rotations[::step], rate=clip.rate / step)
     upright, low, high = _globals(few), 0.0, 2.0
@@ -174,7 +180,7 @@ class Piece(NamedTuple):
 
 
 def pieces_to_bend(clips: Sequence[Clip], ratios: Sequence[Array], seconds: float) -> list[Piece]:
-    """Choose pieces of each group (kind, speed, turn) in turn, those with the least skating first."""
+    """Choose pieces of each group (kind, speed, turn) in turn, starting with the pieces that have the least skating."""
     groups: dict[tuple[int, int, int], list[Piece]] = {}
     for i, (clip, ratio) in enumerate(zip(clips, ratios, strict=True)):
         for piece in _upright_pieces(i, clip, ratio):

@@ -135,7 +135,7 @@ def coverage(database: MotionDatabase) -> list[tuple[str, float]]:
 
 
 def doubts(database: MotionDatabase) -> list[str]:
-    """Properties of a database that may serve its users badly."""
+    """Properties of a database that may reduce the quality of its users' avatars."""
     out = unusual(database.skeleton)
     if any("head joint" in d for d in out):
         out.append("the legs of the avatar fit the user only if the files are imported again")
@@ -150,7 +150,7 @@ def doubts(database: MotionDatabase) -> list[str]:
 
 
 def _some_joints(database: MotionDatabase) -> F64:
-    """Joint positions (n, J, 3) of each EVERY-th frame, relative to the root."""
+    """Joint positions (n, J, 3) relative to the root, for every EVERY-th frame."""
     p = np.asarray(database.positions[::EVERY], np.float64)
     q = np.asarray(database.rotations[::EVERY], np.float64)
     p[:, 0], q[:, 0] = 0.0, (1.0, 0.0, 0.0, 0.0)
@@ -169,7 +169,7 @@ def _hand_speed(database: MotionDatabase) -> F64:
 
 
 def _untagged(database: MotionDatabase) -> float:
-    """Share of frames with a lifted leg that lack the tag of it."""
+    """Share of all frames in which a leg is lifted but the tag of lifted legs is missing."""
     speed = np.linalg.norm(np.asarray(database.velocities[::EVERY, 0, :2], np.float64), axis=1)
     lifted = lifted_legs(_some_joints(database), database.skeleton, speed)
     bit = database.tag_bit(HIGH_LEG) if HIGH_LEG in database.tag_names else 0

@@ -78,7 +78,7 @@ def _single(text: str, tokens: list[str], names: Sequence[str]) -> _Node:
 
 
 def matches(text: str, tag_names: Sequence[str], tags: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return (N,) whether each frame matches the query."""
+    """Return for each frame (N,) whether it matches the query."""
     node = parse(text, tag_names)
     return np.ones(len(tags), np.bool_) if node is None else _evaluate(node, tags)
 

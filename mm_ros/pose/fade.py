@@ -1,13 +1,14 @@
 """Continuity of the published pose: after a restart it fades in from where the avatar was, or it is declared new.
 
-A node that was killed comes back some seconds later, and the user has moved meanwhile. Within reach, the difference to
-the last published pose becomes an offset on the whole body that decays: the body is moved rigidly, so that no limb is
-stretched, and the feet slide for about 0.4 s, or longer if a joint would move faster than `FASTEST`. Head, hands and
-feet have offsets of their own in the room: those of a user who was measured anew stay on headset, controllers and
-floor. Beyond reach the avatar appears at its new place with a new `run`.
+A killed node is started again some seconds later, and the user has moved meanwhile. If the new pose is within
+`REACH_M`, its difference from the last published pose becomes an offset of the whole body that decays. The body is
+moved rigidly, so that no limb is stretched, and the feet slide for about 0.4 s, or longer if a joint would move faster
+than `FASTEST`. Head, hands and feet have separate offsets in the room, so that after a new measurement of the user they
+stay on headset, controllers and floor. If the new pose is farther away, the avatar appears at its new place with a new
+`run`.
 
-A process that was started again finds the listeners of its topics only after some tenths of a second. Until then the
-pose stays where it was, because a listener that joins during the fade would see a leap.
+A restarted process is connected to the subscribers of its topics only after some tenths of a second. Until then it
+publishes the last pose of the former process, because a subscriber that joins during the fade would see a leap.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import decay
 
 LEAP_M = 0.3  # the root moves by less than this in one step, unless a node was restarted
-LEAP_RAD = 0.35  # likewise its yaw: a hand at 0.8 m moves by 0.28 m
+LEAP_RAD = 0.35  # the yaw of the root turns by less than this in one step; a hand at 0.8 m then moves by 0.28 m
 REACH_M = 1.0
 HALFLIFE_S = 0.12
-OWN_MOTION_M = 0.05  # m; head and hands may move by this from one pose to the next
+OWN_MOTION_M = 0.05  # m; distance that head and hands may move by themselves from one pose to the next
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # joints that carry the head and the limbs
 STRAIGHTEST = 0.999  # largest distance from shoulder to hand, or hip to foot, as a share of the limb's length
-FASTEST = 5.0  # [m/s]; a listener that loses two of three poses at 90 Hz sees 0.17 m of it
+# m/s; at this speed a joint moves 0.17 m between poses for a subscriber that loses two of three poses at 90 Hz
+FASTEST = 5.0
 PEAK = 2.0 * math.log(2.0) / math.e  # fastest rate of the spring, in offsets per half-life
 LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does not end it at once
 
@@ -57,7 +59,7 @@ class FadeIn:
     pose, and the number that is combined with `run`."""
 
     def __init__(self, former: AvatarPose | None = None) -> None:
-        """`former`: pose that another process published last, before it was killed."""
+        """`former`: last pose that another process published before it was killed."""
         self._last, self._resumes = former, former is not None
         self._mixed = 0
         self._are_held: tuple[bool, ...] = (False,) * len(ENDS)
@@ -66,7 +68,7 @@ class FadeIn:
     def _clear(self) -> None:
         # Value and rate of x, y, z and yaw of the root; of each joint's rotation and, last, of the hips' position.
         self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 1, 3))
-        self._ends = np.zeros((2, 2, len(ENDS), 3))  # in the room: positions, rotations
+        self._ends = np.zeros((2, 2, len(ENDS), 3))  # offsets of head, hands and feet in the room: positions, rotations
         self._active = False
         self._halflife = HALFLIFE_S
 
@@ -74,10 +76,11 @@ class FadeIn:
         self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
         held: Sequence[bool] = (False, False, False),
     ) -> AvatarPose:  # fmt: skip
-        """The pose to publish. `travels`: a transform of the play space announces a leap, as a new epoch does.
+        """The pose to publish. `travels`: whether a transform of the play space explains a leap, as a new epoch does.
 
-        `gap`: poses were missing for a while, or time jumped back, so that trackers and with them the hands may leap.
-        `wait`: stay at the pose of the former process, within reach of it, instead of the fade.
+        `gap`: whether poses were missing for a while or time jumped back, so that the trackers, and with them the
+        hands, may leap.
+        `wait`: keep the pose of the former process for now instead of the fade, if it is within reach.
         `held`: whether head and hands are on devices.
         """
         self._are_held = (*(bool(h) and not wait for h in held), False, False)
@@ -108,7 +111,9 @@ class FadeIn:
         return out
 
     def declare(self) -> None:
-        """Give all later poses another `run`: what follows is not continuous for each listener."""
+        """Give all later poses another `run`, because they are not continuous with the former poses for every
+        subscriber.
+        """
         self._mixed = random.getrandbits(32) | 1
 
     def _begin(self, last: AvatarPose, pose: AvatarPose) -> None:
@@ -125,7 +130,7 @@ class FadeIn:
         for k, joint in enumerate(ENDS):
             off = p0[joint] - p1[joint]
             if self._are_held[k] and float(np.linalg.norm(off)) < OWN_MOTION_M:
-                continue  # the device itself has moved by this since the last pose
+                continue  # motion of the device itself since the last pose
             self._ends[0, 0, k] = off
             self._ends[0, 1, k] = rot.log(rot.multiply(q0[joint], rot.inverse(q1[joint])))
 
@@ -138,7 +143,9 @@ class FadeIn:
             self._active = any(bool(np.abs(a).max() > 1e-5) for a in (self._root, self._joints, self._ends))
 
     def _longest_path(self, pose: AvatarPose) -> float:
-        """Distance [m] that the decay of the offset moves a joint, by the quarter that moves a joint farthest."""
+        """Distance [m] that a joint moves while the offset decays, computed from the quarter of the decay in which a
+        joint moves farthest.
+        """
         poses = [self._shifted(pose, share) for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
         positions, rotations = (np.stack([getattr(p, k) for p in poses]) for k in ("positions", "rotations"))
         positions[:, 0], rotations[:, 0] = 0.0, [1.0, 0.0, 0.0, 0.0]
@@ -161,7 +168,7 @@ class FadeIn:
         return self._held(moved, pose, share)
 
     def _held(self, moved: AvatarPose, pose: AvatarPose, share: float) -> AvatarPose:
-        """Bring head, hands and feet of the moved body to their own places."""
+        """Move head, hands and feet of the shifted body to the places that their own offsets give."""
         p, q = room_joints(pose)
         offsets, turned_by = share * self._ends[0]
         goals = [tuple((p[j] + offsets[k]).tolist()) for k, j in enumerate(ENDS)]

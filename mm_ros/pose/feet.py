@@ -23,12 +23,12 @@ from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # points left in the axes of thigh and shin
 STRETCH_ZONE = 0.06  # m; within this distance of full length a leg that the motion bends stretches ever more slowly
-SHORTEST_ZONE = 0.027  # m; the same distance for a leg that the motion itself stretches
+SHORTEST_ZONE = 0.027  # m; value of STRETCH_ZONE for a leg that the motion itself stretches
 SHARPEST_KNEE = 2.7  # rad
 KNEE_HEIGHT = 0.07  # minimum height of the knee joint above the floor, as a share of the leg's length
 BENT_KNEE = 0.08  # m; a tracked knee at least this far from the line from hip to ankle determines the plane of the leg
 LOCK_HEIGHT = 0.06  # m; a toe higher than this above its rest height is not locked, even in reported contact
-RELOCK_COOLDOWN_S = 0.12  # cooldown after a release: a foot that locked sooner would be released again at once
+RELOCK_COOLDOWN_S = 0.12  # cooldown after a release, because a foot that locked sooner would be released again at once
 TOE_TIP = 0.07  # m; distance from the toe joint to the tip of the toes
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch
 # rad; the heel rises ever more slowly within this angle of the limit, because an abrupt stop would jerk the ankle
@@ -38,15 +38,18 @@ UNREACHABLE = 0.005  # m; a locked foot is released when its toe is farther than
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.04
 # Factor on LIFT_HEIGHT and LIFT_SPEED while the other foot is in the air, because one foot must stand
 SINGLE_SUPPORT_RELEASE_FACTOR = 2.2
-SINGLE_SUPPORT_REACH_FACTOR = 1.5  # the same for the distance and turn at which a foot is released
-SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6  # m, m/s: a toe below both may support the body without contact
-AT_REST = 0.12  # m/s: a locked foot whose toe is slower counts as standing
+# factor on the distance and turn at which a foot is released, while the other foot is in the air
+SINGLE_SUPPORT_REACH_FACTOR = 1.5
+# m, m/s: a toe that is lower and slower may support the body even if the motion reports no contact
+SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6
+AT_REST = 0.12  # m/s: a locked foot counts as standing if its toe is slower than this
 LANDING_ZONE = 0.01  # m; the descent of a free toe slows down within this distance of its rest height
 HEEL_ZONE = 0.015  # m; the descent of the ankle slows down within this distance of its lowest height
 FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target
 # m; lift added to a fast free foot, because a blend of two steps may be too low
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
-# m, s; further lift while the other foot is free too, and half-life with which it starts, because it must not be a kick
+# m, s; additional lift while the other foot is free, too, and half-life with which this lift starts (an abrupt start
+# would look like a kick)
 FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
 SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
 CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: limits of speed and turn rate at the start of a corrective step
@@ -59,8 +62,8 @@ class Feet(NamedTuple):
     """State of both feet: row 0 left, row 1 right. Positions are of the toe joint, in room axes."""
 
     locked: NDArray[np.int8]  # (2,)
-    place: F64  # (2, 3) of the lock
-    yaw: F64  # (2,) of the lock
+    place: F64  # (2, 3) position of the lock
+    yaw: F64  # (2,) heading of the lock
     offset: F64  # (2, 3) decaying offset from the target or the lock
     rate: F64  # (2, 3)
     turn: F64  # (2, 2) offset of the yaw and its rate
@@ -102,8 +105,10 @@ def place_foot(
     contact: bool, ground: float, guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
     """Pose one leg. `toe_matched`: desired toe joint, its height above the ground. `foot`, `toes`: desired rotations.
-    `guessed`: 1 without a tracker on this foot, 0 when the tracker decides. `stays`: 0 … 1, certainty that the user's
-    foot stands; a foot that surely stands is released at up to 1 + STAYS_LONGER times the usual distance and turn."""
+    `guessed`: 1 without a tracker on this foot, 0 when a tracker determines the foot. `stays`: 0 … 1, certainty that
+    the user's foot stands. A foot that certainly stands is released only at 1 + STAYS_LONGER times the usual distance
+    and turn.
+    """
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
     if lift < LANDING_ZONE:
@@ -129,8 +134,9 @@ def place_foot(
 
 @njit
 def heading_of(foot: Row, bone: Row) -> float:
-    """Yaw of the line from ankle to toe. While the foot points steeply down, the yaw comes from the foot's left axis,
-    which stays level then."""
+    """Yaw of the line from ankle to toe. While the foot points steeply down, the yaw comes from the left axis of the
+    foot, because that axis remains horizontal.
+    """
     d = quat.rotate(foot, bone)
     left = quat.rotate(foot, (0.0, 1.0, 0.0))
     ahead = quat.unit((left[1], -left[0], 0.0), (1.0, 0.0, 0.0))
@@ -158,7 +164,8 @@ def decide(
         # Above 1, the toe has left the floor
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
-        # A short loss of contact does not release: a foot released before its toe leaves the ground would slide.
+        # A short loss of contact does not release the foot, because a foot that is released before its toe leaves the
+        # ground would slide.
         left = not contact and (
             gone > (SINGLE_SUPPORT_RELEASE_FACTOR if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S
         )
@@ -197,7 +204,7 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
 
 @njit
 def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> float:
-    """Distance of the target over the release limit; while the other foot steps, over 1.5 times that."""
+    """Ratio of the target's distance to the release limit; while the other foot steps, to 1.5 times the limit."""
     away = quat.sub(target, quat.get3(feet.place, side))
     distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
     turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
@@ -207,7 +214,9 @@ def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> fl
 
 @njit
 def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float) -> None:
-    """Lock ahead of the toe by its run-out distance, so that toe and heading stop there without overshoot."""
+    """Place the lock ahead of the toe by the distance that the toe needs to stop, so that toe and heading do not
+    overshoot.
+    """
     rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
     ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
     run_out = t.lock_halflife / (2.0 * LN2)
@@ -230,14 +239,15 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
 def release(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, dt: float
 ) -> None:
-    """Release the foot: start an offset from the toe and heading published `dt` ago. While the motion still reports
-    contact, the foot returns by a corrective step."""
+    """Release the foot: start an offset that begins at the toe and heading published `dt` ago. While the motion still
+    reports contact, the foot returns by a corrective step.
+    """
     here, toe_rate = quat.get3(feet.toe, side), quat.get3(feet.toe_rate, side)
     rate = quat.shortened(quat.sub(toe_rate, pace), CALM_STEP if contact else FASTEST_FREE)
     turn_rate = feet.heading[side, 1] - turn
     if contact:
         turn_rate = min(max(turn_rate, -CALM_TURN), CALM_TURN)
-    # The offset makes the foot keep its velocity over this `dt`.
+    # The rate of the offset is chosen so that the foot keeps its velocity during `dt`.
     away = quat.sub(quat.add(here, quat.scale(toe_rate, dt)), target)
     turned = quat.wrap(feet.heading[side, 0] + feet.heading[side, 1] * dt - target_yaw) - turn_rate * dt
     offset = quat.sub(away, quat.scale(rate, dt))
@@ -277,7 +287,7 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """Lift [m] of a free foot that moves or turns fast. It is larger while the other foot is free too."""
+    """Lift [m] of a free foot that moves or turns fast. The lift is larger while the other foot is free, too."""
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
@@ -331,7 +341,7 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
     bone = quat.get3(feet.ankle_to_toe, side)
     hip = quat.get3(body.room_positions, leg)
     longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
-    # Vector from hip to ankle in the played motion
+    # Distance between hip and ankle in the played motion
     own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))
     zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
     foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
@@ -383,7 +393,7 @@ def _pitch_axis(foot: Row, bone: Row) -> Vec:
 
 @njit
 def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
-    """Pitch the foot about the toe so that the ankle stays above `lowest`, with a soft limit."""
+    """Pitch the foot about the toe so that the ankle stays above `lowest`, limited softly."""
     d = quat.rotate(foot, bone)
     above = toe[2] - d[2] - lowest
     if above >= HEEL_ZONE:
@@ -397,7 +407,9 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
-    """Raise the heel, within the ankle's limits, when the hip is too far away: otherwise the knee snaps straight."""
+    """Raise the heel, within the ankle's limits, when the hip is too far away, because otherwise the knee would
+    straighten abruptly.
+    """
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     wanted = soft_reach(far, longest, zone)

@@ -1,8 +1,8 @@
 """Weighted least-squares fit of pelvis and spine to body trackers, with the head on the headset.
 
-Straps slip, skin moves, and the avatar's proportions are not the user's, so no body tracker is taken as truth. Nine
-numbers move the body from the pose that the headset alone gives: shift and turn of the pelvis, and a bend that spine,
-chest and upper chest share. Gauss–Newton minimises the sum of squared residuals, each divided by its standard
+Straps slip, skin moves, and the avatar's proportions differ from the user's, so no body tracker is assumed to be exact.
+Nine numbers move the body from the pose that the headset alone gives: shift and turn of the pelvis, and a bend that
+spine, chest and upper chest share. Gauss–Newton minimises the sum of squared residuals, each divided by its standard
 deviation: headset, waist, chest, feet that the legs must reach, knees at the length of a thigh, and the distance from
 the initial pose. The hips then move by the remaining distance of the head, so the head stays on the headset.
 """
@@ -31,21 +31,24 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
 ITERATIONS = 3
-UNKNOWNS = 9  # shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes)
-# Standard deviations [m, rad]. Set by judgement: how far each device is trusted.
+# shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes) Standard deviations [m, rad].
+# They were set by judgement of the accuracy of each device.
+UNKNOWNS = 9
 HEAD_M = 0.002
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12
-LEG_M, LEG_SHARE = 0.006, 0.985  # a foot farther away than this share of the leg's length pulls at the hips
+# a foot that is farther from the hip than this share of the leg's length pulls the hips
+LEG_M, LEG_SHARE = 0.006, 0.985
 KNEE_M = 0.03
 SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # standard deviations of the distance from the initial pose
 
 
 @njit
 def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: Any, head: Row) -> Vec:
-    """Fit pelvis and spine. `targets`, `rotations`, `weights` (R, …): joint poses that the trackers ask for, in the
-    room, and their weights 0 … 1. `head`: target of the head joint and its weight. Neck and head keep their rotations.
-    Returns the shift of the hips."""
+    """Fit pelvis and spine. `targets`, `rotations`, `weights` (R, …): joint poses in the room that the trackers
+    measure, and their weights 0 … 1. `head`: target of the head joint and its weight. Neck and head keep their
+    rotations. Returns the shift of the hips.
+    """
     before = quat.get3(body.room_positions, HIPS)
     a, b, x = np.zeros((UNKNOWNS, UNKNOWNS)), np.zeros(UNKNOWNS), np.zeros(UNKNOWNS)
     total = np.zeros(UNKNOWNS)
@@ -106,7 +109,7 @@ def _normal_equations(
 
 @njit
 def _bend_arm(body: Any, point: Row, last: int) -> Vec:
-    """Lever of the shared bend at a point that the joints SPINE … `last` carry: a third of the levers' sum."""
+    """Lever of the shared bend for a point that the joints SPINE … `last` move: a third of the sum of their levers."""
     out = (0.0, 0.0, 0.0)
     for j in range(SPINE, last + 1):
         out = quat.add(out, quat.scale(quat.sub(point, quat.get3(body.room_positions, j)), 1.0 / 3.0))
@@ -115,7 +118,9 @@ def _bend_arm(body: Any, point: Row, last: int) -> Vec:
 
 @njit
 def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weight: float) -> None:
-    """Three rows: a point moves with the hips, and turns about them and with the bend at these levers."""
+    """Add three rows to the equations: a point moves with the shift of the hips, and with their turn and the bend at
+    these levers.
+    """
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -128,7 +133,7 @@ def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weigh
 
 @njit
 def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None:
-    """Three rows: a rotation turns with the hips, and by the share `bends` of the spine's bend."""
+    """Add three rows to the equations: a rotation turns with the hips, and by the share `bends` of the spine's bend."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -138,7 +143,7 @@ def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None
 
 @njit
 def _add_along(a: Any, b: Any, way: Row, missing: float, turn_arm: Row, weight: float) -> None:
-    """One row: a point at `turn_arm` from the hips moves along the unit vector `way`."""
+    """Add one row to the equations: a point at `turn_arm` from the hips moves along the unit vector `way`."""
     row = np.zeros(UNKNOWNS)
     turned = quat.cross(turn_arm, way)
     for k in range(3):

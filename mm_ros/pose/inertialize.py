@@ -1,4 +1,4 @@
-"""Inertialization: after a jump only the new motion plays, plus a decaying offset.
+"""Inertialization: after a jump the pose is that of the new motion plus a decaying offset.
 
 An offset is a 3-vector (metres, or a rotation vector on the parent's side: out = exp(offset) · source). A new offset
 keeps value and velocity continuous, also while an earlier offset still decays. An offset decays by a critically damped
@@ -31,7 +31,7 @@ class Offsets(NamedTuple):
     rate: F64  # (N, 3)
     axis: F64  # (N, 3)
     curve: F64  # (N, 6) coefficients from t⁵ to t⁰
-    length: F64  # (N,) s, of the blend
+    length: F64  # (N,) s; duration of the blend
     elapsed: F64  # (N,) s
 
 
@@ -44,7 +44,7 @@ def make_offsets(n: int) -> Offsets:
 @njit
 def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, float, float, float, float, float]:
     """Coefficients from t⁵ to t⁰, and the time at which value, velocity and acceleration are 0. Requires x0 > 0."""
-    v0 = min(v0, 0.0)  # a growing offset would overshoot, so it starts at rest
+    v0 = min(v0, 0.0)  # an offset with a growing rate would overshoot, so it starts at rest
     t = blend_time
     if v0 < 0.0:
         t = min(t, -5.0 * x0 / v0)  # with a longer duration the offset would cross zero

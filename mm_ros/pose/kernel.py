@@ -41,12 +41,13 @@ from mm_ros.tracking.mounting import SHIN_M
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
 # Half-life of the filter on body trackers; a larger value smooths more, but delays more (8 ms with this value)
 TREMBLE_HALFLIFE_S = 0.025
-SURE_STANCE = 1.6  # factor on the certainty of a stance, up to a product of 1: a certainty of 1 / 1.6 counts fully
+# factor on the certainty of a stance; the product is limited to 1, so a certainty of 1 / 1.6 counts fully
+SURE_STANCE = 1.6
 HEEL_UP = 0.06  # m; the heel is raised when the estimated ankle is higher than this above its rest height
 TOE_LIFT = 0.6  # ratio of the toe's height to the ankle's height in the middle of a swing
 SHARE_HALFLIFE_S = 0.1  # half-life with which the share of the user's feet follows their certainty
-# Contact probability below which a foot may be released; addition to the probability of motion that a foot without
-# certainty needs
+# Contact probability below which a foot may be released; maximum amount by which an uncertain estimate raises the
+# probability of motion that the release requires
 RELEASED_CONTACT, CALM = 0.7, 0.4
 # While no foot is locked, the foot with the larger contact probability, if above this, supports the body
 SUPPORTING_CONTACT = 0.1
@@ -61,20 +62,22 @@ class Source(NamedTuple):
     velocities: F64  # (J, 3)
     angular_velocities: F64  # (J, 3)
     root: F64  # (2, 4): x y z yaw of the last step, and their rates in root axes
-    offsets: Offsets  # of J + 1 rows
+    offsets: Offsets  # J + 1 rows: the joints, and the position of the hips
 
 
 class Hold(NamedTuple):
-    """Tracker targets per role, held in the axes of the chest (hands) or the root (others) while a tracker is lost."""
+    """Targets of the trackers by role. While a tracker is lost, its target is kept in the axes of the chest (hands) or
+    of the root (others).
+    """
 
     weight: F64  # (R,) 0 … 1, linear in time
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # 2 R rows: position, rotation
-    trunk: F64  # (2, 3): of `follow_hands`
+    trunk: F64  # (2, 3): the argument `trunk` of `follow_hands`
     calm: F64  # (R, 4, 3) filter of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
-    body_positions: F64  # (R, 3) joint poses that the body trackers ask for, in the room
+    body_positions: F64  # (R, 3) joint positions in the room that the body trackers measure
     body_rotations: F64  # (R, 4)
     body_weights: F64  # (R,)
     head: F64  # (4,) target of the head joint and its weight
@@ -82,11 +85,13 @@ class Hold(NamedTuple):
 
 
 class User(NamedTuple):
-    """State of the stage about the user's estimated feet (left, right)."""
+    """State of the stage for the user's estimated feet (left, right)."""
 
     ankles: F64  # (2, 3)
     moves: F64  # (2,) probability that the foot moves
-    share: F64  # (2, 2): row 0 in the avatar's feet, row 1 certainty that the foot stands; both smoothed
+    # (2, 2): row 0 the share of the user's foot in the avatar's foot, row 1 the certainty that the foot stands; both
+    # smoothed
+    share: F64
     stands: U8  # (2,)
 
 
@@ -135,8 +140,9 @@ def follow_user(
 ) -> None:  # fmt: skip
     """Write the argument `estimated` (2, 6) of `post_step`, and which feet stand (2,).
 
-    `known`: (2, 10) numbers of a FeetEstimate, or (0, 10); `follow`: largest share of the user's feet; `certain_m`:
-    expected error at which the share is half; `holds`: whether the estimate decides which feet stand, else `contacts`.
+    `known`: (2, 10) numbers of a FeetEstimate, or (0, 10); `follow`: maximum share of the user's feet; `certain_m`:
+    expected error at which the share is half; `holds`: whether the estimate decides which feet stand; otherwise
+    `contacts` does.
     """
     user, feet, decides = user[0], feet[0], holds and len(known) > 0
     share = damping_share(SHARE_HALFLIFE_S, dt)
@@ -150,7 +156,7 @@ def follow_user(
                 user.ankles[i, k] = known[i, 3 + k]
             user.moves[i] = known[i, 2]
         if decides:
-            # Without certainty a foot is released only by strong evidence, so that unknown feet stay calm.
+            # A foot whose estimate is uncertain is released only by strong evidence, so that it stays calm.
             leaves = known[i, 0] < RELEASED_CONTACT and known[i, 2] > 0.5 + CALM * (1.0 - certain[i])
             user.stands[i] = not leaves if user.stands[i] else known[i, 0] > 0.5
     if decides:
@@ -169,8 +175,9 @@ def follow_user(
 
 @njit
 def _keep_support(user: Any, feet: Any, known: Any) -> None:
-    """Let the likelier foot stand while none supports the body: between two steps both are unlikely for a moment,
-    and a foot whose lock is out of reach makes a corrective step."""
+    """If no foot supports the body, let the foot with the larger contact probability stand. Between two steps both
+    probabilities are low for a moment, and a foot whose lock is out of reach makes a corrective step.
+    """
     if (user.stands[0] and feet.locked[0]) or (user.stands[1] and feet.locked[1]):
         return
     left = 0.0 if feet.stepping[0] > 0.0 else known[0, 0]
@@ -247,14 +254,16 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
 
 @njit
 def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
-    """Velocity and yaw rate of the root in its own axes. After a jump the hips' offset continues their change."""
+    """Velocity and yaw rate of the root in its own axes. After a jump, the offset of the hips continues the previous
+    velocity.
+    """
     d = quat.scale(quat.sub(quat.get3(root, 0), quat.get3(s.root, 0)), 1.0 / dt)
     return quat.unrotate(quat.from_yaw(root[0, 3]), d), quat.wrap(root[0, 3] - s.root[0, 3]) / dt
 
 
 @njit
 def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
-    """Start the offset between the new motion and the old motion of joint j, continued by `dt`."""
+    """Start the offset of joint j between the new motion and the old motion, which is extrapolated by `dt`."""
     # The limit keeps a glitch in the data from growing through its own velocity.
     w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
@@ -280,7 +289,9 @@ def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: 
 def follow_target(
     hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float
 ) -> tuple[Vec, Quat, float]:
-    """Target pose in the room and its smooth weight. `base`: pose of the joint that carries the target while lost."""
+    """Target pose in the room and its smooth weight. `base`: pose of the joint that the target moves with while its
+    tracker is lost.
+    """
     w = hold.weight[role]
     if seen:
         if 0.0 < w < 1.0 and hold.gap.elapsed[role] > 0.0:
@@ -307,7 +318,9 @@ def follow_target(
 
 @njit
 def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
-    """Pose of the joint that carries a device: tracker · device⁻¹. `device`: x y z qw qx qy qz in joint axes."""
+    """Pose of the joint that a device is mounted on: tracker · device⁻¹. `device`: pose of the device x y z qw qx qy qz
+    in joint axes.
+    """
     q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
     return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
 
@@ -407,14 +420,17 @@ def post_step(
 
 @njit
 def _least(a: float, b: float) -> float:
-    """The value nearest to 0 from `a` to `b`: the shift of the feet when the trunk bends. Bending on the spot moves the
-    hips back, but not the feet."""
+    """The value nearest to 0 between `a` and `b`. It is the shift of the feet when the trunk bends, because bending on
+    the spot moves the hips back, but not the feet.
+    """
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 
 @njit
 def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -> Vec:
-    """Toe of the played motion, drawn to the user's estimated foot. Heights are above the floor."""
+    """Position of the toe: that of the played motion, moved toward the user's estimated foot. Heights are above the
+    floor.
+    """
     share = estimated[4]
     if share <= 0.0:
         return (toe[0], toe[1], toe[2])
@@ -429,7 +445,7 @@ def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -
 def levelled(feet: Any, side: int, foot: Row, toes: Row, estimated: Any) -> tuple[Quat, Quat]:
     """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low.
 
-    A heel that rises with the played motion would be a step of the ankle that the user does not make.
+    If the heel rose with the played motion, the ankle would move although the user's ankle does not.
     """
     raised = max(estimated[2] - feet.rest[side, 1], 0.0) / HEEL_UP
     share = estimated[5] * max(1.0 - raised, 0.0)
@@ -446,7 +462,9 @@ def _target(
     body: Any, hold: Any, t: Any, role: int, base: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
     dt: float,
 ) -> tuple[Vec, Quat, float]:  # fmt: skip
-    """Target of the joint that carries a device, and its weight. Joint `base` carries the target while it is lost."""
+    """Target of the joint that a device is mounted on, and its weight. While the device is lost, the target moves with
+    the joint `base`.
+    """
     p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
     base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
     return follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)

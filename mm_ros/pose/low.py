@@ -1,7 +1,8 @@
 """Low postures: the lean of the trunk, and legs that sit, kneel or lie where the database has no such motion.
 
-The hips follow from the head and the lean (tracking/bend.py), so that a squat stays a squat on a database that only
-bows, and stay above the floor. While the user sits, kneels or lies, the legs take a procedural pose.
+The hips follow from the head and the lean (tracking/bend.py), so that a squat looks like a squat even if all low
+postures of the database are bows. The hips stay above the floor. While the user sits, kneels or lies, the legs take a
+procedural pose.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from mm_ros.maths.springs import damp
 from mm_ros.pose.upper_body import TORSO_STOP, bend_spine
 from mm_ros.tracking.bend import Bend
 
-# Shares of the height of the standing hips
+# Heights of the hips, as shares of their height while standing
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
-LOWEST_SQUAT = 0.3  # minimum for a user on feet or knees: lower hips would press the knees into the floor
+LOWEST_SQUAT = 0.3  # minimum for a user on feet or knees, because lower hips would press the knees into the floor
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
 CRAWLING_LEAN = 1.0  # rad; a low user who leans forward by more kneels or crawls
 KNEELS_S = 1.5  # a user whose hips are low and calm for this time is shown kneeling; a squat is shorter
-BEND_FULL = 0.05  # drop of the head at which the trunk follows the estimated lean fully
+BEND_FULL = 0.05  # drop of the head from which on the trunk takes the whole estimated lean
 LEGS_HALFLIFE_S = 0.15
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
 HIPS_SHARE = 0.5  # share of the lean that the pelvis takes; the spine takes the rest
@@ -35,7 +36,8 @@ HIPS_SHARE = 0.5  # share of the lean that the pelvis takes; the spine takes the
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
 KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad; pitch of the foot, positive with the toes down
 LEG_M = 0.82
-TURNED_OVER = 3.0  # the legs lie along the body as soon as it turns over
+# factor of the change from front to back: the legs lie along the body as soon as it begins to turn over
+TURNED_OVER = 3.0
 
 SIT, KNEEL, LIE = range(3)
 
@@ -77,7 +79,9 @@ class LowPosture:
         self._bend.forget_place()
 
     def step(self, dt: float, frame: TrackerFrame, head: Vec, yaw: float, ground: float, allowed: bool) -> Low:
-        """`head`: head joint in the room. `allowed`: whether the head is tracked and no body tracker rules the hips."""
+        """Estimate the posture. `head`: head joint in the room. `allowed`: whether the head is tracked and no body
+        tracker determines the hips.
+        """
         if not allowed:
             self.low.lean[1] = 0.0
             self.low.legs[:] = 0.0
@@ -98,7 +102,8 @@ class LowPosture:
 
     def _lean(self, height: float, lowest: float) -> float:
         """Lean with which the hips are between the floor and their standing height. While the user lies down on the
-        back, the lean passes through 0, as that of a person who sits down first."""
+        back, the lean changes through 0, because a person first sits and then lies down.
+        """
         cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
         most = (height - lowest * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length
@@ -106,13 +111,14 @@ class LowPosture:
         return -lean if self._bend.on_back < 0.0 else lean
 
     def _choose(self, hips: float, lying: float, lean: float) -> None:
-        """Choose the posture of the legs; each is left later than it is taken. `hips`: height of the hips over their
-        standing height. `lying`: lean of the trunk [rad] if the user may lie; `lean`: lean if the user does not."""
+        """Choose the posture of the legs, with hysteresis. `hips`: height of the hips as a share of their standing
+        height. `lying`: lean of the trunk [rad] if the user lies; `lean`: lean of the trunk if the user does not lie.
+        """
         bend = self._bend
         down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lying > CRAWLING_LEAN
         low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
         settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLING_LEAN
-        if down or (low and bend.on_back < 0.0):  # a user on the back lies and does not kneel
+        if down or (low and bend.on_back < 0.0):  # a user on the back cannot kneel
             self._kind = LIE
         elif low and settled:
             self._kind = KNEEL
@@ -147,13 +153,17 @@ def bend_trunk(body: Any, lean: float, weight: float) -> None:
 
 @njit
 def low_reach(low: Any) -> float:
-    """Return the added reach of the hips [m]: the hips of a lying user are not below the head, but far beside it."""
+    """Return the additional distance [m] that the hips may move, because the hips of a lying user are not below the
+    head but far beside it.
+    """
     return float(2.0 * low.lean[1] * min(max((abs(low.lean[0]) - 0.5) / 0.3, 0.0), 1.0))
 
 
 @njit
 def own_lean(low: Any) -> float:
-    """Share of the lean toward the headset that remains: a trunk far from upright would change the head's height."""
+    """Share of the lean toward the headset that is still applied, because leaning a trunk that is far from upright
+    would change the head's height.
+    """
     return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
 
 

@@ -51,9 +51,10 @@ from mm_ros.pose.settings import PostSettings, tuning
 __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
-GROUND_HALFLIFE_S = 0.15  # half-life of the root's height over uneven ground
+GROUND_HALFLIFE_S = 0.15  # half-life with which the root's height follows uneven ground
 NO_FEET = np.zeros((0, 10))  # the empty array stands for an unknown FeetEstimate
-NO_FEET.flags.writeable = False  # read-only arrays, as between the nodes, so that both use the same compiled kernel
+# the arrays are read-only, like those that arrive in a node, so that both use the same compiled kernel
+NO_FEET.flags.writeable = False
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -64,7 +65,7 @@ class PostStage:
         self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None,
         former: AvatarPose | None = None,
     ) -> None:  # fmt: skip
-        """`former`: last pose of a stage that was killed; the first pose fades in from there, or has another `run`."""
+        """`former`: last pose of a killed stage; the first pose fades in from this pose or has another `run`."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
         self._lengths, self._low = limb_lengths(skeleton), LowPosture(skeleton)
         self.set_calibration(calibration)
@@ -79,7 +80,7 @@ class PostStage:
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
         self._settings, (self._tuning, _) = settings, packed(tuning(settings))
-        self._wanted: NDArray[np.bool_] | None = None  # which devices the settings use
+        self._wanted: NDArray[np.bool_] | None = None  # for each role, whether the settings use its device
 
     def set_calibration(self, calibration: Calibration) -> None:
         self._devices = np.zeros((R, 7))
@@ -100,8 +101,9 @@ class PostStage:
             )
 
     def use_skeleton(self, skeleton: Skeleton) -> bool:
-        """Use a skeleton that differs in the arms alone from the next step on, without a reset; return False if other
-        bones differ."""
+        """Use this skeleton from the next step on, without a reset, if only its arms differ; return False if other
+        bones differ.
+        """
         others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
         old = self.skeleton
         if skeleton.names != old.names or not np.array_equal(skeleton.offsets[others], old.offsets[others]):
@@ -110,7 +112,8 @@ class PostStage:
         return True
 
     def _on_this_skeleton(self, role: int, mounting: F64) -> F64:
-        """Mounting on this skeleton, so that in the rest pose the device is where it is on the default skeleton.
+        """Mounting on this skeleton with which, in the rest pose, the device is at the same place as on the default
+        skeleton.
 
         Mountings are measured on the default skeleton; a database may have longer legs.
         """
@@ -118,7 +121,8 @@ class PostStage:
         rest = default_skeleton()
         rest = rest.scaled(self.skeleton.head_height / rest.head_height)
         moved = (rest.rest_positions() - self.skeleton.rest_positions()).astype(np.float64)
-        # Feet stand on the floor and hang on the hips, so only the height of their joints differs.
+        # Only the heights of the foot joints differ between skeletons, because the feet are below the hips and on the
+        # floor.
         on_trunk = role in (WAIST_ROLE, CHEST_ROLE)
         shift = moved[joint] - moved[HEAD] if on_trunk else np.array([0.0, 0.0, moved[joint, 2]])
         return np.concatenate([mounting[:3] + shift, mounting[3:]])
@@ -145,16 +149,17 @@ class PostStage:
         self._fade.declare()
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None, wait: bool = False) -> AvatarPose:
-        """Published pose for a matched pose; without trackers the limbs follow the motion.
+        """Return the published pose for a matched pose; without trackers the limbs follow the motion.
 
-        `wait`: stay at the pose `former` for now.
+        `wait`: publish the pose `former` for now.
         """
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
         if judged.verdict == DROP and self.published is not None:
             return self.published
         if judged.verdict == RESET:
             self._forget()
-        elif judged.verdict == HOLD:  # the fade-in moves the body; limbs that also followed by themselves would be fast
+        # during a fade-in the whole body moves; if the limbs also moved toward their trackers, they would be too fast
+        elif judged.verdict == HOLD:
             sitting = self._sitting
             self._forget()
             self._sitting = sitting
@@ -186,7 +191,7 @@ class PostStage:
         return self.published
 
     def _carry(self, new_from_old: F64) -> None:
-        """Move all state in room axes into the re-centred room."""
+        """Transform all state in room axes into the re-centred room."""
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
         for points in (self._feet.place, self._feet.toe, self._feet.desired):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
@@ -243,7 +248,8 @@ class PostStage:
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
         """Difference [m] between the skeleton's head height and the usual height of the seated head.
 
-        The usual height rises fast (the user sits up) and falls slowly (the user bends over a desk).
+        The estimate of the usual height rises fast, because the user may sit up, and falls slowly, because the user may
+        only bend over a desk.
         """
         head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
         if self._sitting is None:
@@ -276,7 +282,8 @@ class PostStage:
         return math.degrees(self._hold.hips[2, 1])
 
     def warm_up(self, matched: AvatarPose) -> None:
-        for i in range(2):  # two steps, because only the second one computes rates
+        for i in range(2):  # two steps, because rates are computed only from the second step on
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))  # read-only, as between the nodes
+            # the arrays are read-only, like those that arrive in a node
+            self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))
         self.reset()

@@ -1,4 +1,4 @@
-"""Settings of the pose stage, and the same as plain numbers for compiled code."""
+"""Settings of the pose stage, and the same values as plain numbers for compiled code."""
 
 from __future__ import annotations
 
@@ -15,56 +15,81 @@ class PostSettings(Settings):
     """Parameters of the pose stage."""
 
     blend: str = setting(
-        "spring", "Decay of the offset that a jump leaves: critically damped spring, or Bollo's quintic",
+        "spring", "Decay of the offset that a jump causes: by a critically damped spring, or by Bollo's quintic",
         choices=("spring", "quintic"),
     )  # fmt: skip
-    blend_halflife: float = setting(0.1, "Half-life of a jump's offset (spring). Larger: slower blend", "s", 0.0, 2.0)
-    blend_time: float = setting(0.3, "Maximum duration of a jump's blend (quintic). Larger: slower", "s", 0.01, 3.0)
+    blend_halflife: float = setting(
+        0.1, "Half-life of the offset after a jump (spring). Larger values blend more slowly", "s", 0.0, 2.0
+    )
+    blend_time: float = setting(
+        0.3, "Maximum duration of the blend after a jump (quintic). Larger values blend more slowly", "s", 0.01, 3.0
+    )
     foot_lock: bool = setting(True, "Hold stance feet at a fixed place on the floor")
     lock_speed: float = setting(
-        1.5, "Maximum toe speed at which a foot is locked. Larger: feet lock earlier", "m/s", 0.0, 5.0
+        1.5, "Maximum toe speed at which a foot is locked. Larger values lock feet earlier", "m/s", 0.0, 5.0
     )
     lock_halflife: float = setting(
-        0.015, "Half-life of a foot's approach to its lock. Larger: a landing foot glides longer", "s", 0.0, 1.0
+        0.015,
+        "Half-life with which a foot approaches its lock. With larger values a landing foot glides longer",
+        "s", 0.0, 1.0,
     )
     release_time: float = setting(
-        0.25, "Duration of a released foot's blend to the motion. Larger: slower blend", "s", 0.01, 1.0
+        0.25,
+        "Duration of the blend from a released lock to the motion. Larger values blend more slowly",
+        "s", 0.01, 1.0,
     )
     release_distance: float = setting(
-        0.2, "A locked foot is released when the motion's toe is farther away. Larger: longer hold", "m", 0.0, 1.0
+        0.2,
+        "A locked foot is released when the toe of the motion is farther away. Larger values hold feet longer",
+        "m", 0.0, 1.0,
     )
     release_angle: float = setting(
-        40.0, "A locked foot is released when the motion has turned by more. Larger: longer hold", "deg", 0.0, 180.0
+        40.0, "A locked foot is released when the foot of the motion has turned by more. Larger values hold feet "
+              "longer", "deg", 0.0, 180.0
     )
     step_time: float = setting(
-        0.25, "Duration of a corrective step, which the motion lacks. Larger: slower step", "s", 0.05, 1.0
+        0.25,
+        "Duration of a corrective step, which is not part of the motion. Larger values make slower steps",
+        "s", 0.05, 1.0,
     )
-    step_height: float = setting(0.05, "Peak height of a corrective step. Larger: the foot lifts higher", "m", 0.0, 0.3)
+    step_height: float = setting(
+        0.05, "Maximum height of the foot in a corrective step. Larger values lift the foot higher", "m", 0.0, 0.3
+    )
     hold_feet: bool = setting(
-        True, "Lock and release feet by the user's estimated contacts. If false, by the contacts of the played motion"
+        True, "Lock and release feet by the user's estimated contacts. If false, the contacts of the played motion "
+              "are used"
     )
     follow_feet: float = setting(
-        1.0, "Share of the user's estimated feet in the avatar's, where the estimate is certain. Larger: nearer to the "
-        "estimate. 0: the feet of the played motion", "", 0.0, 1.0,
+        1.0, "Share of the user's estimated feet in the avatar's feet, where the estimate is certain. Larger values "
+             "are nearer to the estimate. At 0 the feet are those of the played motion", "", 0.0, 1.0,
     )
     certain_feet: float = setting(
-        0.2, "An estimate of a foot with this expected error gets half of its share. Larger: uncertain estimates count",
+        0.2, "Expected error at which the estimate of a foot gets half of its share. Larger values use uncertain "
+             "estimates more",
         "m", 0.01, 10.0,
     )
     head: bool = setting(True, "Put the head on the headset")
     hands: bool = setting(True, "Put the hands on the controllers")
     extra_trackers: bool = setting(True, "Follow body trackers when they are present and their mounting is measured")
     hips_reach: float = setting(
-        0.3, "Maximum horizontal shift of the hips toward the headset. Larger: the hips follow farther", "m", 0.0, 1.0
+        0.3,
+        "Maximum horizontal shift of the hips toward the headset. With larger values the hips follow farther",
+        "m", 0.0, 1.0,
     )
     lean_limit: float = setting(
-        9.0, "Maximum lean added to the torso toward the headset. Larger: the torso leans more", "deg", 0.0, 45.0
+        9.0,
+        "Maximum lean added to the torso toward the headset. With larger values the torso leans more",
+        "deg", 0.0, 45.0,
     )
     tracker_fade: float = setting(
-        0.3, "Duration of a limb's blend when its tracker is lost or found. Larger: slower blend", "s", 0.0, 2.0
+        0.3,
+        "Duration of the blend of a limb when its tracker is lost or found. Larger values blend more slowly",
+        "s", 0.0, 2.0,
     )
     posture: str = setting(
-        "standing", "seated: the avatar stands upright while the user sits", choices=("standing", "seated")
+        "standing",
+        "Posture of the user. With `seated`, the avatar stands upright while the user sits",
+        choices=("standing", "seated"),
     )
 
 

@@ -1,8 +1,9 @@
-"""Inverse kinematics of the upper body: head on the headset, hands on the controllers. Feet: pose/feet.py.
+"""Inverse kinematics of the upper body: head on the headset, hands on the controllers. (pose/feet.py poses the feet.)
 
-The hips move to bring the head to its target, so that the torso keeps the lean of the motion. Only a part of the way
-beyond a comfortable shift becomes lean, up to `lean_limit`. An arm is a triangle from shoulder to wrist. The direction
-of the elbow depends smoothly on the direction of the hand alone, so that equal hands give equal arms.
+The hips move to bring the head to its target, so that the torso keeps the lean of the motion. If the shift exceeds a
+comfortable one, a part of the excess becomes lean, up to `lean_limit`. An arm is a triangle from shoulder to wrist. The
+direction of the elbow depends smoothly on the direction of the hand only, so that the same hand pose always gives the
+same arm pose.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from mm_ros.maths.springs import damping_share
 TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
 
 NECK_SHARE = 0.4  # share of the neck in a turn of the head
-COMFORTABLE_TURN = 0.9  # rad; maximum turn of the head against the played motion without a twist of the spine
+COMFORTABLE_TURN = 0.9  # rad; if the head turns farther than this relative to the played motion, the spine twists
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
-BACKWARD = 0.9  # rad; the spine's twist fades out while the head's turn is within this angle of half a turn
-COMFORTABLE_SHIFT = 0.08  # m; beyond this, people lean rather than shift the hips
+BACKWARD = 0.9  # rad; the twist of the spine fades out when the turn of the head is within this angle of 180°
+COMFORTABLE_SHIFT = 0.08  # m; people shift their hips by up to this distance, and lean to reach farther
 LEAN_SHARE = 0.5  # share of the shift beyond COMFORTABLE_SHIFT that becomes lean
 
-HEIGHT_CORRECTION = 0.03  # m: largest change of the hips' height for the lean of a low trunk
+HEIGHT_CORRECTION = 0.03  # m: maximum change of the hips' height that compensates for the lean of a low trunk
 # Half-lives of the filter on the hips' horizontal shift and height
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025
 
@@ -56,11 +57,12 @@ TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
 # Half-lives of the trunk's motion toward a hand out of reach, and of its return
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
-CLAVICLE_DOWN = 0.55  # factor on a downward pull of the hand, because shoulders rise more easily than they sink
-FOREARM_TWIST_LIMIT = 1.5  # rad either way
+# factor on the pull of a hand below the shoulder, because shoulders rise more easily than they sink
+CLAVICLE_DOWN = 0.55
+FOREARM_TWIST_LIMIT = 1.5  # rad in both directions
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 
-WRIST_SEARCH_STEPS = 24  # iterations for the wrist's place when its limits turn the hand
+WRIST_SEARCH_STEPS = 24  # iterations to find the position of the wrist when its limits turn the hand
 
 
 @njit
@@ -70,8 +72,8 @@ def place_head(
 ) -> Vec:  # fmt: skip
     """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean that is asked for.
 
-    The hips follow a filtered target (`track`). The spine takes the fast remainder, about a degree. `trunk`: see
-    `follow_hands`.
+    The hips follow a filtered target (`track`). The spine takes the fast rest of the motion, about a degree. `trunk`:
+    state of `follow_hands`.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -104,7 +106,7 @@ def place_head(
 
 @njit
 def _neck_back(body: Any, head: Row, shift: Row) -> Quat:
-    """Turn of the neck that moves the head by −`shift` against the shoulders."""
+    """Rotation of the neck that moves the head by −`shift` relative to the shoulders."""
     bone = quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, NECK))
     length = max(quat.norm(bone), 1e-3)
     across = quat.across(quat.scale(shift, -1.0 / length), quat.scale(bone, 1.0 / length))
@@ -114,8 +116,8 @@ def _neck_back(body: Any, head: Row, shift: Row) -> Quat:
 
 @njit
 def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any, dt: float) -> None:
-    """Update how far the trunk follows hands that the arms do not reach: `trunk` rows: shift of the shoulders against
-    the head [m]; (twist of the spine [rad], 0, 0). The next step applies it, so that it needs no iteration.
+    """Update how far the trunk follows hands that the arms do not reach: `trunk` rows: shift of the shoulders relative
+    to the head [m]; (twist of the spine [rad], 0, 0). The next step applies the result, so that no iteration is needed.
     """
     axis = torso_axis(body)
     neck = quat.get3(body.room_positions, NECK)
@@ -129,7 +131,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
             continue
         lacks = True
         u = quat.unit(line, axis)
-        # Metres by which the hand comes nearer per radian of trunk twist
+        # distance by which the hand comes nearer per radian of trunk twist [m/rad]
         lever = quat.dot(quat.cross(axis, quat.sub(shoulder, neck)), u)
         twist += lacking * lever
         square += lever * lever
@@ -156,7 +158,9 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 
 @njit
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
-    """Filter value and rate: damps tremor without lag behind steady motion. `track` rows: value, rate, ready."""
+    """Filter a value and its rate; the filter damps tremor and has no lag behind steady motion. `track` rows: value,
+    rate, ready.
+    """
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:
             quat.put3(track, 0, goal)
@@ -164,7 +168,8 @@ def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
             track[2, 0] = 1.0
         return quat.get3(track, 0)
     for k in range(3):
-        # Fading-memory filter. The height has a shorter half-life because the spine cannot make up for its error.
+        # Fading-memory filter. The height has a shorter half-life, because the spine cannot compensate for an error of
+        # the height.
         memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
         x = track[0, k] + track[1, k] * dt
         lacking = goal[k] - x
@@ -190,7 +195,9 @@ def torso_axis(body: Any) -> Vec:
 
 @njit
 def bend_spine(body: Any, whole: Row) -> None:
-    """Apply a third of a rotation (room axes) at spine, chest and upper chest. The head's pose is stale afterwards."""
+    """Apply a third of a rotation (room axes) at spine, chest and upper chest. Afterwards the pose of the head must be
+    computed again.
+    """
     third = quat.share(whole, 1.0 / 3.0)
     part = third
     for j in (SPINE, CHEST, UPPER_CHEST):
@@ -204,7 +211,8 @@ def bend_spine(body: Any, whole: Row) -> None:
 def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float) -> None:
     """Straighten the spine so that a standing user's head reaches the height `head` without stretched legs.
 
-    While a user rises, the played motion is still bent; lifting its hips to the headset would pull the heels up.
+    While a user stands up, the played motion is still bent; if its hips were lifted until the head reaches the headset,
+    the heels would rise.
     `standing`: certainty that both of the user's feet stand.
     """
     legs = lengths[0, 2] + lengths[0, 3]
@@ -216,7 +224,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
         return
     size = quat.norm(quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS)))
     wanted = min(line[2] + lacking / size, UPRIGHT)
-    # The neck moves by about two thirds of the turn, because three joints share it.
+    # The neck moves by about two thirds of the rotation, because three joints share the rotation.
     angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
     axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
     bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
@@ -226,7 +234,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
 def _twist_spine(body: Any, turn: Row) -> None:
     axis = torso_axis(body)
     asked = quat.twist(turn, axis)
-    # The direction of a turn by 180° is ambiguous, so the spine's part fades out toward it.
+    # The direction of a turn by 180° is ambiguous, so the share of the spine fades out toward 180°.
     known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
@@ -235,7 +243,9 @@ def _twist_spine(body: Any, turn: Row) -> None:
 
 @njit
 def _height(body: Any) -> float:
-    """Movement of the head per radian of bending [m]: its mean distance from the three joints that bend."""
+    """Movement of the head per radian of bending [m], which is the mean distance of the head from the three joints that
+    bend.
+    """
     head, out = quat.get3(body.room_positions, HEAD), 0.0
     for j in (SPINE, CHEST, UPPER_CHEST):
         out += quat.norm(quat.sub(head, quat.get3(body.room_positions, j))) / 3.0
@@ -310,7 +320,7 @@ def place_hand(
 
 @njit
 def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, length: float) -> None:
-    """Turn the collar bone toward a hand that the arm hardly reaches."""
+    """Turn the collar bone toward a hand that is nearly out of the arm's reach."""
     shoulder = quat.get3(body.room_positions, upper)
     line = quat.sub(wrist, shoulder)
     lacking = quat.norm(line) - CLAVICLE_START * length
@@ -322,7 +332,8 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
     pull = quat.across(quat.unit(line, along), along)
     up = quat.rotate(quat.get4(body.room_rotations, UPPER_CHEST), (0.0, 0.0, 1.0))
     pull = quat.add(pull, quat.scale(up, (1.0 - CLAVICLE_DOWN) * max(-quat.dot(pull, up), 0.0)))
-    # A turn brings the shoulder nearer by size · angle · |pull|: nothing when the hand lies along the bone.
+    # The turn brings the shoulder nearer to the hand by size · angle · |pull|, which is 0 if the hand is in the
+    # direction of the bone.
     angle = CLAVICLE_LIMIT * (1.0 - math.exp(-lacking / (size * CLAVICLE_LIMIT))) * quat.norm(pull)
     axis = quat.unit(quat.cross(along, pull), (0.0, 0.0, 1.0))
     turn_joint(

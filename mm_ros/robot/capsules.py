@@ -18,7 +18,7 @@ from mm_ros.robot.soles import shape_points
 MOST_SHAPES, MOST_PAIRS = 80, 400
 SMALL = 0.012  # leg lengths; shapes with a smaller radius are left out
 APART = 0.03  # leg lengths; pairs that are nearer than this at zero angles touch by construction and are not checked
-WIDE = 0.4  # leg lengths; a capsule with a larger radius does not describe its mesh and is left out
+WIDE = 0.4  # leg lengths; a capsule with a larger radius is a poor approximation of its mesh and is left out
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ def _around(points: F64) -> tuple[F64, float] | None:
 
 
 def _pairs(figure: Figure, bodies: Bodies, body: NDArray[np.int64], ends: F64, radius: F64) -> NDArray[np.int64]:
-    """Pairs of different limbs, and of limb and trunk, whose bodies are not neighbours and which are apart at zero."""
+    """Pairs of capsules on different limbs, or on limb and trunk, whose bodies are not neighbours and which do not
+    touch at zero angles.
+    """
     limb_of: dict[int, str] = {}
     for name, chain in figure.roles.chains.items():
         side, _, part = name.partition("_")

@@ -55,7 +55,7 @@ def _joint(parent: str, child: str, offset: np.ndarray) -> str:
 
 
 def _capsule(bone: Bone) -> str:
-    """A tapered capsule: URDF has no cones, so cylinders of decreasing radius and a sphere at each end."""
+    """A tapered capsule, made of cylinders of decreasing radius and a sphere at each end, because URDF has no cones."""
     way, change = bone.end - bone.start, bone.radius_end - bone.radius_start
     length = float(np.linalg.norm(way))
     out = ""

@@ -77,7 +77,7 @@ class Figure:
 
 
 def read_figure(path: str | Path, overrides: str | Path | None = None) -> Figure:
-    """Read a robot file with the robot.yaml that is given, or else the one beside the file if there is one."""
+    """Read a robot file with the given robot.yaml, or else with the robot.yaml in the same folder if there is one."""
     beside = Path(path).parent / FILE
     chosen = overrides or (beside if beside.is_file() else None)
     stated = Overrides() if chosen is None else read_overrides(chosen)
@@ -113,10 +113,12 @@ def _limb(tree: Tree, side: str, kind: str, chains: list[tuple[str, ...]]) -> Li
     far = tree.end_of((*upper, *lower, *end))
     hinge = [j for j in end if kind == "leg" or not _along(tree, j, far - points[bend_joint])]
     stop = meeting_point([points[j] for j in hinge[:3]], [axes[j] for j in hinge[:3]]) if hinge else far
-    # The knee or elbow may lie anywhere on its axis: take the point nearest to the line from root to end.
+    # The origin of a knee or elbow may be anywhere on its axis, so the point of the axis nearest to the line from root
+    # to end is used.
     p, axis = points[bend_joint], axes[bend_joint]
     bend = p + axis * float(((root - p) @ axis + (stop - p) @ axis) / 2)
-    if kind == "leg":  # a leg stands upright in the plane of its foot, also when the hip axes meet beside it
+    # the leg is taken as upright in the plane of its foot, even if the hip axes meet beside this plane
+    if kind == "leg":
         root, bend = root + axis * float((stop - root) @ axis), p + axis * float((stop - p) @ axis)
     lower_link = robot.joint(hinge[0]).parent if hinge else tip
     return Limb(side, kind, root, bend, stop, robot.joint(bend_joint).parent, lower_link, tip)

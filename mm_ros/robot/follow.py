@@ -1,9 +1,10 @@
-"""A robot follows the avatar: directions of limbs, rotations of the trunk, and feet that stand where they landed.
+"""A robot follows the avatar: directions of limbs, rotations of the trunk, and feet that stay at the place where they
+landed.
 
 Each step solves a quadratic program: the change of base and joints that brings the robot nearest to the targets within
-the limits of position, velocity and acceleration, and without self-collision. Targets are directions and not positions,
-so that no T-pose and no table for a pair of human and robot is needed. Lengths are scaled by the ratio of the leg
-lengths of robot and avatar.
+the limits of position, velocity and acceleration, and without self-collision. Targets are directions rather than
+positions, so that neither a T-pose nor a table for each pair of human and robot is needed. Lengths are scaled by the
+ratio of the leg lengths of robot and avatar.
 """
 
 from __future__ import annotations
@@ -66,11 +67,12 @@ STANDS_ALONE = 40.0  # weight of the base's target for a robot without legs
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
-STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
-# Leg lengths; distance of the centre of mass from the side of the standing foot, inside, that `weight_shift` aims at,
-# and its largest move: with more, the feet would meet
+# an elbow whose limit is this near to the straight arm bends to one side only Leg lengths; distance of the centre of
+# mass from the side of the standing foot, inside, that `weight_shift` aims at, and its largest move: with more, the
+# feet would meet
+STRAIGHT_RAD = 0.3
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
-FEET_APART = 0.03  # leg lengths; gap between the feet that this move leaves
+FEET_APART = 0.03  # leg lengths; minimum gap between the feet after this move
 LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
 LATERAL_AXIS = 0.7
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
@@ -95,15 +97,20 @@ class FollowSettings(Settings):
         choices=("follow", "decompose"), live=False,
     )  # fmt: skip
     joint_speed: float = setting(
-        12.0, "Highest joint speed where the robot file names none or a larger one.", "rad/s", 0.1, 100.0
+        12.0,
+        "Maximum joint speed, if the robot file does not state a lower one. Smaller values make the robot lag behind "
+        "fast motion.",
+        "rad/s",
+        0.1,
+        100.0,
     )
     joint_acceleration: float = setting(
-        400.0, "Highest joint acceleration. Smaller values make the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
+        400.0, "Maximum joint acceleration. Smaller values make the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
     )
     weight_shift: float = setting(
         1.0, "Lateral move of the pelvis toward the foot that stands alone, as a share of the move that brings the "
-        "centre of mass over this foot (at most 9 % of the leg). Larger: the centre of mass is nearer to the foot; the "
-        "leg tilts more.", "", 0.0, 1.0,
+        "centre of mass over this foot (at most 9 % of the leg). With larger values the centre of mass is nearer to "
+        "the foot, and the leg tilts more.", "", 0.0, 1.0,
     )  # fmt: skip
     self_collision: bool = setting(
         True, "Keep limbs apart from each other and from the trunk, where the robot file has collision geometry."
@@ -176,10 +183,11 @@ class Follower:
     # Constants of the robot
 
     def _bend_limbs(self) -> None:
-        """Keep knees and elbows inside of flexion, and start with bent ones.
+        """Keep knees and elbows slightly bent in the direction of flexion, and start with bent limbs.
 
         The twist of a straight limb has no effect on directions: a limb that is straight at its limit and twisted the
-        wrong way would stay straight. Elbows that also bend the other way cross the straight pose and are left alone.
+        wrong way would stay straight. Elbows that can bend in both directions can pass through the straight pose, so
+        their limits are not changed.
         """
         figure = self.figure
         tree = Tree(figure.robot)
@@ -286,7 +294,7 @@ class Follower:
     # Following
 
     def step(self, pose: AvatarPose) -> RobotState:
-        """The robot's state for a pose of the avatar. A stamp that does not advance counts as a usual frame."""
+        """The robot's state for a pose of the avatar. The usual frame time is assumed if the stamp does not advance."""
         dt = (pose.stamp_ns - self._last_ns) * 1e-9 if self._last_ns >= 0 else 0.0
         first = self._last_ns < 0
         dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
@@ -430,8 +438,9 @@ def _lateral_distances(
     p: Any, q: Any, masses: Any, centres: Any, point_body: Any, point_local: Any, soles: Any, has: Any, yaw: float,
     swayed: float, leg: float,
 ) -> Any:  # fmt: skip
-    """For each foot the move along the lateral axis that brings the centre of mass over it, from its place without
-    `swayed`, and the width of the foot."""
+    """For each foot, the lateral move of the pelvis that brings the centre of mass over this foot, starting from its
+    place without the present move `swayed`; and the width of the foot.
+    """
     out = np.zeros((2, 2))
     side = (-math.sin(yaw), math.cos(yaw))
     at, total = -swayed, 0.0
@@ -483,7 +492,7 @@ def _plan(
     if legs:
         rest_height = 0.5 * (ankle_rest[0] + ankle_rest[1])
         target = (target[0], target[1], scale * (centre[2] - rest_height) + sole)
-        # The base takes a part of the chest's lean and turn that the waist has no axis for.
+        # If the waist has no axis for the lean or the turn of the chest, the base takes a part of it.
         relative = quat.inv_mul(hip, chest)
         yaw = quat.twist(relative, (0.0, 0.0, 1.0))
         swing = quat.mul_inv(relative, quat.from_yaw(yaw))
@@ -500,7 +509,7 @@ def _plan(
     for i in range(2):
         feet[i, 6] = contacts[i] + fade * (feet[i, 6] - contacts[i])
     # The centre of mass moves sideways over the foot that stands alone, with pelvis and swinging foot: only the
-    # standing leg leaves the avatar's direction.
+    # standing leg deviates from the direction of the avatar's leg.
     sway, lateral = 0.0, quat.rotate(quat.from_yaw(quat.yaw_of(hip)), (0.0, 1.0, 0.0))
     if has[0] and has[1] and not first:
         alone = feet[0, 6] - feet[1, 6]
@@ -607,7 +616,7 @@ class Decomposer:
 def make_follower(
     figure: Figure, skeleton: Skeleton, settings: FollowSettings, t_pose: dict[str, float] | None = None
 ) -> Follower | Decomposer:
-    """The method that the settings name."""
+    """Create the follower of the method that the settings select."""
     if settings.method == "decompose":
         return Decomposer(figure, skeleton, t_pose)
     return Follower(figure, skeleton, settings)

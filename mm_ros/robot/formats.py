@@ -1,6 +1,7 @@
 """Messages and files of receivers of robot motion, byte by byte: SONIC, TWIST2, BeyondMimic, GMR.
 
-Nothing here opens a connection; `ros/senders.py` sends. The formats are those of the receivers' published sources.
+This module does not open connections; `ros/senders.py` sends the messages. The formats are those of the receivers'
+published sources.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, .
     known, order, level = set(limb_order(figure, receiver)), [], [figure.robot.base]
     while level:
         below = [j for link in level for j in figure.robot.by_parent.get(link, [])]
-        # Fixed joints do not form a level of their own: IsaacLab merges their links.
+        # Fixed joints do not count as a level of the tree, because IsaacLab merges the links that they connect.
         merged: list[Any] = []
         while below:
             j = below.pop(0)
@@ -115,9 +116,9 @@ def sonic_planner(
 
 
 class Planner:
-    """Messages of SONIC's planner from a commanded robot: how it walks, and its wrists and neck in the root frame.
+    """Messages to SONIC's planner for a commanded robot: the gait, and the wrists and neck in the root frame.
 
-    Directions are relative to the heading of the first message, as SONIC counts its own.
+    Directions are relative to the heading of the first message, because SONIC measures directions in the same way.
     """
 
     def __init__(self, figure: Figure, order: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """The guard between follower and robot: ramp-in, clamps, deadman, and a smooth stop that latches.
 
-It is a state machine over time, without ROS: off → ramp → live → stopping → held. A stop is left only by a release and
-a new press of the deadman, and begins again with a ramp from the robot's measured state. The guard is no safety
-function in the sense of any standard.
+It is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the deadman must be
+released and pressed again; then a new ramp begins at the robot's measured state. The guard is not a safety function in
+the sense of any standard.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
-HOLD_S = 1.0  # commands continue for this time after a stop
+HOLD_S = 1.0  # s; after a stop, commands are still sent for this time
 LATE_TICKS = 10.0  # a delay of more than this many periods between two ticks is a stall of this process
 STILL = 1e-6
 # Base: highest speed and acceleration, and time to settle; first x y z, then the rotation.
@@ -31,28 +31,35 @@ BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 class GuardSettings(Settings):
     rate: float = setting(50.0, "Rate of the commands. SONIC and TWIST2 need 50.", "Hz", 10.0, 500.0, live=False)
     ramp: float = setting(
-        2.0, "Duration of the ramp from the measured state to the avatar's. Larger: gentler start.", "s", 0.5, 60.0
+        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. Larger values start more "
+             "gently.", "s", 0.5, 60.0
     )
     command_speed: float = setting(
-        6.0, "Highest speed of a commanded joint. Smaller: slower and safer; the robot lags.", "rad/s", 0.01, 50.0
+        6.0,
+        "Maximum speed of a commanded joint. Smaller values are safer, but the robot lags behind fast motion.",
+        "rad/s", 0.01, 50.0,
     )
     command_acceleration: float = setting(
-        60.0, "Highest acceleration of a commanded joint. Smaller: smoother; the robot lags.", "rad/s²", 0.1, 5000.0
+        60.0, "Maximum acceleration of a commanded joint. Smaller values are smoother, but the robot lags behind fast "
+              "motion.", "rad/s²", 0.1, 5000.0
     )
     stale_after: float = setting(
-        0.25, "A newest pose or robot state older than this stops the robot.", "s", 0.02, 5.0
+        0.25, "The robot stops when the newest pose or robot state is older than this. Larger values tolerate longer "
+              "gaps.", "s", 0.02, 5.0
     )
     largest_jump: float = setting(
-        0.3, "A measured joint that changes by more than this between two states stops the robot.", "rad", 0.01, 6.3
+        0.3, "The robot stops when a measured joint changes by more than this between two states. Larger values "
+             "tolerate more noise.", "rad", 0.01, 6.3
     )
     largest_error: float = setting(
-        0.8, "A measured joint farther than this from its command stops the robot.", "rad", 0.05, 6.3
+        0.8, "The robot stops when a measured joint is farther than this from its command. Larger values tolerate "
+             "larger errors.", "rad", 0.05, 6.3
     )
 
 
 @dataclass(frozen=True)
 class Command:
-    """`share`: 0…1 of the ramp. `runs`: false while the robot stops and is held."""
+    """`share`: completed share of the ramp, 0…1. `runs`: false while the robot stops and is held."""
 
     positions: F64  # rad
     velocities: F64  # rad/s
@@ -77,7 +84,7 @@ class Limiter:
 
     def _move(self, velocity: F64, a: float, dt: float) -> None:
         v = np.clip(velocity, self.v - a * dt, self.v + a * dt)
-        # Stop before the limits; a measured start beyond a limit only moves back.
+        # The motion stops before the limits. If the measured start is beyond a limit, the joint may only move back.
         v = np.minimum(v, _brakes(self.upper - self.x, a, dt))
         v = np.maximum(v, -_brakes(self.x - self.lower, a, dt))
         self.x, self.v = self.x + v * dt, v
@@ -90,8 +97,9 @@ class CommandGuard:
         self, names: Sequence[str], lower: F64, upper: F64, settings: GuardSettings, start: F64 | None = None,
         obeys: bool = True,
     ) -> None:  # fmt: skip
-        """`start`: given pose of a robot without feedback; None: the robot's state is measured. `obeys`: the robot
-        gets the commands, so that its state has to follow them."""
+        """`start`: assumed start pose of a robot without feedback; None if the robot's state is measured. `obeys`:
+        whether the robot gets the commands, so that its state must follow them.
+        """
         self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, "not enabled"
@@ -105,7 +113,7 @@ class CommandGuard:
         self._jumped = ""
 
     def measure(self, now: float, angles: F64) -> None:
-        """Take a state of the robot, in the order of `names`."""
+        """Store a measured state of the robot, in the order of `names`."""
         if not np.isfinite(angles).all():
             self._jumped = "the robot state is not finite"
             return
@@ -195,10 +203,10 @@ class CommandGuard:
 
 
 class BaseGuard:
-    """The commanded base beside the guarded joints, without jumps, and at rest after a stop.
+    """The commanded base, which belongs to the guarded joints. The base has no jumps and is at rest after a stop.
 
-    Receivers take heading, height and velocity from it; its place in the room is free. Therefore a start, or a
-    re-centring of the user, moves the frame in which the base is commanded and not the base.
+    Receivers use the heading, height and velocity of the base, but not its absolute position. Therefore, at a start or
+    when the user is re-centred, the base does not move; instead, the frame in which it is commanded moves.
     """
 
     def __init__(self, rate: float) -> None:

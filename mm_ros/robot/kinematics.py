@@ -148,7 +148,9 @@ def normal_equations(
     point_body: Any, point_local: Any, point_target: Any, point_weight: Any,
     angles: Any, rest: Any, rest_weight: float, damping: float, h: Any, g: Any, jac: Any,
 ) -> None:  # fmt: skip
-    """Fill h and g of the step that brings bodies to rotations, lines to directions and points to places."""
+    """Fill the matrix h and the vector g of the step that brings bodies to target rotations, lines to target directions
+    and points to target positions.
+    """
     h[:] = 0.0
     g[:] = 0.0
     for t in range(len(turn_body)):
@@ -199,7 +201,9 @@ def near_pairs(
     pairs: Any, body: Any, ends: Any, radius: Any, margin: float, gap: float, parent: Any, dof: Any, factor: Any,
     p: Any, q: Any, axes: Any, rows: Any, lower: Any, n: int, jac: Any, other: Any,
 ) -> int:  # fmt: skip
-    """Add a linear constraint for each pair of capsules nearer than `margin`: the step keeps them `gap` apart."""
+    """Add a linear constraint for each pair of capsules nearer than `margin`: after the step they are at least `gap`
+    apart.
+    """
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
         bi, bj = body[i], body[j]

@@ -17,15 +17,15 @@ from mm_ros.robot.model import Robot
 from mm_ros.robot.urdf import parse_urdf
 from mm_ros.robot.xml import file_text
 
-HIGHEST = 5  # folders above the file among which a package is sought
-LARGEST_M = 100.0  # from a link to its parent, to a shape or to a centre of mass
+HIGHEST = 5  # number of folders above the file in which a package is searched for
+LARGEST_M = 100.0  # m; maximum distance from a link to its parent, to a shape or to a centre of mass
 
 
 def load_robot(path: str | Path) -> Robot:
     """Read a robot file. Raises MmRosError with the reason when it cannot be used.
 
-    A .xacro file is expanded by the package xacro where it is installed. xacro evaluates expressions of the file: it
-    must come from a trusted source.
+    A .xacro file is expanded by the package xacro where it is installed. xacro evaluates expressions of the file: use
+    only files from a trusted source.
     """
     path = Path(path)
     if path.is_dir():
@@ -83,7 +83,7 @@ def _expanded(path: Path) -> str:
 
 @contextmanager
 def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
-    """Let $(find PACKAGE) find packages beside the file, which need not be installed."""
+    """Make $(find PACKAGE) find packages in the folders around the file, even if they are not installed."""
     installed = substitution_args._eval_find
 
     def find(package: str) -> str:
@@ -98,7 +98,9 @@ def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
 
 
 def package_folder(path: Path, package: str) -> Path | None:
-    """Folder of a package: a folder of this name above the robot file, or beside a folder above it."""
+    """Folder of a package: a folder of this name that contains the robot file, or that is next to a folder that
+    contains it.
+    """
     if not package or "/" in package or package in (".", ".."):
         return None
     for above in list(path.resolve().parents)[:HIGHEST]:
@@ -115,7 +117,7 @@ def mesh_path(robot: Robot, file: str) -> Path | None:
         return None
     source = Path(robot.source).resolve()
     scheme, _, rest = file.rpartition("://")
-    # Folders of the robot: up to HIGHEST above the file, but not the root of the disk.
+    # The robot's folders are those up to HIGHEST levels above the file, without the root of the disk.
     folders = [f for f in list(source.parents)[:HIGHEST] if f.parent != f]
     if scheme in ("package", "model"):
         package, _, inner = rest.partition("/")

@@ -1,4 +1,6 @@
-"""MJCF files (MuJoCo): MuJoCo resolves defaults, frames and units; meshes, motors and sensors are left out before."""
+"""MJCF files (MuJoCo): MuJoCo resolves defaults, frames and units; meshes, motors and sensors are removed before MuJoCo
+reads the file.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def _mimics(root: Element) -> dict[str, Mimic]:
 
 
 def _without_meshes(root: Element, source: str) -> dict[int, tuple[str, tuple[float, ...], bool]]:
-    """Delete all that is not kinematics. Geoms with a mesh become sites; returns file, scale and use of each."""
+    """Delete all elements that are not kinematics. Geoms with a mesh become sites; file, scale and use of each mesh are
+    returned.
+    """
     folder, meshes = "", {}
     for e in root.iter("compiler"):
         folder = e.get("meshdir", e.get("assetdir", folder))

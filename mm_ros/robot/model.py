@@ -18,7 +18,7 @@ MOVING = ("revolute", "continuous")
 
 @dataclass(frozen=True)
 class Mimic:
-    """The joint follows another one: angle = factor · angle of `joint` + offset."""
+    """A joint that follows another joint: angle = factor · angle of `joint` + offset."""
 
     joint: str
     factor: float
@@ -106,7 +106,7 @@ class Robot:
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """Joints that turn, without those that mimic another one."""
+        """Joints that turn, without those that mimic another joint."""
         return tuple(j.name for j in self.joints if j.kind in MOVING and j.mimic is None)
 
     def with_mimics(self, angles: dict[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Words in the names of joints and links: the second vote on the role of a joint."""
+"""Words in the names of joints and links, which supplement the geometry when the role of a joint is chosen."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def vote(name: str) -> NameVote:
 
 
 def _side(words: list[str]) -> str:
-    """Side by the clearest mark: the word itself, else a letter before a body part, else the first single letter."""
+    """Side that a name states: by the word left or right, else by a letter before a body part, else by the first single
+    letter.
+    """
     for i, pattern in enumerate(_SIDES):
         marks = [m.group(1)[0] for w in words if (m := re.match(pattern, w))]
         if i == 0 and len(set(marks)) > 1:

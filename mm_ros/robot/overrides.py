@@ -1,4 +1,4 @@
-"""`robot.yaml`: what the user states about a robot instead of what was found."""
+"""`robot.yaml`: facts about a robot that the user states; they replace the detected ones."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _number(path: str | Path, key: str, value: Any) -> float:
 
 
 def adapted(robot: Robot, overrides: Overrides) -> Robot:
-    """The robot with the stated limits, and with ignored joints fixed."""
+    """The robot with the stated limits; ignored joints become fixed joints."""
     for name in (*overrides.ignore, *overrides.limits):
         robot.joint(name)
     joints = tuple(
@@ -113,7 +113,7 @@ def adapted(robot: Robot, overrides: Overrides) -> Robot:
 
 
 def roles_with(robot: Robot, overrides: Overrides) -> Roles:
-    """Roles by geometry and names, with the stated parts in their place."""
+    """Detected roles in which the parts that the user states replace the detected parts."""
     for chain in overrides.joints.values():
         for name in chain:
             if robot.joint(name).kind not in MOVING:

@@ -1,8 +1,8 @@
-"""A human pose on a robot's revolute joints, within their limits (Karst 2023).
+"""Transfer of a human pose to a robot's revolute joints, within their limits (Karst 2023).
 
 Each canonical joint drives a chain of revolute joints. The best value of one angle has a closed form (the remaining
-twist about its axis). Repeated sweeps over the chain converge to the nearest rotation within the limits. The joints
-farther out compensate for an error that a limit leaves.
+twist about its axis). Repeated sweeps over the chain converge to the nearest rotation within the limits. If a limit
+causes an error, the joints farther out compensate for it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RobotMap:
 
 
 def map_of(figure: Figure, t_pose: dict[str, float] | None = None) -> RobotMap:
-    """The map of the roles that were found. With the base above the waist, the waist turns the hips."""
+    """Make the map from the detected roles. If the base is above the waist, the waist joints turn the hips."""
     chains, base = dict(figure.roles.chains), "hips"
     groups = Tree(figure.robot).group_of
     if "upper_chest" in chains and groups[figure.robot.base] == groups[figure.roles.chest]:
@@ -153,7 +153,9 @@ class RevoluteRetargeter:
         return np.array(before), np.array([j.axis for j in chain])
 
     def _standing(self, p: F64, base: F64) -> F64:
-        """Position of the base: the scaled hips, at a height that gives the feet the source's scaled clearance."""
+        """Position of the base: the scaled hips, at a height at which the robot's feet are above the floor by the
+        scaled height of the avatar's feet.
+        """
         out = p[1] * self.scale
         if not all(self.map.feet):
             return np.asarray(out)
@@ -196,7 +198,9 @@ def _part(before: Any, axes: Any, angles: Any, first: int, stop: int) -> Quat:
 
 @njit
 def _within(angle: float, lower: float, upper: float, now: float) -> float:
-    """`angle` plus full turns, within the limits and nearest to `now`, else the nearer limit."""
+    """`angle` plus the number of full turns with which it is within the limits and nearest to `now`; otherwise the
+    nearer limit.
+    """
     turns = 2.0 * math.pi
     near = angle + turns * round((now - angle) / turns)
     for k in (0, 1, -1):

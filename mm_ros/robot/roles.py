@@ -21,8 +21,8 @@ from mm_ros.robot.tree import Pair, Tree
 LATERAL_AXIS = 0.8  # cosine between the axis of a knee and the lateral axis
 ALONG = 0.9  # cosine between the axis of a twist joint and its limb
 CLEARLY_BETTER = 2.0  # ratio of the scores at which geometry overrules a name
-NO_END = 0.3  # score of the last joint, relative to its distance, when the file shows nothing beyond it
-TOES_AHEAD = 0.12  # leg lengths; distance ahead of the ankle that shows where the toes are
+NO_END = 0.3  # score of the last joint, relative to its distance, when the file contains nothing beyond this joint
+TOES_AHEAD = 0.12  # leg lengths; if the foot's mass is this far ahead of the ankle, it shows the direction of the toes
 CLAVICLE = 0.12  # minimum distance between the axis of a clavicle joint and the shoulder, in lengths of the upper arm
 PLACEHOLDER_RAD = 6.0  # limits wider than this do not show the direction of flexion
 LIMITS_DIFFER_RAD = 0.35
@@ -137,7 +137,7 @@ def _legs_and_arms(tree: Tree) -> tuple[Pair | None, Pair | None]:
         return (low, None) if _is_leg(tree, low) else (None, low)
     arms = max(others, key=lambda p: (_limb_words(tree, p) == "arm", _start_height(tree, p)))
     if _limb_words(tree, low) == "arm" and _limb_words(tree, arms) != "leg":
-        return None, low  # the lowest pair are arms; the pair above may be chains of eyes
+        return None, low  # the lowest pair of chains are arms; the pair above it may be the eyes
     if _start_height(tree, arms) < _start_height(tree, low):
         return (low, None) if _is_leg(tree, low) else (None, low)
     return low, arms
@@ -156,14 +156,15 @@ def _start_height(tree: Tree, pair: Pair) -> float:
 
 
 def _limb_words(tree: Tree, pair: Pair) -> str:
-    """The limb that most names of a pair state."""
+    """The kind of limb that most joint names of a pair state."""
     votes = [v for j in (*pair.first, *pair.second) if (v := vote(j).limb)]
     return max(sorted(set(votes)), key=votes.count) if votes else ""
 
 
 def _is_leg(tree: Tree, pair: Pair) -> bool:
-    """Whether a robot's only pair is its legs: by names, else by what rises between the limbs,
-    by twists of the forearm and by the direction of flexion."""
+    """Whether a robot's only pair is its legs: by the names, or else by the parts that rise between the limbs, by
+    joints that twist the forearm, and by the direction of flexion.
+    """
     words = _limb_words(tree, pair)
     if words:
         return words == "leg"
@@ -174,7 +175,7 @@ def _is_leg(tree: Tree, pair: Pair) -> bool:
     bend = _bends(_Finder(tree), pair, False)
     if bend is None:
         return True
-    # Only forearms twist. Legs flex backward, if the robot faces +x.
+    # Only forearms have twist joints. Legs flex backward, if the robot faces +x.
     if any(_twists(tree, pair.first, bend, j) for j in pair.first[bend + 1 :]):
         return False
     return float(_flexion(tree, pair.first, bend)[0]) <= 0
@@ -286,7 +287,7 @@ def _foot_ahead(tree: Tree, chain: tuple[str, ...], knee: int) -> F64:
 
 
 def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bool, forward: F64) -> None:
-    """Give each joint of a limb its part."""
+    """Assign each joint of a limb to a canonical joint."""
     tree = f.tree
     parts: dict[str, list[str]] = {p: [] for p in (LEG if is_leg else ARM)}
     before, after = chain[:bend], chain[bend + 1 :]
@@ -416,7 +417,9 @@ def _neck(f: _Finder, arms: Pair | None, chest: int) -> int | None:
 
 
 def _check_mirror(f: _Finder, forward: F64) -> None:
-    """Warn where axes or limits of left and right do not mirror each other: one of the two is wrong in the file."""
+    """Warn where axes or limits of left and right do not mirror each other: in such a case one of the two is wrong in
+    the file.
+    """
     tree, lateral = f.tree, np.array([-forward[1], forward[0], 0.0])
     for name, chain in list(f.chains.items()):
         other = f.chains.get(name.replace("left", "right"), ())

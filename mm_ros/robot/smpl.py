@@ -105,7 +105,9 @@ class BodyGuard:
 
 
 def _nearest(vectors: F64, to: F64) -> F64:
-    """The same rotations by the vectors that are nearest to others: a vector may be longer than π."""
+    """The same rotations, as the vectors that are nearest to the vectors of `others`; such a vector may be longer than
+    π.
+    """
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1 - 2 * math.pi / np.maximum(length, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1, keepdims=True) < np.linalg.norm(vectors - to, axis=1, keepdims=True)

@@ -72,7 +72,9 @@ def find_sole(
 def _cloud(
     robot: Robot, links: Sequence[str], zero: dict[str, F64], ankle: F64, leg: float, front: F64
 ) -> tuple[F64, str]:
-    """Points of the foot from the ankle, front along x, and where they come from."""
+    """Points of the foot relative to the ankle, with the front along x, and their origin (collision shapes, meshes or
+    estimate).
+    """
     for source, collision, meshes in (("collision", True, True), ("mesh", False, True)):
         found = []
         for name in links:
@@ -92,7 +94,9 @@ def _box(depth: float, toe: float, heel: float, half: float) -> F64:
 
 
 def _tilt(points: F64) -> float:
-    """Pitch of the sole at zero angles: of the edge of the lower hull, in the sagittal plane, below the ankle."""
+    """Pitch of the sole at zero angles: the pitch of that edge of the lower hull in the sagittal plane which is below
+    the ankle.
+    """
     order = np.lexsort((points[:, 2], points[:, 0]))
     hull: list[Any] = []
     for x, z in points[order][:, [0, 2]]:
@@ -164,6 +168,6 @@ def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
     try:
         mesh: Any = trimesh.load(Path(path), force="mesh", process=False, skip_materials=True)
         vertices = np.asarray(mesh.vertices, np.float64).reshape(-1, 3)
-    except Exception:  # damaged meshes raise errors of many kinds; the sole is then estimated
+    except Exception:  # damaged meshes raise many kinds of errors; the sole is then estimated
         return nothing
     return (vertices, np.asarray(mesh.faces, np.int64)) if np.isfinite(vertices).all() else nothing

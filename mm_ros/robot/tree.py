@@ -15,8 +15,8 @@ from mm_ros.robot.names import vote
 SAME_HEIGHT = 0.04  # maximum difference of height between mirrored joints, as a share of the chain's reach
 SHORT_CHAIN = 0.25  # share of the longest pair's reach; shorter pairs are fingers, eyes or wheels
 SAME_AXIS = 0.98  # cosine
-AS_LONG = 2.0  # a chain goes on past a branch along a subtree that reaches this much farther than the others
-BODY_JOINTS = 3  # a mimicking joint with as many joints below it is a joint of the body
+AS_LONG = 2.0  # at a branch, a chain continues along the subtree that reaches farther than the others by this factor
+BODY_JOINTS = 3  # a mimicking joint with at least this many joints below it is a joint of the body
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Tree:
 
     def _drop(self) -> None:
         """Drop grippers, fingers, and joints that mimic others, except joints of the body such as coupled hips."""
-        count = dict.fromkeys(self.robot.by_name, 0)  # moving joints that each joint carries
+        count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints beyond each joint
         for j in reversed(self.robot.joints):
             below = self.robot.by_parent.get(j.child, [])
             count[j.name] = sum(count[b.name] + (b.kind in MOVING and b.mimic is None) for b in below)
@@ -71,7 +71,8 @@ class Tree:
             if j.kind not in MOVING:
                 continue
             above = self.robot.by_child.get(j.parent)
-            # A joint that carries more than the joint that it mimics is driven by it over gears.
+            # A joint with more joints beyond it than the joint that it mimics is a joint of the body that is driven
+            # over gears.
             driven = j.mimic is not None and count[j.name] > count[j.mimic.joint]
             if j.mimic is not None and count[j.name] < BODY_JOINTS and not driven:
                 self.dropped[j.name] = f"mimics {j.mimic.joint}"
@@ -106,13 +107,13 @@ class Tree:
         return out
 
     def reach(self, joint: str) -> float:
-        """Longest way from a joint along the joints below it."""
+        """Length of the longest path from a joint along the joints beyond it."""
         at, g = self.points[joint], self.child_group(joint)
         own = max((float(np.linalg.norm(p - at)) for p in self.tips[g]), default=0.0)
         return max([own, *(float(np.linalg.norm(self.points[b] - at)) + self.reach(b) for b in self.below[g])])
 
     def chain(self, joint: str) -> tuple[str, ...]:
-        """Joints from this one outward, until a branch of equals."""
+        """Joints from this one outward, until the chain branches into subtrees of similar reach."""
         out = [joint]
         while True:
             below = self.below[self.child_group(out[-1])]
@@ -178,7 +179,7 @@ class Tree:
         return middle if float(np.linalg.norm(off, axis=1).max()) < tolerance else None
 
     def path(self, start: int, end: int) -> tuple[list[str], list[int]]:
-        """Joints between two groups, and the groups on the way, both ends included."""
+        """Joints between two groups, and the groups on the path between them, with both ends."""
         up = {start: ([], [start])}  # type: dict[int, tuple[list[str], list[int]]]
         g, joints, groups = start, [], [start]  # type: int, list[str], list[int]
         while self.root[g]:

@@ -57,7 +57,7 @@ def parse_urdf(text: str, source: str = "URDF") -> Robot:
 
 
 def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[RobotJoint, ...]:
-    """Parents before children."""
+    """The joints in an order in which parents come before children."""
     by_parent: dict[str, list[RobotJoint]] = {}
     for j in joints:
         by_parent.setdefault(j.parent, []).append(j)
@@ -74,7 +74,7 @@ def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[Ro
 
 
 def _in_file_order(joints: list[RobotJoint], order: dict[str, int], base: str) -> tuple[RobotJoint, ...]:
-    """The order of the file where it has parents before children, because controllers often use it."""
+    """The order of the file, if parents come before children in it, because controllers often use this order."""
     by_file = sorted(joints, key=lambda j: order[j.name])
     known = {base}
     for j in by_file:

@@ -36,7 +36,7 @@ COMPRESSIONS = {
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
-FLUSH_S = 0.5  # a killed recorder loses at most the messages of this time, and those not yet received
+FLUSH_S = 0.5  # s; a killed recorder loses at most the messages of this time and those that had not arrived
 _FOREVER = QosTime(2147483647, 4294967295)
 
 
@@ -76,7 +76,7 @@ class Bag:
         try:
             check_bag(self.path)
             if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
-                raise ReaderError("its recorder has not ended it")  # rosbags would not read the write-ahead log
+                raise ReaderError("its recorder has not completed it")  # rosbags would not read the write-ahead log
             with Reader(self.path) as reader:
                 check_chunks(reader, self.path)
                 connections = list(reader.connections)
@@ -95,12 +95,14 @@ class Bag:
         return {c.topic: c.msgtype for c in connections}
 
     def _broken_files(self) -> list[Path]:
-        """Storage files that cannot be read alone; when all can, the metadata file."""
+        """Storage files that cannot be read; if each of them can be read by itself, the metadata file is the broken
+        one.
+        """
         broken = [p for p in storage_files(self.path) if not _readable(p)]
         return broken or [self.path / "metadata.yaml"]
 
     def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
-        """Messages in order of log time; of a damaged bag, in the order of the file."""
+        """Messages in order of log time; those of a damaged bag come in the order of the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
                 if not 0 <= int(logged_ns) < 1 << 63:
@@ -158,8 +160,8 @@ def refuse_existing(path: Path) -> None:
 class BagWriter:
     """Writer of a new bag. An existing bag is never overwritten.
 
-    An error of the disk raises MmRosError. The bag then ends with the last flush, as after a kill of the process: an
-    MCAP file ends with a whole chunk, an SQLite file has its write-ahead log beside it.
+    An error of the disk raises MmRosError. The bag then contains all messages up to the last flush, as after a kill of
+    the process: an MCAP file ends with a complete chunk, and an SQLite file has its write-ahead log in the same folder.
     """
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
@@ -174,12 +176,13 @@ class BagWriter:
         self._writer.set_compression(COMPRESSIONS[compression], CompressionFormat.ZSTD)
         self._path = path
         self._ended = False
-        self._whole = 0  # bytes of the MCAP file up to the last whole record
+        self._whole = 0  # number of bytes of the MCAP file up to the end of the last complete record
         with self._refusals():
             self._writer.open()
             if storage == "sqlite3":
                 self._storage.conn.execute("PRAGMA journal_mode=WAL")
-                # No protection against power loss: a recorder that waits for the disk would lose messages.
+                # The file is not protected against power loss, because a recorder that waits for the disk would lose
+                # messages.
                 self._storage.conn.execute("PRAGMA synchronous=OFF")
         self._connections: dict[str, Connection] = {}
         self._flushed = time.monotonic()
@@ -220,7 +223,8 @@ class BagWriter:
             return
         self.flush()
         with self._refusals():
-            if hasattr(self._storage, "conn"):  # leaves one file, for readers without write access to the folder
+            # merges the log into the file, for readers without write access to the folder
+            if hasattr(self._storage, "conn"):
                 self._storage.conn.execute("PRAGMA journal_mode=DELETE")
             self._writer.close()
         self._ended = True

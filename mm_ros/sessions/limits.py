@@ -1,6 +1,6 @@
 """Limits on the expanded size of a bag, and checks of an SQLite bag before its queries run.
 
-rosbags expands any declared size, and SQLite executes anything that a file names a table.
+rosbags decompresses data of any declared size, and in SQLite a name that looks like a table may run code.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.sessions.paths import storage_files
 
-LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200  # typical ratios: 3 for moving poses, 50 for still ones
-# Maximum SQLite instructions between two rows: a query of a bag with a million messages takes some millions.
+# typical ratios: 3 for moving poses, 50 for still ones Maximum SQLite instructions between two rows: a query of a bag
+# with a million messages takes some millions.
+LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200
 MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
 _TABLES = ("topics", "messages", "schema", "message_definitions")
 
@@ -36,7 +37,7 @@ def most_bytes(compressed: int) -> int:
 
 
 class TooBigError(MmRosError):
-    """Data that expands far more than recorded motion does."""
+    """Error for data that expands far more than recorded motion."""
 
 
 def expand_zstd(data: bytes, size: int | None = None) -> bytes:
@@ -151,7 +152,7 @@ def check_tables(database: sqlite3.Connection, where: str) -> None:
 
 
 class Bounded:
-    """Interrupts queries of a connection that run for MOST_STEPS instructions without a row."""
+    """Interrupts the queries of a connection that execute MOST_STEPS instructions without returning a row."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.left = MOST_STEPS

@@ -20,7 +20,7 @@ class Due:
     message: BagMessage
     at: float  # time at which the message was due
     run: int  # increments at each loop and seek, which invalidate earlier state
-    origin: float  # time at which `from_ns` was or would have been played; a pause shifts it
+    origin: float  # time at which `from_ns` was or would have been played; a pause increases it
     from_ns: int
 
 
@@ -128,7 +128,8 @@ class Rewriter:
         self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
-        """Serialized message. `present`: a session time and the present time for it [ns]; None keeps the stamps.
+        """Serialized message. `present`: a time in the session and the present time that replaces it [ns]; None keeps
+        the stamps.
 
         The computation is in integers, so that messages with equal stamps (trackers, truth) keep equal stamps.
         """

@@ -1,7 +1,7 @@
 """Recovery of a truncated bag: all messages before the place where the file ends.
 
-A killed recorder leaves no index and no metadata.yaml, an interrupted copy leaves less. Therefore both formats are read
-from front to back, without their indexes.
+After a kill of the recorder, index and metadata.yaml are missing; after an interrupted copy, messages are missing, too.
+Therefore both formats are read from front to back, without their indexes.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _sqlite_rows(database: Any, topics: dict[int, Connection], limit: Bounded) -> Iterator[Found]:
-    """Rows by number, front to back: the index by time is at the end of the file and may be missing."""
+    """Rows in the order of their numbers, because the index by time is at the end of the file and may be missing."""
     rows = database.execute("SELECT topic_id, timestamp, data FROM messages NOT INDEXED ORDER BY rowid")
     for topic, stamp, message in rows:
         limit.row()

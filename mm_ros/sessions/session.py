@@ -1,4 +1,5 @@
-"""Sessions: the inputs of an avatar as a rosbag2: trackers, calibration, landmarks, and the true pose when known.
+"""Sessions: the inputs of an avatar as a rosbag2, that is trackers, calibration, landmarks, and the true pose if it is
+known.
 
 Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a graph. Recorded outputs are
 under `recorded/` and are never played back.
@@ -112,7 +113,8 @@ def _take(out: Session, name: str, message: Any) -> None:
     elif name == "calibration":
         out.calibration = convert.calibration_from_bag(message)
     elif name == LANDMARKS:
-        # Their order gives the time of arrival: the recorder's clock may differ from that of the stamps.
+        # The time of arrival follows from the order of the messages, because the recorder's clock may differ from the
+        # clock of the stamps.
         came_ns = out.frames[-1].stamp_ns + 1 if out.frames else 0
         out.sightings.append(Sighting(came_ns, convert.landmarks_from_bag(message)))
     else:

@@ -17,22 +17,25 @@ from mm_ros.body.types import F64, HEAD_ROLE, ROLE_ALIASES, ROLES, TRACKED, Trac
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
-FOOTFALLS = ".footfalls.csv"  # a table of marked footfalls beside the table of poses
-# Devices polled one after the other have stamps up to this far apart and still belong to one frame.
+# name ending of a table of marked footfalls Devices polled one after the other have stamps up to this far apart and
+# still belong to one frame.
+FOOTFALLS = ".footfalls.csv"
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
 
 @dataclass(frozen=True)
 class Table:
-    """`devices`: role → rows (N, 8) in order of time: t, x, y, z, qw, qx, qy, qz. `began`: subtracted from all t."""
+    """`devices`: role → rows (N, 8) in order of time: t, x, y, z, qw, qx, qy, qz. `began`: time that was subtracted
+    from all t.
+    """
 
     devices: dict[str, F64]
     skipped: dict[str, int]  # unknown role → number of rows
     began: float = 0.0
 
     def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
-        """One frame per sample of the head, with the latest sample of each other device in `roles`."""
+        """Return one frame per sample of the head, with the latest sample of each other device in `roles`."""
         rows = [self.devices.get(r, np.zeros((0, 8))) if r in roles else np.zeros((0, 8)) for r in ROLES]
         head = rows[HEAD_ROLE]
         latest = [_latest(table, head[:, 0]) for table in rows]

@@ -29,7 +29,7 @@ ROBOT = (0.55, 0.57, 0.60)
 AROUND = 16
 MOST_TRIANGLES = 60_000
 FILM_RATE, BESIDE_M = 20.0, 1.1
-THIN = 0.045  # leg lengths; radius of the capsules that replace missing geometry
+THIN = 0.045  # radius, in leg lengths, of the capsules that replace missing geometry
 
 Mesh = tuple[F64, NDArray[np.int64]]
 
@@ -97,7 +97,7 @@ def shape_mesh(robot: Robot, shape: RobotShape) -> Mesh:
             [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6], [0, 2, 6],
              [0, 6, 4], [1, 5, 7], [1, 7, 3]]
         )  # fmt: skip
-        vertices = vertices[faces.reshape(-1)]  # own vertices for each triangle: the edges stay sharp
+        vertices = vertices[faces.reshape(-1)]  # each triangle has its own vertices, so that the edges stay sharp
         faces = np.arange(36).reshape(-1, 3)
     else:
         radius = shape.size[0]
@@ -187,7 +187,8 @@ def write_film(
     pictures = []
     for n, i in enumerate(chosen):
         root, base = poses[i].root, states[i].base
-        # The robot walks its own way, which is scaled by the length of its legs, from a start beside the avatar.
+        # The robot starts beside the avatar, and its path is that of the avatar scaled by the length of the robot's
+        # legs.
         beside = np.concatenate([base[:3] + shift, base[3:]])
         middle = (root[:2] + beside[:2]) / 2
         apart = float(np.linalg.norm(root[:2] - beside[:2]))

@@ -1,6 +1,6 @@
-"""Stage that estimates the user's feet: contact, touchdown, place, and the way ahead.
+"""Stage that estimates the user's feet: contact, touchdown, position, and the predicted path of the hips.
 
-A network estimates them from headset and controllers; a camera and foot trackers correct it (`fusion.py`).
+A network computes the estimate from headset and controllers; a camera and foot trackers correct it (`fusion.py`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from mm_ros.steps.fusion import CameraFeet, FootTrackers
 from mm_ros.tracking.check import check_trackers
 
 GAP_S = 0.2  # after a longer gap between frames the memory of the network is reset
-REFRACTORY_S = 0.25  # shortest time between two touchdowns of one foot
-RELEASED = 0.5  # share of the threshold below which the next touchdown may be reported
+REFRACTORY_S = 0.25  # minimum time between two touchdowns of one foot
+RELEASED = 0.5  # the next touchdown may be reported after the probability was below this share of the threshold
 STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # half-lives of the smoothing of the ankles
 TRACKED_CONTACT = 0.5  # probability of contact above which a tracked foot touches down
 
@@ -62,7 +62,7 @@ class StepSettings(Settings):
 
 @dataclass
 class StepEstimate:
-    """Feet, and the way ahead after `AHEAD_S` seconds."""
+    """Feet of the user, and the predicted motion of the hips after `AHEAD_S` seconds."""
 
     feet: FeetEstimate
     shifts: F64  # (3, 2) displacement of the hips in the room, m
@@ -85,7 +85,7 @@ class Touchdowns:
         self._landed_ns = [-(10**12), -(10**12)]
 
     def lands(self, foot: int, p: float, now_ns: int) -> bool:
-        """Whether the foot touches down now, by the probability `p`."""
+        """Whether the foot touches down now, judged by the probability `p`."""
         if p < RELEASED * self.threshold:
             self._armed[foot] = True
         if p < self.threshold or not self._armed[foot] or now_ns - self._landed_ns[foot] < REFRACTORY_S * 1e9:
@@ -117,7 +117,7 @@ class StepStage:
         self._stamp_ns: int | None = None  # stamp of the last frame
         self._out: F64 | None = None  # outputs of the network at the last tick
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
-        self._places: F64 | None = None  # (2, 3) ankles without trackers, as smoothed last
+        self._places: F64 | None = None  # (2, 3) last smoothed ankles, without the correction by trackers
         self._camera.clear()
         self._trackers.clear()
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
@@ -203,9 +203,10 @@ class StepStage:
 
 @njit
 def settle(places: F64, feet: F64, dt: float) -> None:
-    """Smooth the ankles `feet` (2, 10) in place; `places` (2, 3) are those of the last frame.
+    """Smooth the ankles in `feet` (2, 10) in place; `places` (2, 3) are those of the last frame.
 
-    A moving foot is led by its velocity and follows fast; a standing one keeps still and follows slowly.
+    The position of a moving foot is integrated from its velocity and corrected fast; that of a standing foot is
+    constant and corrected slowly.
     """
     for foot in range(2):
         moves = feet[foot, 2]

@@ -1,6 +1,7 @@
-"""Correct the network's feet by camera landmarks and foot trackers, so that later stages read one estimate.
+"""Correct the network's estimate of the feet by camera landmarks and foot trackers, so that later stages use a single
+estimate.
 
-Each input is weighted by its standard deviation against the expected error that the network reports.
+The weight of each input follows from its standard deviation and from the expected error that the network reports.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from mm_ros.maths import rotations as rot
 
 VISIBLE, SURE = 0.5, 0.5  # minimum visibility of the needed landmarks, minimum confidence of the image
 NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
-PAST_S, FORGOTTEN_S = 0.6, 0.4  # s; age of the oldest estimate that an image may meet; images older than this end
+# s; time for which past estimates are stored for the comparison with images; age of the newest image at which the
+# correction ends
+PAST_S, FORGOTTEN_S = 0.6, 0.4
 IMAGE_HALFLIFE_S = 0.03  # half-life of the average over images
 # Fitted on CMU subjects 07, 16, 82, 83, 120 with a simulated camera (benchmarks/2026-11-steps.md): standard deviation
 # of the measured difference of the ankles to the front, to the left and upwards [m], 1.4 times what was measured
@@ -34,9 +37,9 @@ CAMERA_M = np.array([0.20, 0.17, 0.13])
 SHARES = np.array([0.8, 0.1, 0.1])
 
 TRACKER_M, UNMEASURED_M = 0.015, 0.15  # standard deviation of a tracked ankle: mounting measured; not, or extrapolated
-BLEND_HALFLIFE_S = 0.1  # half-life with which a tracker is blended in, and out after its loss
+BLEND_HALFLIFE_S = 0.1  # half-life with which a tracker is blended in, and with which it is blended out after its loss
 MOVING, SPREAD = 0.12, 0.03  # m/s; a tracked foot of this speed moves with probability 0.5
-LOW = 0.12  # standing heights; a still ankle above this does not stand on the floor
+LOW = 0.12  # share of the standing height; a still ankle above this height does not stand on the floor
 
 
 def ankles_apart(positions: F64) -> F64 | None:
@@ -67,7 +70,7 @@ class CameraFeet:
     def clear(self) -> None:
         self._past.clear()
         self._image_ns: int | None = None
-        self._missing: F64 | None = None  # (3,) average of image less estimate
+        self._missing: F64 | None = None  # (3,) average of image minus estimate
 
     def watch(self, seen: Landmarks) -> None:
         """Add the landmarks of one image. Images with hidden legs are ignored."""
@@ -118,8 +121,8 @@ class FootTrackers:
         self.clear()
 
     def clear(self) -> None:
-        self.shares = np.zeros(2)  # of the tracker in the estimate, 0 … 1
-        self._offsets = np.zeros((2, 3))  # tracker less network, room, m
+        self.shares = np.zeros(2)  # weight of the tracker in the estimate, 0 … 1
+        self._offsets = np.zeros((2, 3))  # tracker minus network, in the room, m
         self._started = False
 
     def carry(self, rotation: F64) -> None:

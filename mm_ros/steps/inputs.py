@@ -26,13 +26,14 @@ TICK_S = 1.0 / RATE
 CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 
-AVERAGES_S = (0.35, 1.5)  # time constants of the averages that the position is compared with
+AVERAGES_S = (0.35, 1.5)  # time constants of the averages that are subtracted from the position
 YAW_AVERAGE_S = 1.0
 # Hz; pass bands of the causal filters for the head's height and lateral position
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
-AXES_TAU_S = 0.5  # time constant of the yaw that defines the lateral direction of the sway
+AXES_TAU_S = 0.5  # time constant of the smoothed yaw that defines the lateral direction of the sway
 LEVEL_TAU_S = 1.0  # time constant of the mean amplitude of bob and sway
-LEAST_LEVEL = 0.0015  # standing heights; if the mean amplitude is below this, the normalized bob and sway become small
+# share of the standing height; if the mean amplitude is below this, the normalized bob and sway are small
+LEAST_LEVEL = 0.0015
 
 BLOCKS: tuple[tuple[str, int], ...] = (
     ("head: height / height - 0.9", 1),
@@ -55,7 +56,7 @@ _BOB = _LATERAL + 1  # low and high state, last value, level, level of the rate
 _SWAY = _BOB + 5
 _VALID = _SWAY + 5
 MEMORY = _VALID + 2
-FASTEST = 5.0  # heights/s to which velocities are limited, because faster ones are tracking errors
+FASTEST = 5.0  # limit of velocities, in standing heights per second, because faster motion is a tracking error
 
 
 def layout_hash() -> str:
@@ -69,8 +70,8 @@ def layout_hash() -> str:
 def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64) -> None:
     """Fill `out` (CHANNELS,) from the first three rows of a tracker frame.
 
-    `last`: channels of the previous frame; its heading decides the turn of the unwrapped one. A lost hand keeps its
-    last place relative to the head.
+    `last`: channels of the previous frame; its heading is needed to unwrap the new heading. A lost hand keeps its last
+    position relative to the head.
     """
     c, s = heading_of(rotations[0], math.cos(last[HEADING]), math.sin(last[HEADING]))
     axes = np.empty(6)

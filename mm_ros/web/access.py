@@ -24,7 +24,7 @@ from pathlib import Path
 
 from mm_ros.base.errors import MmRosError
 
-# A process that starts the server may set the token by this variable; it then has the address.
+# A process that starts the server may set the token by this environment variable, so that it knows the address.
 TOKEN_VARIABLE = "MM_ROS_PAGE_TOKEN"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>\d{1,5}))?")
@@ -39,7 +39,7 @@ HEADERS = {
 }
 
 
-# The code of 6 digits, when the process that starts the server prints it.
+# This environment variable contains the code of 6 digits, if the process that starts the server prints the code.
 CODE_VARIABLE = "MM_ROS_HEADSET_CODE"
 # Addresses that one page shows as a link to the other. The addresses are not parameters, because they contain the
 # token.
@@ -70,7 +70,9 @@ def session_token(kept: Path | None = None) -> str:
 
 
 def _kept_token(path: Path) -> str:
-    """Return the token in a file that only this user can read; written at the first call, so that bookmarks last."""
+    """Return the token in a file that only this user can read. The file is written at the first call, so that bookmarks
+    stay valid.
+    """
     with suppress(OSError):
         known = path.read_text("ascii", "replace").strip()
         if _TOKEN.fullmatch(known):
@@ -94,7 +96,9 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def address(host: str, port: int, token: str, scheme: str = "http") -> str:
-    """Return the address that a user opens; for a server on all interfaces the one for this machine."""
+    """Return the address that a user opens; if the server listens on all interfaces, the address for this machine is
+    returned.
+    """
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -178,7 +182,8 @@ class Access:
 class PairingCode:
     """A code of 6 digits that is typed once on a device instead of the token.
 
-    At most 5 tries a minute and 30 in total, of all devices together: a guess succeeds with a chance below 1 in 33 000.
+    At most 5 tries a minute and 30 in total, of all devices together, so that guessing succeeds with a probability
+    below 1 in 33 000.
     """
 
     TRIES_PER_MINUTE, TRIES = 5, 30

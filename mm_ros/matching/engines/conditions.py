@@ -9,7 +9,9 @@ from mm_ros.search import Mask
 
 
 def condition_of(mask: Mask, tags: int) -> F32:
-    """(3 · tags,) zeros and ones: all_of, any_of, none_of; in each, one column per tag in the order of the database."""
+    """Vector (3 · tags,) of zeros and ones for all_of, any_of and none_of; each of the three parts has one column per
+    tag, in the order of the database.
+    """
     bits = np.arange(tags, dtype=np.uint64)
     parts = [(np.uint64(b) >> bits) & np.uint64(1) for b in (mask.all_of, mask.any_of, mask.none_of)]
     return np.concatenate(parts).astype(np.float32)

@@ -28,7 +28,8 @@ from mm_ros.search import ANY_FRAME, Mask
 
 CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # predicted log odds at which a contact begins and ends
 ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate
-SAME_WEIGHTS = 0.999  # the projector is not run again if each weight is at least this share of its weight in training
+# the projector is run only once if every weight is at least this share of its weight in the training
+SAME_WEIGHTS = 0.999
 ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of repeated projections; initial step length of a repetition
 MOST_FRAMES = 60  # maximum number of frames per step; longer intervals are cut
 
@@ -104,8 +105,9 @@ def head_height(positions: Row, rotations: Row) -> float:
 
 
 def share_of(weights: F32, trained: F32) -> F32:
-    """Each weight relative to the training's, scaled so that the largest is 1. Features that had no weight in training
-    keep the share 1."""
+    """Ratio of each weight to its weight in the training, scaled so that the largest ratio is 1. Features that had no
+    weight in training keep the share 1.
+    """
     known = trained > 0
     share = np.ones(len(weights), np.float32)
     share[known] = weights[known] / trained[known]
@@ -218,7 +220,7 @@ class LearnedSource:
         `responsiveness`, `weights`) it runs again with a modified query. Let w be the training's weights, s the shares
         of `share_of` (at most 1) and x the state so far. Then Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a
         constant, with equality at y = x. Therefore an exact answer to the query x + s (q - x) costs no more than x.
-        Longer steps reduce the cost faster if they reduce it at all, so they are tried first.
+        Longer steps may not reduce the cost, but if they do, they reduce it faster, so they are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()
@@ -263,7 +265,7 @@ class LearnedSource:
 def _add_motion(
     x: float, y: float, yaw: float, code: F32, start: float, stop: float, rate: float
 ) -> tuple[float, float, float]:
-    """Add the part [start, stop) of one frame's root motion to a displacement x, y, yaw."""
+    """Add the part from `start` to `stop` of one frame's root motion to a displacement x, y, yaw."""
     forward, left, turn = (float(v) / rate for v in code[pc.ROOT_VELOCITY])
     heading, share = yaw - start * turn, stop - start
     c, s = math.cos(heading), math.sin(heading)

@@ -19,7 +19,9 @@ SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine"
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
 BAND_LEEWAY = 0.03  # tolerance of the head height, as a share of the standing head height
-EDGE = 0.01  # margin inside a band's borders, in the same unit, because band tags follow the height smoothed over 0.5 s
+# margin inside the borders of a band, as a share of the standing head height, because band tags follow the height
+# smoothed over 0.5 s
+EDGE = 0.01
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,13 @@ class SearchRequest:
     query: F32  # (D,) normalized
     weights: F32  # (D,)
     mask: Mask  # tag bits that a frame must have for the height band and the tag query
-    tags: Mask  # the tag query alone: the fallback if no frame matches `mask`
+    tags: Mask  # mask of the tag query alone, which is used if no frame matches `mask`
     can_continue: bool
     margin: float  # minimum relative cost reduction for a jump
     jump_cost: float  # minimum absolute cost reduction for a jump, on top of `margin`
     exclusion_s: float  # minimum distance of a jump target from the current frame
-    explain: bool = False  # return runners-up
-    band_grace_s: float = 0.0  # motion that leaves the height band may continue for this time …
+    explain: bool = False  # whether to return the next best frames, too
+    band_grace_s: float = 0.0  # s; motion that leaves the height band may continue for this time …
     height_ratio: float = 1.0  # … if its head height is near this desired one
     heights: tuple[float, float] = ANY_HEIGHT  # lowest and highest head-height ratio of the band
 
@@ -44,7 +46,7 @@ class SearchRequest:
 class Answer:
     jumped: bool
     cost: float
-    continue_cost: float  # inf if continuing was impossible
+    continue_cost: float  # cost of continuing; inf if continuing was impossible
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -124,7 +126,7 @@ class SearchSource:
         self.player = Player(database, scale)
         self.queries = QueryBuilder(database, scale)
         self.pose = self.player.pose
-        self._out_of_band_s = 0.0  # for how long the motion has been outside the requested band
+        self._out_of_band_s = 0.0  # s; time for which the motion has been outside the requested band
         self.root_velocity = self.player.root_velocity
 
     @property
@@ -177,14 +179,17 @@ class SearchSource:
         return answer
 
     def _may_continue(self, ask: SearchRequest, current: int) -> bool:
-        """Whether continuing is allowed. Some tolerance is needed: bands with little motion consist of short fragments,
-        and jumping at the end of each would freeze the body."""
+        """Whether continuing is allowed. Some tolerance is needed, because bands with little motion consist of short
+        fragments. If playback had to jump at the end of each fragment, the body would hardly move.
+        """
         if self._fits(ask.mask, current):
             self._out_of_band_s = 0.0
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + EDGE < ratio < ask.heights[1] - EDGE:
-            return False  # the height is well within the band, but the frame is not: a body that bends on tiptoe
+            # the height is well within the band, but the frame is not in the band, for example when a body bends over
+            # on tiptoe
+            return False
         near = abs(ratio - ask.height_ratio) < BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
 
@@ -195,7 +200,7 @@ class SearchSource:
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _search_fallback(self, ask: SearchRequest) -> tuple[int, float]:
-        """Search by tags alone, then all frames. Used if no frame has both the height band and the tags."""
+        """Search by tags alone, and then in all frames, because no frame has both the height band and the tags."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
             if frame >= 0:

@@ -25,13 +25,14 @@ from mm_ros.motion.database import MotionDatabase
 
 STATES = ("idle", "walk", "run")
 SPEEDS = (0.0, 1.2, 2.8)  # m/s, desired speed of each loop
-BORDERS = (0.3, 2.0)  # m/s between the states
+BORDERS = (0.3, 2.0)  # m/s; speeds at which the state changes
 HYSTERESIS = 0.1  # m/s
 CROSS_FADE_S = 0.25
 CANDIDATES, SAMPLES = 300, 12
-SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0  # per m/s and per metre, added to squared normalized features
+# weights of a difference of speed [per m/s] and of posture [per m] that are added to squared normalized features
+SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
 SHORTEST_S, LONGEST_S = 0.7, 2.5  # duration of a loop
-MOST_TURN = 0.15  # rad/s, mean turn rate of a loop that costs nothing
+MOST_TURN = 0.15  # rad/s; up to this mean turn rate, a loop has no additional cost
 
 Pose = tuple[F32, F32, F32, F32]
 
@@ -69,7 +70,9 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
 
 
 def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
-    """Distance of the mean posture of each piece from their median posture [m]: databases contain odd walks too."""
+    """Distance [m] between the mean posture of each piece and the median posture of all pieces, because databases also
+    contain unusual walks.
+    """
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
     positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)
@@ -101,7 +104,8 @@ class StateMachineStage:
         self.loops = tuple(find_loop(database, s) for s in SPEEDS)
         self.control = RootControl(settings or MatcherSettings())
         self.settings = settings or MatcherSettings()
-        self.explain, self.clock = False, lambda: 0.0  # part of the interface of MatcherStage, unused here
+        # part of the interface of MatcherStage; this class does not use it
+        self.explain, self.clock = False, lambda: 0.0
         self._report = PlayheadReport(database)
         self.scale, self.segments = scale, WHOLE
         self.reset()

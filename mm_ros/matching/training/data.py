@@ -137,7 +137,8 @@ class QuerySampler:
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]
         raw = out * d.feature_std + d.feature_mean
-        # The avatar's root differs from the desired one: turn and shift all times by the same amount.
+        # In live use the avatar's root differs from the desired one. Therefore all times are turned and shifted by the
+        # same random amount.
         off = rng.random(count) < 0.7
         turn = np.where(off, rng.normal(0, 0.25, count), 0.0)
         shift = np.where(off[:, None], rng.normal(0, 0.08, (count, 2)), 0.0)
@@ -150,7 +151,7 @@ class QuerySampler:
         return np.ascontiguousarray(out + rng.normal(0, 1, out.shape) * 0.6 * noisy[:, None], np.float32)
 
     def _masks(self, rows: I64, rng: np.random.Generator) -> list[Mask]:
-        """One mask per row: mostly its own height band, sometimes another band or a tag query."""
+        """One mask per row: mostly the height band of the row, sometimes another band or a tag query."""
         tags = np.asarray(self.data.database.tags)[rows]
         elsewhere = self.kinds[rng.integers(len(self.kinds), size=len(rows))]
         dice = rng.random(len(rows))

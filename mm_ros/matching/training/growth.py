@@ -1,6 +1,6 @@
 """Measure how accuracy depends on the amount of motion and the network width.
 
-Szkaradek 2024 (5.3.4) found that more data alone makes it worse.
+Szkaradek 2024 (5.3.4) found that the accuracy decreases when only the amount of data grows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ SHARES, WIDTHS = (0.25, 1.0), (128, 512)
 
 
 def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], seed: int = 0) -> list[dict[str, Any]]:
-    """Train each share of the clips with each width for the same number of steps. One dict of figures per training."""
+    """Train with each share of the clips and each width for the same number of steps. Return one dict of figures per
+    training.
+    """
     usual = Options()
     pose, stepper, projector = (max(1, round(usual.steps(s) * effort)) for s in STAGES)
     plans = []

@@ -122,7 +122,9 @@ def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more:
 
 
 def _digest(database: MotionDatabase) -> str:
-    """One frame of each combination of tags and the stillest frame: enough for masks, bands and the first pose."""
+    """One frame of each combination of tags, and the frame with the least motion, which suffice for masks, bands and
+    the first pose.
+    """
     _, first = np.unique(np.asarray(database.tags), return_index=True)
     still = int(np.argmin(np.abs(np.asarray(database.angular_velocities)).sum((1, 2))))
     rows = np.unique([*first.tolist(), still])

@@ -112,7 +112,8 @@ class Training:
         self.key = _key(database, options)
 
     def run(self) -> Trained:
-        # Denormal numbers are slow. The setting holds for all arithmetic of this thread, so it ends with the training.
+        # Denormal numbers are slow, so they are flushed to zero. The setting applies to all arithmetic of this thread
+        # and is therefore reset after the training.
         torch.set_flush_denormal(True)
         try:
             return self._run()
@@ -141,7 +142,7 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = QuerySampler(data, self.weights, o.seed)
-        # Draw no more questions than the training will use
+        # No more questions are drawn than the training will use.
         pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))
         task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits)
         if fresh:

@@ -11,14 +11,14 @@ from mm_ros.maths.jit import njit
 
 END, SHORT_OR_LONG, NOT_A_NUMBER = 0, 1, 2
 REPLACES_OFFSET, ADDS_TO_OFFSET, IN_ROOM = 0, 1, 2  # meaning of a joint's position channels
-_POWERS = 10.0 ** np.arange(23)  # exact in binary, so that division by them rounds correctly
+_POWERS = 10.0 ** np.arange(23)  # powers of ten that are exact in binary, so that division by them rounds correctly
 
 
 @njit
 def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
     """Parse lines of `columns` numbers; return (values, frames, line of an error, count or offset, code).
 
-    Numbers of up to 18 digits with a mantissa below 2^53 are rounded as by Python's float().
+    Numbers of up to 18 digits with a mantissa below 2^53 are rounded like Python's float().
     """
     n = len(text)
     values = np.empty((most_frames, columns))

@@ -2,7 +2,7 @@
 
 `motion/importing` converts them to canonical clips. Position channels have one of three meanings, which their values
 decide: they replace the joint's offset (the usual case), they are added to the offset (values near 0 although the
-offset is not), or they are positions in the axes of the room (some exporters write the head so).
+offset is not), or they are positions in the axes of the room (some exporters write the head in this way).
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ I64 = NDArray[np.int64]
 
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
-MOST_BYTES = 2_000_000_000  # four hours at 120 Hz; the numbers take four times as much memory
+MOST_BYTES = 2_000_000_000  # bytes; this is four hours at 120 Hz; the parsed numbers need four times as much memory
 MOST = 1e9  # maximum length or angle in a file (1000 km in mm); squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # a larger number of joints than people need, with all fingers and markers
-_LOOKED_AT = 100  # frames that decide whether position channels are in room axes
-# Sorted by how common they are: a rounded frame time means the first rate that matches.
+# frames that decide whether position channels are in room axes Sorted by how common they are: a rounded frame time
+# means the first rate that matches.
+_LOOKED_AT = 100
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
@@ -86,7 +87,9 @@ class Bvh:
         return out
 
     def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
-        """Whether the positions are far longer than the bone, but about a bone's length from the parent's position."""
+        """Whether the position vectors are far longer than the bone, but end at about a bone's length from the parent's
+        position.
+        """
         away = float(np.linalg.norm(self.offsets[joint]))
         length = float(np.median(np.linalg.norm(given, axis=1)))
         varies = float(np.ptp(given, axis=0).max()) > 0.3 * length

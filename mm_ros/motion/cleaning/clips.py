@@ -21,7 +21,9 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
-MOST_FRAMES = 600_000  # per resampled clip (2.8 hours at 60 Hz); more would mean a wrong rate and fill the memory
+# maximum number of frames of a resampled clip (2.8 hours at 60 Hz); more frames would mean a wrong rate and need too
+# much memory
+MOST_FRAMES = 600_000
 
 MIRRORED = "_mirrored"  # end of the names of mirrored clips
 
@@ -31,9 +33,13 @@ _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 @dataclass(frozen=True)
 class RootSettings(Settings):
     smooth: bool = setting(True, "Smooth the virtual root. If false, it is the projection of the hips.")
-    position_window_s: float = setting(31 / 60, "Filter window of root positions. Larger: smoother.", "s", 0.0, 10.0)
-    direction_window_s: float = setting(61 / 60, "Filter window of root facings. Larger: smoother.", "s", 0.0, 10.0)
-    order: int = setting(3, "Order of the filter's polynomials. Larger: less smooth.", "", 0, 9)
+    position_window_s: float = setting(
+        31 / 60, "Filter window of root positions. Larger values are smoother.", "s", 0.0, 10.0
+    )
+    direction_window_s: float = setting(
+        61 / 60, "Filter window of root facings. Larger values are smoother.", "s", 0.0, 10.0
+    )
+    order: int = setting(3, "Order of the filter's polynomials. Larger values are less smooth.", "", 0, 9)
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:

@@ -20,11 +20,12 @@ Array = Any
 FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
 FASTEST_HIPS = 13.0  # m/s; sprinters reach 12
 SUDDEN = 3.0  # minimum ratio of a glitch's speed to the median speed of neighbouring frames
-LONGEST_BRIDGED_GLITCH_S = 0.1  # shorter glitches are bridged, longer ones split the clip
-FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0  # minimum change between two rotation steps; sprinters' ankles reach 1200°/s
+LONGEST_BRIDGED_GLITCH_S = 0.1  # s; shorter glitches are interpolated, longer glitches split the clip
+# minimum difference between two rotation steps of a flicker; sprinters' ankles reach 1200°/s
+FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
-ACROSS = 6.0  # m/s; maximum speed of a joint relative to the hips across a bridge
-ACROSS_HIPS = 2.0  # m/s; maximum extra speed of the hips across a bridge
+ACROSS = 6.0  # m/s; maximum speed of a joint relative to the hips in interpolated frames
+ACROSS_HIPS = 2.0  # m/s; maximum additional speed of the hips in interpolated frames
 
 
 class Glitch(NamedTuple):
@@ -32,7 +33,8 @@ class Glitch(NamedTuple):
     stop: int
     joint: str
     speed: float  # m/s
-    bridgeable: bool  # the glitch is short enough to bridge, and the poses on both sides are close enough
+    # whether the glitch is short enough to be interpolated, and the poses on both sides are close enough
+    bridgeable: bool
 
 
 def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
@@ -101,7 +103,7 @@ def _near(positions: Array, first: int, stop: int, rate: float) -> bool:
 
 
 def _around(speeds: Array, radius: int) -> Array:
-    """Return the median over each step and its neighbours."""
+    """Return the median of each step and its neighbours."""
     padded = np.concatenate([np.repeat(speeds[:1], radius, 0), speeds, np.repeat(speeds[-1:], radius, 0)])
     return np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1, axis=0), axis=-1)
 
@@ -131,5 +133,5 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0
-    shortest = 0.2 * rate  # a shorter T-pose is a moment of the motion, not an added one
+    shortest = 0.2 * rate  # s; a shorter T-pose is a part of the motion rather than added by the software
     return (start if start >= shortest else 0), (end if end >= shortest else 0)

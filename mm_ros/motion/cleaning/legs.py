@@ -19,8 +19,8 @@ Array = Any
 _LEGS = [HIPS, *range(LEFT_UPPER_LEG, RIGHT_TOES + 1)]
 _REACH = 0.9995  # maximum hip–ankle distance over leg length; below 1 to keep the knee's direction defined
 
-SHORTEST_FOOT = 1e-4  # m from ankle to toe joint; shorter feet (both joints in one place) have no heel to lift
-_FRONT_M = 0.005  # knees nearer to the line from hip to ankle than this count as straight
+SHORTEST_FOOT = 1e-4  # m from ankle to toe joint; in shorter feet, whose joints are in one place, no heel can be lifted
+_FRONT_M = 0.005  # m; a knee nearer than this to the line from hip to ankle counts as straight
 
 
 def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
@@ -47,7 +47,8 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
 
 
 def with_toes_at(clip: Clip, targets: Array) -> Clip:
-    """Bend the legs so that the toe joints are at `targets` (F, 2, 3); feet keep their direction, knees their plane.
+    """Bend the legs so that the toe joints are at `targets` (F, 2, 3); the direction of the feet and the plane of the
+    knees do not change.
 
     When a leg would have to become longer than it was, the heel rises instead, more so for straighter legs.
     """
@@ -103,7 +104,7 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
     # the plane of the knee rotates with the line from hip to ankle
     swing = rot.between(old, new)
     knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
-    # noise would determine the plane of a straight leg, so its knee bends to the front of the thigh
+    # the plane of a straight leg would be determined by noise, so its knee is bent to the front of the thigh
     front = rot.rotate(rot.multiply(swing, upper), np.broadcast_to(np.array([_FRONT_M, 0.0, 0.0]), hip.shape))
     side = knee_dir + front
     side = side - line * (side * line).sum(-1, keepdims=True)
@@ -121,7 +122,7 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
 def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, farthest: float = 0.12) -> Clip:
     """Pin toes in contact to one place on the floor, and blend the correction in and out around each stance.
 
-    A stance that drifts farther than `farthest` (m) is unchanged.
+    A stance in which the toe drifts farther than `farthest` (m) is not changed.
     """
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)

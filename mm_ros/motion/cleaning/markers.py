@@ -42,13 +42,13 @@ from mm_ros.maths.signals import continuous
 
 Array = Any
 
-FARTHEST_ANKLE = 1.4  # rad; an angle from the rest pose that is beyond the range of an ankle
-FASTEST_ANKLE = 15.0  # rad/s; frames next to a wrong ankle that are faster than this are wrong too
+FARTHEST_ANKLE = 1.4  # rad; an ankle that is rotated by more than this from its rest pose is wrong
+FASTEST_ANKLE = 15.0  # rad/s; frames next to a wrong ankle are wrong, too, if the ankle is faster than this
 LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and are too long to interpolate
 
 UPSIDE_DOWN = -0.7  # cosine of the foot's roll; the sole points up rather than sideways
 
-STRUCK = 800.0  # rad/s²; muscles accelerate limbs less, so the marker jumped
+STRUCK = 800.0  # rad/s²; muscles cannot accelerate limbs by more, so the marker must have jumped
 LONGEST_STRIKE_S = 0.15
 # Groups of joints that are detected and bridged together: errors of thigh and shin compensate each other, as in arms
 PARTS = (
@@ -93,7 +93,9 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Return short ranges [first, stop) that a bridge calms to less than STRUCK / 2; other peaks are motion."""
+    """Return short ranges [first, stop) whose acceleration falls below STRUCK / 2 when they are interpolated; other
+    peaks are real motion.
+    """
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
     for group in np.split(struck, np.flatnonzero(np.diff(struck) > longest) + 1) if len(struck) else []:
@@ -113,7 +115,7 @@ def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
 def with_repaired_legs(clip: Clip) -> Clip:
     """Bridge feet that point backward for a few frames (CMU's subject 104, each jog), and their shins.
 
-    The solver used a wrong ankle marker, so the shin is wrong too.
+    The recording software used a wrong ankle marker, so the shin is wrong, too.
     """
     rotations = clip.rotations.copy()
     for foot in (LEFT_FOOT, RIGHT_FOOT):

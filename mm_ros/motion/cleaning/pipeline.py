@@ -72,7 +72,7 @@ class Fit:
 
 @dataclass
 class Work:
-    """Motion between two steps: frames of a file until `clips` holds them, then clips."""
+    """Motion between two steps: first frames of a file, and clips as soon as `clips` is filled."""
 
     rate: float  # Hz, of the frames
     task: Task | None = None
@@ -86,7 +86,7 @@ class Work:
     begins: list[int] = field(default_factory=list)  # first frame of each piece
     pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hips and local rotations of each piece
     clips: list[Clip] = field(default_factory=list)
-    contacts: list[Array] = field(default_factory=list)  # (F, 2) of each clip
+    contacts: list[Array] = field(default_factory=list)  # contacts (F, 2) of each clip
     notes: list[Assumption] = field(default_factory=list)
 
     @property
@@ -130,7 +130,7 @@ def bridge_glitches(work: Work) -> None:
 
 
 def bridge_flickers(work: Work) -> None:
-    """Bridge flickering feet and toes. Markers that are lost in the swing cause the flicker."""
+    """Bridge flickering feet and toes. The flicker comes from markers that are lost during the swing of the foot."""
     for c in FEET:
         found = flickers(work.local[:, c], work.rate)
         for a, b in found:
@@ -200,7 +200,7 @@ def repair_markers(work: Work) -> None:
 
 
 def resample_clips(work: Work) -> None:
-    """Bring clips that come from elsewhere to the frame rate of the database."""
+    """Resample clips that were not made by `split` to the frame rate of the database."""
     work.clips = [resample(clip, work.to_database.rate) for clip in work.clips]
 
 

@@ -93,7 +93,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
 
 
 def _snapped(v: Array) -> Array:
-    """Snap to the nearest axis within 25°, so that a slightly inclined spine does not tilt the room."""
+    """Replace a direction by the nearest axis within 25°, so that a slightly inclined spine does not tilt the room."""
     k = int(np.argmax(np.abs(v)))
     axis = np.zeros(3)
     axis[k] = np.sign(v[k])
@@ -168,7 +168,7 @@ def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
 
 
 def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
-    """Return the mean direction of fingers or toes (m) without the thumb; bones of length 0 are passed through."""
+    """Return the mean direction of fingers or toes (m) without the thumb; bones of length 0 are skipped."""
     names = [*bvh.names, *("" for _ in bvh.end_parents)]
     ends, open_nodes = [], [node]
     while open_nodes:
@@ -246,7 +246,7 @@ def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _point(q: Array, offset: Array, wanted: Array) -> None:
-    """Rotate q in place so that the bone points along `wanted`: unmapped joints in between may bend."""
+    """Rotate q in place so that the bone points along `wanted`: unmapped joints between its ends may bend."""
     if np.linalg.norm(offset) < 1e-3 or np.linalg.norm(wanted, axis=1).min() < 1e-9:
         return
     now = rot.rotate(q, np.broadcast_to(np.asarray(offset, np.float64), wanted.shape))

@@ -33,9 +33,9 @@ T_LIKE_DEG = 38.0
 
 LEG_M = (0.34, 1.15)  # leg length (thigh + shin) of people of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85
-CLEARLY = 2.0  # units whose cost exceeds the lowest cost by less than this make the unit doubtful
+CLEARLY = 2.0  # the unit is doubtful if another unit has a cost that exceeds the lowest cost by less than this
 
-LEVELLED_DEG = 15.0  # a larger correction of the head is doubtful: the head joint may have other axes
+LEVELLED_DEG = 15.0  # a larger correction of the head is doubtful, because the head joint may have other axes
 MOSTLY = 0.6  # share of frames on all fours above which the skeleton is probably an animal's
 
 
@@ -125,7 +125,7 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     return axis
 
 
-# (family, subject) → header rate / true rate, for files with a wrong header and without falls or even walks
+# (family, subject) → header rate / true rate, for files with a wrong header and without falls or steady walks
 KNOWN_FACTORS = {("CMU", "143"): 2.0}
 
 

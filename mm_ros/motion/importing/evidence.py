@@ -33,7 +33,7 @@ class Evidence:
     upright_frames: int
     posture: Array = field(repr=False, default=None)  # (N, 4, 4) Σ q qᵀ of upright frames, room axes, facing +x
     local_offsets: Array = field(repr=False, default=None)  # (N, 3) offset of each node in its parent's axes
-    stance_drop: float = float("nan")  # height of the ankle above the toe joint in stance
+    stance_drop: float = float("nan")  # height of the ankle above the toe joint while the foot stands
     stance_frames: int = 0
     trunk: float = float("nan")  # distance from the hips to the head
     arm: float = float("nan")  # length of upper arm + forearm

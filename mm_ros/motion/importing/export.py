@@ -19,7 +19,9 @@ Array = Any
 
 @dataclass(frozen=True)
 class Dialect:
-    """Conventions of an exporter. Joints without an entry in `names` are left out; their children move up one joint."""
+    """Conventions of an exporter. Joints without an entry in `names` are left out; their children become children of
+    the next joint above.
+    """
 
     names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
     up: str = "Y+"
@@ -85,7 +87,9 @@ def _above(skeleton: Skeleton, j: int, joints: list[int]) -> int:
 
 
 def _tip(skeleton: Skeleton, j: int) -> Array:
-    """Return the end of the last bone of a chain in its joint's axes; bones without a known one are repeated."""
+    """Return the end of the last bone of a chain in its joint's axes; if the end is not known, the last bone is
+    repeated.
+    """
     return np.asarray(TIPS.get(skeleton.names[j], skeleton.offsets[j]), np.float64)
 
 

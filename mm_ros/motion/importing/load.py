@@ -24,7 +24,8 @@ from mm_ros.motion.importing.options import ImportOptions, Overrides
 from mm_ros.motion.importing.rate import FASTEST, SLOWEST, estimate, guesses
 from mm_ros.motion.shared_data import is_archive, unpacked
 
-Progress = Callable[[str, int, int], None]  # activity, items done, items in total
+# callback with the activity, the number of items done, and the total number of items
+Progress = Callable[[str, int, int], None]
 CHUNK = 4  # files per work item of a worker process
 
 
@@ -36,7 +37,7 @@ class FileNotes:
     actor: str = ""
     frames: int = 0
     rate: float = 0.0
-    seconds: float = 0.0  # duration of its clips
+    seconds: float = 0.0  # s; duration of the clips of this file
     clips: tuple[str, ...] = ()
     notes: tuple[Assumption, ...] = ()
     refused: str = ""  # reason of the refusal

@@ -181,7 +181,7 @@ def part_of(name: str) -> str:
 
 
 def check_name(joint: str, where: str) -> None:
-    """Refuse names that are neither canonical joints nor joints of fingers."""
+    """Raise MmRosError for names that are neither canonical joints nor joints of fingers."""
     if joint not in NAMES[1:] and joint not in NAMES_OF_FINGERS:
         known = ", ".join(NAMES[1:])
         raise MmRosError(

@@ -49,7 +49,7 @@ _FITS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
 
 @dataclass(frozen=True)
 class Overrides:
-    """Properties of motion files that replace estimates; None: estimate the property from the files."""
+    """Properties of motion files that replace estimates. A property that is None is estimated from the files."""
 
     up: str | None = None  # X+ … Z-
     unit_to_m: float | None = None
@@ -61,7 +61,7 @@ class Overrides:
     floor_m: float | None = None  # height of the floor above the origin of the file, m
     subject: str | None = None
     leave_out: bool = False
-    keep_proportions: bool = False  # keep a head joint or legs that sit where no person has them
+    keep_proportions: bool = False  # whether implausible positions of the head joint or the legs are kept
     joints: Mapping[str, str] | None = None  # canonical joint → name in the file
     tags: tuple[Any, ...] = ()  # tags: names for the whole clip, or (name, start_s, stop_s)
 

@@ -1,4 +1,4 @@
-"""Check the frame rate of the header against the acceleration of falls and the step length over cadence of walks.
+"""Check the frame rate of the header by the acceleration of falls and by the ratio of step length to cadence in walks.
 
 If the header's rate is k times the true rate, the acceleration of falls appears k² times too large, and the step
 length over cadence k times too small.
@@ -18,7 +18,8 @@ SLOWEST, FASTEST = 5.0, 1000.0  # Hz; rates outside are implausible, so the rate
 GRAVITY = 9.81
 WALK_RATIO = 0.38  # m/Hz; step length over cadence of adults at a self-chosen speed
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # candidate ratios of the header's rate to the true rate
-_DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)  # added to the misfit of each factor: a larger cost needs more evidence
+# cost that is added to the misfit of each factor; a factor with a larger cost needs more evidence
+_DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
 _USUAL = (24.0, 250.0)  # Hz; common recording rates
 _LEAST = 3  # minimum number of falls or walks that count as evidence
 _CLEARLY = 0.5  # minimum difference of two misfits that is significant
@@ -50,7 +51,7 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
     still = np.linalg.norm(np.gradient(toes, axis=0), axis=-1).min(axis=1) * rate < 0.15
     out = []
     for first, stop in zip(edges[::2], edges[1::2], strict=True):
-        # a foot that does not move stands on tiptoe or on a step: no fall
+        # if a foot does not move, the person stands on tiptoe or on a step and does not fall
         if 6 <= stop - first <= 1.5 * rate and still[first:stop].mean() < 0.3:
             t = np.arange(stop - first) / rate
             curve, residual, *_ = np.polyfit(t - t.mean(), body[first:stop, 2], 2, full=True)
@@ -61,7 +62,9 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
 
 
 def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float) -> list[float]:
-    """Return step length over cadence of each four even steps forward; a step ends where the ankles pass."""
+    """Return the ratio of step length to cadence for each four steady steps forward; a step ends when one ankle passes
+    the other.
+    """
     apart = ((ankles[:, 0] - ankles[:, 1])[:, :2] * ahead).sum(axis=1)
     passing = np.flatnonzero(np.diff(np.sign(apart)))
     steps = 4
@@ -122,7 +125,7 @@ def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tup
 
 
 def _pooled(rhythms: list[Rhythm], least: int) -> tuple[Array, Array]:
-    """Return all falls and all walks; each array is empty when it has fewer than `least` values."""
+    """Return the values of all falls and all walks; an array with fewer than `least` values is returned empty."""
     falls = np.array([f for r in rhythms for f in r.falls])
     walks = np.array([w for r in rhythms for w in r.walk_ratios])
     return (falls if len(falls) >= least else falls[:0]), (walks if len(walks) >= least else walks[:0])

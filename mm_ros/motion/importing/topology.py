@@ -80,7 +80,7 @@ def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, li
 
 
 def _with_end(bvh: Bvh, chain: list[int], joints: list[int]) -> list[int]:
-    """Append the end site of the chain if its offset is not 0."""
+    """Append the end site of the chain, if the offset of the end site is not 0."""
     end = chain[-1]
     away = end >= len(bvh.names) and float(np.linalg.norm(bvh.node_offsets[end])) > 1e-6
     return [*joints, end] if away else joints

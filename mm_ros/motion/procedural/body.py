@@ -78,7 +78,7 @@ class Body:
     pelvis_rotation: F64  # (F, 4) room
     chest_rotation: F64
     head_rotation: F64
-    stride: F64  # (F,) m; lead of the left foot over the right one
+    stride: F64  # (F,) m; distance by which the left foot is ahead of the right foot
 
 
 def make_motion(
@@ -128,8 +128,8 @@ def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.ra
     wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
     run = desired.posture["run"]
-    # People do not walk like a stiff pendulum: the centre of mass is the mean of a pendulum and of the smoothed support
-    # (when running, of the support alone).
+    # People do not walk like a stiff pendulum. Therefore the centre of mass is the mean of that of a pendulum and of
+    # the smoothed support; when running, it is that of the support alone.
     pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
     share = 0.5 * (1 - run[:, None])
     centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
@@ -227,7 +227,7 @@ def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) ->
 
 
 def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
-    """Limit swing feet in place to the reach of a leg whose knee bends by KNEE_MIN."""
+    """Limit the positions of swinging feet, in place, to the reach of a leg whose knee is bent by KNEE_MIN."""
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         longest = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
@@ -306,7 +306,7 @@ def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array)
     for side, ((upper, lower, foot, toes), motion) in enumerate(zip(LEGS, ground.feet, strict=True)):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         pelvis_yaw = rot.yaw_of(body.pelvis_rotation)
-        # The knee points between the directions of the foot and the pelvis.
+        # The direction of the knee is between the directions of the foot and the pelvis.
         yaw = pelvis_yaw + 0.65 * rot.wrap_angle(motion.yaw - pelvis_yaw) + (0.03 if side == 0 else -0.03)
         pole = np.stack([np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)], -1)
         thigh, shank = abs(offsets[lower, 2]), abs(offsets[foot, 2])

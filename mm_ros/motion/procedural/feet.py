@@ -16,7 +16,7 @@ from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
 from mm_ros.motion.procedural.smooth import minimum_jerk, quintic, ramp
 
 Array = Any
-ANKLE = np.array([0.0, 0.07])  # points of a flat foot: (forward of the ankle, above the floor), m
+ANKLE = np.array([0.0, 0.07])  # m; points of a flat foot: distance ahead of the ankle, height above the floor
 BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
@@ -144,7 +144,7 @@ def _swing(
     pitch = quintic(s, duration, (roll.lift, roll.lift_rate, 0.0), (landing.land, landing.land_rate, 0.0)) + base
     pitch -= (0.62 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(
         s
-    )  # the toes come up early, before they would scrape
+    )  # the toes rise early in the swing, because otherwise they would touch the floor
     turn = leaving.yaw - step.yaw
     turn -= 2 * np.pi * np.round(turn / (2 * np.pi))
     ends = []
@@ -160,15 +160,15 @@ def _swing(
                 _room(np.zeros(2), yaw, a[0], a[1]),
             )
         )
-    # The foot accelerates off the floor and brakes into it, because a slow end would look hesitant. Flat feet rise
-    # first.
+    # The foot leaves and reaches the floor with speed, because a slow start or end would look hesitant. Flat feet first
+    # rise.
     along = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
     throw = THROW * float(ramp(roll.lift + base[0], 0.15, 0.6))
     brake = BRAKE * (1 + 0.5 * leaving.run) * float(ramp(-landing.land, 0.0, 0.2) if leaving.run < 0.5 else 1.0)
     ends = [(p, v, a + k * along) for (p, v, a), k in zip(ends, (throw, -brake), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
     ankle[:, :2] += 64 * (s**3 * (1 - s) ** 3)[:, None] * leaving.detour
-    # Lower flat feet and runners' feet at the end of the swing, so that they do not scuff.
+    # Lower flat feet and runners' feet at the end of the swing, so that they do not scrape the floor.
     length = float(np.hypot(*(leaving.position - step.position)))
     flat = min(0.10 * length, 0.04) * (1 - float(ramp(-landing.land, 0.0, 0.2)))
     ankle[:, 2] += (0.07 * leaving.run + flat * (1 - leaving.run)) * _bump(1 - s)
@@ -189,7 +189,7 @@ def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Return the height of the bump that keeps the sole above the floor, with a minimum for a natural knee motion."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # outside of this range the bump is too low to help
+    inside = (s > 0.22) & (s < 0.62)  # outside of this range the bump is too low to lift the sole
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
@@ -224,7 +224,7 @@ def _eased(times: Array, knots: Array, values: Array) -> Array:
 def _supports(steps: list[Step], end: float, tiptoe: Array, times: Array) -> tuple[Array, Array, Array, Array]:
     """Return starts, stops, first and last points (K, 2, 2), and load of the left foot, of each support.
 
-    Long stands get an additional support of both feet.
+    A long time of standing gets an additional support by both feet.
     """
     rows: list[tuple[float, float, Array, Array, float]] = []
     rest_s = 0.45

@@ -27,7 +27,8 @@ class Step:
     forward: float  # m/s; mean velocity along the foot, which determines the landing
     pace: float  # s; time between contacts
     run: float
-    detour: F64 = field(default_factory=lambda: np.zeros(2))  # m; maximum detour around the stance foot
+    # m; maximum lateral detour of the swinging foot around the standing foot
+    detour: F64 = field(default_factory=lambda: np.zeros(2))
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Gait:
 def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
     """Return the gait for the desired motion from `first` to `last` seconds."""
     window = slice(desired.frame(first), desired.frame(last) + 1)
-    # Average magnitudes: in a reversal the mean velocity is 0, but the feet are fast.
+    # The magnitudes are averaged, because in a reversal of direction the mean velocity is 0 although the feet are fast.
     sign = 1.0 if desired.velocity[window, 0].mean() >= 0 else -1.0
     forward, left = np.abs(desired.velocity[window]).mean(axis=0) * (sign, 1.0)
     turn = float(np.abs(desired.turn[window]).mean())
@@ -67,7 +68,8 @@ def home(desired: DesiredMotion, foot: int, t: float, half_width: float) -> tupl
     i = desired.frame(t)
     c, s = np.cos(desired.yaw[i]), np.sin(desired.yaw[i])
     sign = 1.0 if foot == LEFT else -1.0
-    # In a walk the body passes over the ball, not the ankle, because the risen heel lengthens the trailing leg.
+    # In a walk the body passes over the ball of the foot rather than the ankle, because the raised heel lengthens the
+    # trailing leg.
     forward = float(np.clip(desired.velocity[i, 0], 0.0, 1.5)) * (1 - desired.posture["run"][i])
     offset = np.array([-ANKLE_BEHIND - 0.05 * forward, sign * half_width])
     position = desired.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
@@ -80,7 +82,9 @@ def plan_footsteps(
     scatter_m: float = 0.008,
     feet: tuple[Step, Step] | None = None,
 ) -> list[Step]:
-    """Plan alternating steps while the body moves away from its feet; standing feet wait until it does."""
+    """Plan alternating steps while the body moves away from its feet. Standing feet do not step until the body moves
+    away.
+    """
     steps = [_stand(desired, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
     planner = _Planner(desired, rng, scatter_m, steps)
     end = (len(desired) - 1) / desired.rate
@@ -111,7 +115,9 @@ def _home_at_rest(desired: DesiredMotion, foot: int) -> tuple[F64, float]:
 
 
 def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> tuple[F64, float]:
-    """Correct a footstep so that it does not cross the stance foot, and turns in by at most MOST_TOE_IN."""
+    """Correct a footstep so that it does not cross the stance foot, and so that the foot turns inward by at most
+    MOST_TOE_IN.
+    """
     sign = 1.0 if foot == LEFT else -1.0
     turned_in = sign * wrap_angle(yaw - other.yaw)
     if turned_in < -MOST_TOE_IN:
@@ -119,7 +125,7 @@ def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> 
     middle = other.yaw + wrap_angle(yaw - other.yaw) / 2
     outward = sign * np.array([-np.sin(middle), np.cos(middle)])
     gap = float((position - other.position) @ outward)
-    # Feet that are turned need more space for heels and toes
+    # The heels and toes of turned feet need more space.
     least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))
     return position + max(0.0, least - gap) * outward, yaw
 
@@ -165,7 +171,9 @@ class _Planner:
         return next(step for step in reversed(self.steps) if step.foot == foot)
 
     def _first_feet(self, t: float, other: int) -> tuple[int, int]:
-        """Order the feet: the one on the side of the motion or turn first, else the one with the longer way."""
+        """Order the feet: the foot on the side of the motion or turn comes first, otherwise the foot with the longer
+        step.
+        """
         i = self.desired.frame(t + 0.5)
         lateral = self.desired.velocity[i, 1] + 0.25 * self.desired.turn[i]
         if abs(lateral) > 0.15:

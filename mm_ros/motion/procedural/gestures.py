@@ -85,7 +85,9 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
 
 
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:
-    """Arms rest along ±y and bend towards x, opposite to the direction of the elbow."""
+    """Axes of the arm: at rest the arms point along ±y, and they bend towards x, opposite to the direction of the
+    elbow.
+    """
     y = bone if side == 0 else -bone
     x = -rot.unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)
     return from_axes(x, y, np.cross(x, y))

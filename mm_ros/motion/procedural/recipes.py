@@ -15,7 +15,7 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.0  # duration of the blends between legs; 0: computed from the changes of speed
+    blend_s: float = 0.0  # duration of the blends between legs; if it is 0, it is computed from the changes of speed
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from mm_ros.motion.procedural.desired_motion import RATE, Leg
 from mm_ros.motion.procedural.footsteps import LEFT, RIGHT
 from mm_ros.motion.procedural.gestures import Gesture
 
-STILL_START_S, STILL_END_S = 2.0, 3.4  # long enough that smoothing does not move the ends of a chapter
+# s of standing at both ends of a chapter, so that smoothing does not move the ends
+STILL_START_S, STILL_END_S = 2.0, 3.4
 NEEDS_A_HAND = ("reach", "reach low", "point", "wave", "hold", "tiptoe")
 
 

@@ -54,7 +54,9 @@ def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
 
 
 def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
-    """Return a smooth curve that is nowhere above x: moving minimum, then a kernel no wider than its window."""
+    """Return a smooth curve that is nowhere above x: the moving minimum, smoothed by a kernel that is not wider than
+    the window of the minimum.
+    """
     half = max(1, round(half_s * rate))
     padded = np.pad(x, half, mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)

@@ -27,7 +27,9 @@ BLEND_S = 0.2
 
 
 class SyntheticUser:
-    """A synthetic user. `scale`: body size over the default; `room_m`: half the side of the square room [m]."""
+    """A synthetic user. `scale`: ratio of the body size to the default size; `room_m`: half the side of the square room
+    [m].
+    """
 
     def __init__(self, seed: int = 0, scale: float = 1.0, room_m: float = 1.4) -> None:
         self.seed, self.scale, self.room_m = seed, scale, room_m

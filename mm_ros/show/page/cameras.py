@@ -13,11 +13,11 @@ from mm_ros.show.page.swift import Setters
 MODES = ("orbit", "follow", "first person")
 TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
-HAND_OFF_S = 0.3  # pause of the following after the user has turned or zoomed
+HAND_OFF_S = 0.3  # s; after the user has turned or zoomed, the camera stops following for this time
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
 # Time and tolerance for a browser to report the camera that was sent; with software rendering it takes seconds.
 ECHO_S, AGREED_M = 5.0, 0.02
-FAR_M = 6.0  # beyond this distance the camera jumps to the avatar
+FAR_M = 6.0  # m; if the avatar is farther away than this, the camera jumps to it
 
 
 class Camera:
@@ -31,7 +31,7 @@ class Camera:
         self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # the browser's field of view, kept during first person; 0 otherwise
+        self._fov = 0.0  # field of view that the browser had before first person, else 0
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value

@@ -37,7 +37,8 @@ class FeatureVectors:
     def segments(self, root: F64, room_joints: F64) -> tuple[F64, F64]:
         """Return lines from the root to each joint, and each velocity times 0.2 s; in the world, (N, 2, 3) each.
 
-        A velocity starts at its joint's feature position, else at the avatar's joint (`room_joints`).
+        The line of a velocity starts at the position feature of its joint, or else at the avatar's joint
+        (`room_joints`).
         """
         places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in self.joints.items()}
         start = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])

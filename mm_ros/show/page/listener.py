@@ -53,7 +53,7 @@ def listen(port: int) -> dict[str, float]:
         except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end before this client
             pass
     last = came[-1][0]
-    # The start is not counted, because the meshes are sent then
+    # the start is not counted, because the meshes are sent during the start
     recent = [window for at, window in came if at > last - RECENT_S]
     frames = sum(BONE in window_text(w) for w in recent)
     return {

@@ -163,7 +163,7 @@ class Settings:
         return changed
 
     def show(self, node: str, name: str, value: Any) -> None:
-        """Show the value that the node has."""
+        """Show the present value of the node's parameter."""
         handle = self._handles.get((node, name))
         if (node, name) in self._files:
             value = self._files[(node, name)].label(value)

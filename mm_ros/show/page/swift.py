@@ -1,8 +1,8 @@
 """Fast updates of bones, frames and cameras that bypass viser's setters.
 
-A setter compares with `np.allclose`, and each message is serialized by the type hints of its class: 70 µs per bone, 6
-ms per frame of two bodies. This module queues the same messages directly. The module uses internal names of viser. If
-another version of viser lacks one of them, the setters are used.
+viser's setters are slow, because each compares values with `np.allclose`, and each message is serialized by the type
+hints of its class: this takes 70 µs per bone, or 6 ms per frame of two bodies. This module queues the same messages
+directly. The module uses internal names of viser. If another version of viser lacks one of them, the setters are used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class Setters:
 
 
 class Swift(Setters):
-    """Updates that bypass the setters; raises AttributeError or ImportError with an unsupported viser."""
+    """Updates that bypass the setters. The constructor raises AttributeError or ImportError if the version of viser is
+    not supported.
+    """
 
     def __init__(self, server: Any) -> None:
         from viser import _messages as m

@@ -74,7 +74,7 @@ class Window:
     ankles: F32  # (T, 2, 3) from the head's floor point, heading axes, over the height
     velocities: F32  # (T, 2, 3)
     ahead: F32  # (T, 3, 2) shift of the hips on the floor, heading axes, over the height
-    turned: F32  # (T, 3) facing then less heading now, rad
+    turned: F32  # (T, 3) facing at these times minus the present heading, rad
     valid: F32
     ahead_valid: F32
 
@@ -82,7 +82,7 @@ class Window:
 def window(
     sources: Sequence[Source], weights: F64, ticks: int, how: Augmentation, rng: np.random.Generator
 ) -> Window:
-    """Draw one window. `weights`: probability of each source."""
+    """Make a random window. `weights`: probability of each source."""
     source = sources[int(rng.choice(len(sources), p=weights))]
     c, valid = _cut(source, ticks, how, rng)
     height = source.height
@@ -145,7 +145,7 @@ def mirrored(c: F64) -> F64:
 
 
 def shrink(c: F64, valid: F64, factor: float) -> None:
-    """Shrink the floor along the way of a straight walk; hands keep their place relative to the head."""
+    """Shorten the path of a straight walk; the hands keep their position relative to the head."""
     last = int(valid.sum()) - 1
     way = c[last, :2] - c[0, :2]
     length = float(np.hypot(*way))
@@ -359,7 +359,8 @@ def _targets(shown: F64, c: F64, speed: F64, height: float, valid: F64, ticks: i
     shift = c[later][..., HIPS_XY] - c[:ticks, None, HIPS_XY]
     flat = np.concatenate([shift, np.zeros((*shift.shape[:2], 1))], axis=-1)
     facing = c[later, FACING] - heading[:, None]
-    # The first ticks have no memory; ends of clips are held poses.
+    # The first ticks are not judged because the memory is still empty, and the ends of clips because the pose is held
+    # there.
     judged = valid[:ticks].copy()
     judged[:10] = 0
     end = int(valid.sum())

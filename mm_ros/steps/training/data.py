@@ -29,7 +29,8 @@ FACING = CONTACT.stop  # yaw of the body, unwrapped
 HIPS_XY = slice(FACING + 1, FACING + 3)
 COLUMNS = HIPS_XY.stop
 
-# A touchdown: the ankle was faster than FAST, moved by MOVED or more, and falls below SLOW.
+# A touchdown is the moment when an ankle falls below the speed SLOW after it was faster than FAST and moved by MOVED or
+# more.
 FAST, SLOW, MOVED_M, SMOOTHED_S = 0.25, 0.12, 0.06, 0.1
 
 

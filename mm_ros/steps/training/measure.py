@@ -25,8 +25,9 @@ SHORT_STEPS = 0.4  # the steps of a straight walk are shortened to this share of
 
 
 def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:
-    """The kinds of motion on which the length of training is chosen: a score on captured motion alone does not show
-    that a network fits the people of its training data too closely."""
+    """The kinds of motion on which the length of the training is chosen. A score on captured motion alone would not
+    show that a network is overfitted to the people of its training data.
+    """
     users = [SyntheticUser(seed, 0.95 + 0.1 * k).clip(CHOOSING_S) for k, seed in enumerate(CHOOSING_USERS)]
     short = [shrunk for s in captured if (shrunk := _shrunk(s)) is not s]
     return {"captured": list(captured), "short steps": short, "procedural": sources_of(users)}
@@ -42,7 +43,7 @@ def _shrunk(source: Source) -> Source:
 
 
 def score(figures: Mapping[str, Mapping[str, float]]) -> float:
-    """One number of a network from its figures on each kind of motion; larger is better."""
+    """Score of a network, computed from its figures on each kind of motion; larger is better."""
     values = [f["footfall_f1"] + f["contact_agreement"] - f["walking_ankle_cm"] / 50 for f in figures.values() if f]
     return float(np.mean(values)) if values else 0.0
 
@@ -109,7 +110,9 @@ def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list
 
 
 def footfalls(true: Sequence[F64], found: Sequence[F64]) -> F64:
-    """Counts: pairs of the same foot within TOLERANCE_S, true, found, same foot among pairs with any foot, pairs."""
+    """Return five counts: pairs of true and found footfalls of the same foot within TOLERANCE_S; true footfalls; found
+    footfalls; pairs with the same foot among the pairs of any feet; pairs of any feet.
+    """
     hits = same = near = 0
     both = [(float(t), foot) for foot in range(2) for t in true[foot]]
     for foot in range(2):

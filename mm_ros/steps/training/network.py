@@ -47,7 +47,7 @@ class StepNetwork(nn.Module):
         self.last = nn.Linear(plan.units, OUTPUTS)
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set mean and scale; the scale has a floor, because inputs may be constant here."""
+        """Set mean and scale; the scale has a minimum, because some inputs may be constant in the training data."""
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
@@ -139,7 +139,8 @@ def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
     node("Gemm", [x, half("w_last", weights("last.weight").T), constant("b_last", weights("last.bias"))], "steps")
     shape = [2, 1, units]
     value = helper.make_tensor_value_info
-    # `tick` is not used: mm_ros runs this network only at ticks, but its loader feeds every recurrent network alike.
+    # `tick` is not used: mm_ros runs this network only at ticks, but the loader gives the same inputs to every
+    # recurrent network.
     inputs = [
         value("trackers", TensorProto.FLOAT, [1, INPUTS]), value("remembered", TensorProto.FLOAT, shape),
         value("tick", TensorProto.FLOAT, [1]),

@@ -24,7 +24,7 @@ from mm_ros.steps.training.augment import Augmentation, Window, window
 from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
-Tell = Callable[[str, int, int], None]  # what, done, of
+Tell = Callable[[str, int, int], None]  # callback with the name of the step, the number done, and the total number
 CHECKPOINT = 500  # batches between two measurements
 NORMALIZED_BY = 200  # windows from which mean and scale of the inputs are computed
 
@@ -34,7 +34,7 @@ class TrainOptions:
     seed: int = 0
     batches: int = 2000
     windows: int = 32  # per batch
-    ticks: int = 300  # of each window: 5 s
+    ticks: int = 300  # ticks of each window: 5 s
     learning_rate: float = 2.5e-3
     weight_decay: float = 0.02
     procedural: float = 0.15  # share of windows from subjects whose name begins with "procedural"

@@ -1,7 +1,8 @@
 """Certificates for the headset page over Wi-Fi: an own authority (CA) and a leaf, made by the program `openssl`.
 
-The keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local networks, so
-that a stolen key does not open other connections of a device that trusts it. Nothing is made until it is needed.
+The keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local networks.
+Therefore a stolen key cannot be used against other connections of a device that trusts the CA. Keys and certificates
+are made when they are first needed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import config_folder
 from mm_ros.web.access import write_private
 
-DAYS = 397  # Apple's devices refuse leaves of more than 825 days, browsers those of public authorities above 398
+# days; Apple's devices refuse certificates that are valid for more than 825 days, and browsers refuse those of public
+# authorities above 398 days
+DAYS = 397
 RENEW_DAYS = 30
 BACKDATED_S = 86_400  # clocks of headsets may be slow
 LOCAL_NETWORKS = (
@@ -72,7 +75,7 @@ def addresses() -> list[str]:
         lines = [line for line in text.splitlines() if not re.match(VIRTUAL, line)]
         found = set(re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", "\n".join(lines))) or found
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.255.255.255", 9))  # sends nothing; selects the address of the default route
+        probe.connect(("10.255.255.255", 9))  # sends no packet, but selects the address of the default route
         found.add(probe.getsockname()[0])
     return sorted(a for a in found if not a.startswith("127.") and is_local(a))
 
@@ -92,7 +95,8 @@ def certificates() -> Certificates:
     if not has_authority:
         _make_authority(here)
     if not has_authority or not kept.key.is_file() or not _lasts(kept.leaf) or not wanted <= names_of(kept.leaf):
-        # A laptop moves between networks: the new certificate also names the former addresses, so that it stays valid.
+        # The new certificate also names the former addresses, so that it stays valid for a laptop that moves between
+        # networks.
         before = sorted(names_of(kept.leaf) - wanted)[: MOST_NAMES - len(wanted)] if kept.leaf.is_file() else []
         _make_leaf(here, sorted({*wanted, *before}))
     for secret in (here / "ca.key", kept.key):
@@ -124,7 +128,7 @@ def _make_authority(here: Path) -> None:
     for network in LOCAL_NETWORKS:
         net = ipaddress.ip_network(network)
         permitted.append(f"permitted;IP:{net.network_address}/{net.netmask}")
-    # Without an entry for IPv6 and mail these kinds of names would be unlimited.
+    # Without an entry for IPv6 and mail addresses, the CA could sign for all names of these kinds.
     permitted += ["permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "excluded;email:."]
     extensions = [
         "basicConstraints=critical,CA:TRUE,pathlen:0", "keyUsage=critical,keyCertSign,cRLSign",

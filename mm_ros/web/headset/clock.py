@@ -6,12 +6,13 @@ from collections import deque
 from statistics import median
 
 WINDOW_NS = 10_000_000_000
-SLEW = 1e-3  # maximum change of the offset in use per unit of time
-LEADS = 180  # samples
+SLEW = 1e-3  # maximum rate of change of the offset in use
+LEADS = 180  # number of samples
 
 
 class PageClock:
-    """The ping with the shortest round trip of the last 10 s gives the offset; its error is at most half that trip.
+    """The ping with the shortest round trip of the last 10 s gives the offset; the error of the offset is at most half
+    of that round trip.
 
     The offset in use follows the estimate slowly, so that intervals between stamps stay even.
     """
@@ -25,7 +26,7 @@ class PageClock:
         self.last_ns = 0  # the last stamp
 
     def add(self, sent_ns: int, received_ns: int, page_ms: float) -> None:
-        """Add one ping, with times of this machine and the page's clock in between."""
+        """Add one ping: times of sending and receiving on this machine, and the page's time between them."""
         if received_ns < sent_ns:
             return
         self._pings.append((received_ns, received_ns - sent_ns, (sent_ns + received_ns) / 2 - page_ms * 1e6))
@@ -58,7 +59,7 @@ class PageClock:
 
     def _offset(self, now_ns: int) -> float:
         best = min(self._pings, key=lambda p: p[1])[2]
-        if self._used is None or abs(best - self._used) > 20e6:  # the page slept, and its clock stood still
+        if self._used is None or abs(best - self._used) > 20e6:  # the page was asleep, and its clock did not advance
             self._used = best
         most = SLEW * max(0, now_ns - self._used_ns)
         self._used += max(-most, min(most, best - self._used))

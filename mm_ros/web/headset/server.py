@@ -1,7 +1,7 @@
 """Server of the headset page: page and WebSocket on one port, in a thread of its own.
 
 Flow control: a page gets at most one pose for each frame or tick that it has sent, and at most two are under way.
-Therefore a page that is slow or hangs delays no other page, and no messages queue up for it.
+Therefore a slow or hanging page does not delay other pages, and no messages queue up for it.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Page:
         self.credit = 0
         self.sent: wire.PoseMessage | None = None
         self.bad = 0
-        self.session = 0  # number of its XR session, 0 without
+        self.session = 0  # number of its XR session; 0 if there is none
         self.mode = ""
         self.visibility = "visible"
         self.about: dict[str, Any] = {}
         self.is_page = True  # false for `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
-        self.ages_ms: deque[float] = deque(maxlen=90)  # times from a sample to its arrival
+        self.ages_ms: deque[float] = deque(maxlen=90)  # delays from a sample to its arrival
         self.frame: wire.PageFrame | None = None  # the last one
         self.missed = 0  # number of frames that did not arrive
         self.pings: dict[int, int] = {}
@@ -90,8 +90,10 @@ class Page:
 
 
 class HeadsetServer:
-    """`on_frame(page, frame, stamp_ns)` is called in the server's thread, with the stamp in CLOCK_MONOTONIC; so is
-    `on_change()` after pages came, went or acted. `actions` holds the requests of the pages' users."""
+    """`on_frame(page, frame, stamp_ns)` is called in the server's thread, with the stamp in CLOCK_MONOTONIC;
+    `on_change()` is called after a page has connected, disconnected or sent an action. `actions` holds the requests of
+    the pages' users.
+    """
 
     def __init__(self, port: int, wifi: bool = False, host: str = "127.0.0.1") -> None:
         self.port, self.wifi = port, wifi
@@ -108,7 +110,7 @@ class HeadsetServer:
         self.skins: dict[int, bytes] = {}
         self.pages: set[Page] = set()
         self.tracker: Page | None = None  # the page whose headset is tracked
-        self.steering: Page | None = None  # the page whose user began last to steer
+        self.steering: Page | None = None  # the page on which a user began to steer last
         self.counts: Counter[str] = Counter()
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
@@ -148,8 +150,9 @@ class HeadsetServer:
                 f"cannot serve the headset page at {host}:{port} ({why}); choose another port: --port, or the "
                 "parameter tracker_bridge.headset_port"
             ) from None
-        # Connections inherit it. asyncio sets it only on sockets that name the protocol. Without it the kernel keeps
-        # each pose until the page has acknowledged the one before, with its next frame.
+        # Connections inherit TCP_NODELAY. asyncio sets it only on sockets that name the protocol. Without TCP_NODELAY
+        # the kernel would delay each pose until the page has acknowledged the previous pose, which it does with its
+        # next frame.
         door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return door
 
@@ -171,7 +174,9 @@ class HeadsetServer:
         return sum(1 for page in tuple(self.pages) if page.is_page)
 
     def show(self, pose: wire.PoseMessage, sequence: int) -> None:
-        """Offer a pose to all pages that may get one. `sequence`: the tracker's frame that the pose belongs to."""
+        """Send a pose to all pages whose flow control allows it. `sequence`: number of the tracker frame that the pose
+        belongs to.
+        """
         if self._loop is not None and self.pages:
             with suppress(RuntimeError):  # the server's loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
@@ -316,7 +321,7 @@ class HeadsetServer:
         while True:
             page.pinged += 1
             page.pings[page.pinged] = time.monotonic_ns()
-            while len(page.pings) > 64:  # a page that hangs answers late or never
+            while len(page.pings) > 64:  # a page that hangs answers pings late or never, so their number is limited
                 del page.pings[next(iter(page.pings))]
             self._send(page, wire.ping(page.pinged))
             await asyncio.sleep(FIRST_PING_S if page.pinged < FIRST_PINGS else PING_S)
@@ -377,8 +382,8 @@ class HeadsetServer:
         if page is not self.tracker:
             self._grant(page, now_ns)
             return
-        # The pose of this frame comes within milliseconds. Sending the pose before it now would use up the credit, so
-        # that each pose would wait for the next frame.
+        # The pose of this frame is ready within milliseconds. If the previous pose were sent now, it would use up the
+        # permission to send, and every pose would be one frame late.
         page.credit = min(page.credit + 1, UNDER_WAY)
         if page.clock.known:
             stamp_ns = page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns)
@@ -390,7 +395,7 @@ class HeadsetServer:
             return
         if steering.takes and self.steering is not page:
             self.steering = page
-            self._tell(self._status)  # the pages show at once which one steers
+            self._tell(self._status)  # the pages show at once which page steers
         if self.steering is page:
             self.on_steering(steering)
 
@@ -416,7 +421,9 @@ class HeadsetServer:
         self.on_change()
 
     def _session(self, page: Page, request: dict[str, Any]) -> None:
-        """A page enters or leaves VR. The last one that entered is tracked; the one before is closed."""
+        """A page enters or leaves VR. The page that entered last is tracked, and the session of the previous page is
+        closed.
+        """
         number = request.get("number", 0)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
             raise wire.Malformed("session: expected a number")
@@ -439,7 +446,9 @@ class HeadsetServer:
                 self._send_pose(page, pose, now_ns)
 
     def _grant(self, page: Page, now_ns: int) -> None:
-        """A page that is not tracked asked for a pose: send the newest one, or let it follow."""
+        """A page that is not tracked has asked for a pose: send the newest pose now, or, if the page has it already,
+        the next one.
+        """
         page.credit = min(page.credit + 1, UNDER_WAY)
         if self._pose is not None and page.sent is not self._pose:
             self._send_pose(page, self._pose, now_ns)
@@ -511,7 +520,7 @@ class _within:
 
 
 def _checked_about(request: dict[str, Any]) -> dict[str, Any]:
-    """Description of a page's device: short texts, and the names of its body joints."""
+    """Checked description of a page's device: short texts, and the names of its body joints."""
     joints = request.get("joints", [])
     if not isinstance(joints, list) or len(joints) > wire.MOST_JOINTS or not all(isinstance(j, str) for j in joints):
         raise wire.Malformed("about: expected names of joints")

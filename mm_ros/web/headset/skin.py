@@ -9,8 +9,9 @@ from mm_ros.body.skeleton import Skeleton
 
 
 def skin_file(skeleton: Skeleton) -> bytes:
-    """Numbers of vertices, triangles and joints, and 0; then rest positions of the joints, vertices, normals, weights
-    (f4), joints of the weights (u1) and triangles (u4)."""
+    """The file contains the numbers of vertices, triangles and joints, and 0; then rest positions of the joints,
+    vertices, normals, weights (f4), joints of the weights (u1) and triangles (u4).
+    """
     made = skin(skeleton)
     arrays = (
         made.rest.astype("<f4"), made.vertices.astype("<f4"), made.normals.astype("<f4"), made.weights.astype("<f4"),

@@ -23,7 +23,7 @@ VISION_PRO = (
 
 @dataclass
 class Usb:
-    """Result of the way by USB: `ready` if the page was opened on the headset."""
+    """Result of the connection by USB; `ready` is true if the page was opened on the headset."""
 
     lines: list[str] = field(default_factory=list)
     ready: bool = False
@@ -63,7 +63,7 @@ def by_usb(port: int, url: str, serial: str = "") -> Usb:
 
 
 def is_forwarded(usb: Usb, port: int) -> bool:
-    """Whether the forwarding still exists; it vanishes with the cable."""
+    """Whether adb still forwards the port; the forwarding ends when the cable is pulled."""
     return f"tcp:{port}" in (_adb("-s", usb.serial, "reverse", "--list") or "")
 
 

@@ -61,7 +61,8 @@ class PageFrame(NamedTuple):
     lead_ms: float  # predicted time minus the time of the callback
     logic_ms: float  # time that the page's own code needed for the last frame
     poses: tuple[float, ...]  # 3 × (x, y, z, qx, qy, qz, qw)
-    moved: tuple[float, ...] | None  # new origin in the old space, when the space was re-centred and this is known
+    # new origin in the old space, if the space was re-centred and the transform is known
+    moved: tuple[float, ...] | None
 
     @property
     def reset(self) -> bool:
@@ -78,7 +79,7 @@ class Steering(NamedTuple):
     camera_yaw: float  # direction of the camera in the world [rad]
     jog: bool
     sprint: bool
-    strafe: bool  # face in the direction of the camera
+    strafe: bool  # whether the character faces in the direction of the camera
     active: bool  # false: input has stopped, for example because the page is hidden
     takes: bool  # the user has given the first input: this page steers from now on
 
