@@ -29,12 +29,8 @@ from mm_ros.steps.estimator import StepEstimate
 from mm_ros.steps.outputs import AHEAD_S
 from mm_ros.tracking import bend as bending
 from mm_ros.tracking.calibration import head_joint_height
-from mm_ros.trajectory import lean as leaning
+from mm_ros.trajectory import fitted
 from mm_ros.trajectory.from_trackers import (
-    CERTAIN_RAD,
-    LARGEST_TURN,
-    STEADY_M_PER_S,
-    WAIST_HALFLIFE_S,
     TrajectorySettings,
     _check,
 )
@@ -143,59 +139,51 @@ class Lean:
 
     def __init__(self, standing: float):
         self.standing = standing
-        self.reset(1.0)
+        self.reset()
 
-    def reset(self, height_ratio: float) -> None:
+    def reset(self) -> None:
         self.change, self._numerator, self._denominator = 0.0, 0.0, 0.0
-        self.settle(height_ratio)
+        self.settle(0.0)
 
-    def settle(self, height_ratio: float, behind: float | None = None) -> None:
-        """Set the distance for this head height without smoothing. Learned values are kept. `behind`: see `step`."""
-        self.now, self.rate = self._of(self._bent(height_ratio, behind)), 0.0
+    def settle(self, behind: float) -> None:
+        """Set the distance for this bend without smoothing. Learned values are kept. `behind`: see `step`."""
+        self.now, self.rate = self._of(behind * self.standing), 0.0
         self._once, self._twice = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 
-    def step(
-        self, dt: float, height_ratio: float, ahead: float, left: float, turn: float, behind: float | None = None
-    ) -> None:
-        """`ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
+    def step(self, dt: float, behind: float, ahead: float, left: float, turn: float) -> None:
+        """`behind`: part of the distance that bending causes, over the standing height.
 
-        `behind`: part of the distance that bending causes, over the standing height; None: from the head height alone.
+        `ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
         """
         if dt <= 0:
             return
-        bent = self._bent(height_ratio, behind)
-        self._learn(dt, bent, ahead, left, max(-leaning.LARGEST_TURN, min(leaning.LARGEST_TURN, turn)))
-        before, self.now = self.now, damp(self.now, self._of(bent), leaning.HALFLIFE_S, dt)
+        bent = behind * self.standing
+        self._learn(dt, bent, ahead, left, max(-fitted.LEARNS_TURN_AT_MOST, min(fitted.LEARNS_TURN_AT_MOST, turn)))
+        before, self.now = self.now, damp(self.now, self._of(bent), fitted.LEAN_HALFLIFE_S, dt)
         self.rate = (self.now - before) / dt
 
-    def _bent(self, height_ratio: float, behind: float | None) -> float:
-        if behind is not None:
-            return behind * self.standing
-        drop = max(0.0, 1.0 - height_ratio - leaning.BENT_FROM)
-        return leaning.BENT * (1 - math.exp(-drop / leaning.BENT_SCALE)) * self.standing
-
     def _of(self, bent: float) -> float:
-        return leaning.UPRIGHT * self.standing + (1 + self.change) * bent
+        return fitted.UPRIGHT * self.standing + (1 + self.change) * bent
 
     def _learn(self, dt: float, bent: float, *motion: float) -> None:
-        """Recursive least squares of the lateral velocity over the turn rate, regularized by the prior."""
-        self._once = tuple(damp(a, b, leaning.LEARNING_HALFLIFE_S, dt) for a, b in zip(self._once, motion, strict=True))
+        """Recursive least squares of the lateral velocity over the turn rate, regularized by the estimated bend."""
+        self._once = tuple(damp(a, b, fitted.LEARNING_HALFLIFE_S, dt) for a, b in zip(self._once, motion, strict=True))
         self._twice = tuple(
-            damp(a, b, leaning.LEARNING_HALFLIFE_S, dt) for a, b in zip(self._twice, self._once, strict=True)
+            damp(a, b, fitted.LEARNING_HALFLIFE_S, dt) for a, b in zip(self._twice, self._once, strict=True)
         )
         ahead, left, turn = self._twice
-        if bent < leaning.UPRIGHT_AGAIN_BELOW * self.standing:
-            self._fade(dt, leaning.UPRIGHT_HALFLIFE_S)
-        residual = left - turn * (leaning.UPRIGHT * self.standing + bent)
-        walks = ahead > leaning.LEARNS_SPEED and abs(residual) < ahead
-        if walks and abs(turn) > leaning.LEARNS_TURN and bent > leaning.LEARNS_BENT * self.standing:
-            self._fade(dt, leaning.EVIDENCE_HALFLIFE_S)
+        if bent < fitted.UPRIGHT_AGAIN_BELOW * self.standing:
+            self._fade(dt, fitted.UPRIGHT_HALFLIFE_S)
+        residual = left - turn * (fitted.UPRIGHT * self.standing + bent)
+        walks = ahead > fitted.LEARNS_SPEED and abs(residual) < ahead
+        if walks and abs(turn) > fitted.LEARNS_TURN and bent > fitted.LEARNS_BENT * self.standing:
+            self._fade(dt, fitted.EVIDENCE_HALFLIFE_S)
             self._numerator += dt * turn * bent * residual
             self._denominator += dt * (turn * bent) ** 2
         goal = max(
-            -leaning.LARGEST_CHANGE, min(leaning.LARGEST_CHANGE, self._numerator / (self._denominator + leaning.DOUBT))
+            -fitted.LARGEST_CHANGE, min(fitted.LARGEST_CHANGE, self._numerator / (self._denominator + fitted.DOUBT))
         )
-        self.change = damp(self.change, goal, leaning.FOLLOW_HALFLIFE_S, dt)
+        self.change = damp(self.change, goal, fitted.FOLLOW_HALFLIFE_S, dt)
 
     def _fade(self, dt: float, halflife: float) -> None:
         share = 0.5 ** (dt / halflife)
@@ -231,7 +219,7 @@ class TrajectoryStage:
         self.slow, self.across = np.zeros(2), 0.0  # averages: of the velocity; of its component to the left
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
         self.height_ratio = 1.0
-        self.lean.reset(1.0)
+        self.lean.reset()
         self.bend.reset()
         self.worn = 0.0  # weight of the waist tracker, 0 … 1
         self.waist = np.zeros(2)
@@ -283,7 +271,7 @@ class TrajectoryStage:
     def _blend_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
         """Blend to the waist tracker's velocity while it is tracked, and update its weight."""
         tracked = trackers.state[WAIST_ROLE] != LOST
-        self.worn = damp(self.worn, float(tracked), WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
+        self.worn = damp(self.worn, float(tracked), fitted.WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
         if tracked:
             arm = self._waist_arm(trackers)
             swing = np.cross(trackers.angular_velocities[WAIST_ROLE], arm)
@@ -317,7 +305,7 @@ class TrajectoryStage:
         self.velocity, self.acceleration = velocity.copy(), np.zeros(2)
         self.yaw, self.yaw_rate, self.turn = yaw, 0.0, 0.0
         self.slow, self.across = velocity.copy(), float(self._left() @ velocity)
-        self.lean.settle(self.height_ratio, self.bend.behind)
+        self.lean.settle(self.bend.behind)
         self.stood = self._position()
 
     def _update(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
@@ -327,11 +315,12 @@ class TrajectoryStage:
         # An uncertainty of 0.5 rad doubles the half-life.
         halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
-        self.turn = damp(self.turn, max(-LARGEST_TURN, min(LARGEST_TURN, self.yaw_rate)), s.turn_halflife, dt)
+        turn = max(-fitted.LARGEST_TURN, min(fitted.LARGEST_TURN, self.yaw_rate))
+        self.turn = damp(self.turn, turn, s.turn_halflife, dt)
         self.slow = damp(self.slow, velocity, s.trend_halflife, dt)
         self.across = damp(self.across, float(self._left() @ velocity), s.lateral_halflife, dt)
         ahead, left = float(self._forward() @ own), float(self._left() @ own)
-        self.lean.step(dt, self.height_ratio, ahead, left, self.yaw_rate, self.bend.behind)
+        self.lean.step(dt, self.bend.behind, ahead, left, self.yaw_rate)
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:
@@ -384,11 +373,11 @@ class TrajectoryStage:
         def at(values: F64) -> F64:
             return np.asarray(np.interp(times, known, np.concatenate([[0.0], values])))
 
-        unsteady = STEADY_M_PER_S + math.hypot(*(self._velocity_now() - self.slow))
+        unsteady = fitted.STEADY_M_PER_S + math.hypot(*(self._velocity_now() - self.slow))
         share = s.learned_ahead / (1.0 + (estimate.shift_sigma / (unsteady * np.array(AHEAD_S))) ** 2)
         own = moving * np.stack([at(estimate.shifts[:, 0]), at(estimate.shifts[:, 1])], axis=-1)
         offsets = offsets + at(share)[:, None] * (own - offsets)
-        share = s.learned_turn / (1.0 + (estimate.yaw_sigma / CERTAIN_RAD) ** 2)
+        share = s.learned_turn / (1.0 + (estimate.yaw_sigma / fitted.CERTAIN_RAD) ** 2)
         later = np.array([math.remainder(y - yaw, 2 * math.pi) for y in estimate.yaws])
         return offsets, turns + at(share) * (at(later) - turns)
 

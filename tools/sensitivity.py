@@ -1,10 +1,12 @@
 """How much the figures of `mm_ros evaluate` change when a constant of a module is halved and doubled.
 
-    python tools/sensitivity.py mm_ros/trajectory/lean.py walk.bvh user.csv --only HALFLIFE_S
+    python tools/sensitivity.py mm_ros/trajectory/fitted.py walk.bvh user.csv --only HALFLIFE_S
 
-Each variant is a copy of the package with one number changed, run with a cache of its own, because compiled kernels
-contain the constants: one to three minutes for each variant. A constant whose row says "no difference" serves nothing
-on these recordings; run it on other kinds of motion before it is deleted together with its rule.
+Each variant runs a copy of the package with one number changed. Compiled kernels are kept between the variants, except
+those of the modules that import the changed one, because kernels contain the constants. First the package runs as it
+is, then twice with noise of the trackers: changes smaller than the spread between these runs do not count. A constant
+whose row says "no difference" serves nothing on these recordings. Run it on other kinds of motion, and think about the
+faults that its rule guards against, before it is deleted together with the rule.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import ast
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,21 +31,27 @@ FIGURES = (
 )  # fmt: skip
 NO_DIFFERENCE = 0.005  # relative change of a figure
 ROUNDING = 1e-6
+NOISE = ("--noise", "0.0003")  # of a tracked headset [m]
 
 
 def constants(text: str) -> dict[str, ast.Constant]:
-    """Number of each module-level `NAME = number`, by name."""
-    found = {}
+    """Number of each module-level `NAME = number` and `FIRST, SECOND = number, number`, by name."""
+    found: dict[str, ast.Constant] = {}
     for line in ast.parse(text).body:
-        if isinstance(line, ast.Assign):
-            targets, value = line.targets, line.value
-        elif isinstance(line, ast.AnnAssign):
-            targets, value = [line.target], line.value
+        if isinstance(line, ast.Assign) and len(line.targets) == 1:
+            target, value = line.targets[0], line.value
+        elif isinstance(line, ast.AnnAssign) and line.value is not None:
+            target, value = line.target, line.value
         else:
             continue
-        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
-        if name.isupper() and isinstance(value, ast.Constant) and type(value.value) is float:
-            found[name] = value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        else:
+            pairs = [(target, value)]
+        for name, number in pairs:
+            is_float = isinstance(number, ast.Constant) and type(number.value) is float
+            if isinstance(name, ast.Name) and name.id.isupper() and is_float:
+                found[name.id] = number
     return found
 
 
@@ -55,26 +64,58 @@ def changed(text: str, number: ast.Constant, factor: float) -> str:
     return "".join(lines)
 
 
-def figures(folder: Path, words: list[str]) -> dict[str, float]:
-    """Medians, or values, of the figures that `mm_ros evaluate` of the package in `folder` writes."""
-    out = folder / "out.json"
-    environment = {**os.environ, "PYTHONPATH": str(folder), "MM_ROS_CACHE": str(folder / "cache")}
-    command = module_command("mm_ros", "evaluate", *words, "--rows", "ours", "--json", str(out))
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"sensitivity: evaluate failed: {done.stderr.strip()}")
-    ours = json.loads(out.read_text())["summary"]["ours"]
-    values = {name: ours.get(name) for name in FIGURES}
-    values = {name: v["median"] if isinstance(v, dict) else v for name, v in values.items()}
-    return {name: v for name, v in values.items() if v is not None}
+def users(package: Path, module: Path, constant: str) -> set[str]:
+    """Dotted names of the modules that use a constant of `module`, and of all that import these modules."""
+    text = {".".join(p.relative_to(package.parent).with_suffix("").parts): p.read_text() for p in package.rglob("*.py")}
+    home = ".".join(module.with_suffix("").parts)
+    found, size = {name for name, source in text.items() if source.count(constant) > (name == home)}, 0
+    imports = {}
+    for name, source in text.items():
+        nodes = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ImportFrom) and n.module]
+        imports[name] = {n.module for n in nodes} | {f"{n.module}.{a.name}" for n in nodes for a in n.names}
+    while size < len(found):
+        size = len(found)
+        found |= {name for name, of in imports.items() if of & found}
+    return found
 
 
-def measured(module: Path, text: str, words: list[str]) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="mm_ros-sensitivity-") as name:
-        folder = Path(name)
+class Variants:
+    """A copy of the package in `folder`, in which one module is replaced at a time."""
+
+    def __init__(self, folder: Path, module: Path, words: list[str], row: str = "ours"):
+        self.folder, self.module, self.words, self.row = folder, module, words, row
         shutil.copytree(ROOT / "mm_ros", folder / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / module).write_text(text)
-        return figures(folder, words)
+
+    def change(self, constant: str, text: str) -> None:
+        """Replace the text of the module, and forget the kernels that contain the constant."""
+        (self.folder / self.module).write_text(text)
+        stems = {name.rsplit(".", 1)[-1] for name in users(self.folder / "mm_ros", self.module, constant)}
+        for kernel in (self.folder / "kernels").rglob("*.nb?"):
+            if kernel.name.split(".")[0].split("-")[0] in stems:
+                kernel.unlink()
+
+    def figures(self, *options: str) -> dict[str, float]:
+        """Medians, or values, of the figures that `mm_ros evaluate` writes."""
+        out = self.folder / "out.json"
+        environment = {
+            **os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1",
+            "MM_ROS_CACHE": str(self.folder / "cache"), "NUMBA_CACHE_DIR": str(self.folder / "kernels"),
+        }  # fmt: skip
+        command = module_command("mm_ros", "evaluate", *self.words, *options, "--rows", self.row, "--json", str(out))
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"sensitivity: evaluate failed: {done.stderr.strip()}")
+        row = json.loads(out.read_text())["summary"][self.row]
+        values = {name: row.get(name) for name in FIGURES}
+        values = {name: v["median"] if isinstance(v, dict) else v for name, v in values.items()}
+        return {name: v for name, v in values.items() if v is not None}
+
+
+def spread(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Largest minus smallest value of each figure, at least NO_DIFFERENCE of the first run's."""
+    least = {name: max(NO_DIFFERENCE * abs(value), ROUNDING) for name, value in runs[0].items()}
+    values = {name: [run[name] for run in runs if name in run] for name in runs[0]}
+    return {name: max(least[name], max(of) - min(of)) for name, of in values.items()}
 
 
 def main() -> int:
@@ -82,28 +123,36 @@ def main() -> int:
     parser.add_argument("module", type=Path, help="file of the package whose constants are changed")
     parser.add_argument("recordings", type=Path, nargs="+", help="files for `mm_ros evaluate`")
     parser.add_argument("--only", default="", help="comma-separated names (default: all floats of the module)")
+    parser.add_argument("--row", default="ours", help="row of `mm_ros evaluate` (default: %(default)s)")
+    parser.add_argument("--options", default="", help="further options of `mm_ros evaluate`, in one string")
     args = parser.parse_args()
     if not (args.module.is_file() and args.module.resolve().is_relative_to(ROOT / "mm_ros")):
         parser.error(f"{args.module} is no file of {ROOT / 'mm_ros'}")
     module = args.module.resolve().relative_to(ROOT)
-    words = [str(path.resolve()) for path in args.recordings]
     text = (ROOT / module).read_text()
     found = constants(text)
     wanted = args.only.split(",") if args.only else list(found)
     if unknown := [name for name in wanted if name not in found]:
         parser.error(f"{module} has no float {', '.join(unknown)}; it has {', '.join(found) or 'none'}")
-    base = measured(module, text, words)
-    print("as it is: " + ", ".join(f"{name} {value:.4g}" for name, value in base.items()), flush=True)
-    for name in wanted:
-        for factor in (0.5, 2.0):
-            now = measured(module, changed(text, found[name], factor), words)
-            moved = [
-                f"{figure} {base[figure]:.4g} → {value:.4g}"
-                for figure, value in now.items()
-                if figure in base and abs(value - base[figure]) > max(NO_DIFFERENCE * abs(base[figure]), ROUNDING)
-            ]
-            number = factor * found[name].value
-            print(f"{name} = {number:g}: {', '.join(moved) or 'no difference'}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="mm_ros-sensitivity-") as folder:
+        words = [*(str(path.resolve()) for path in args.recordings), *shlex.split(args.options)]
+        variants = Variants(Path(folder), module, words, args.row)
+        base = variants.figures()
+        noise = spread([base, *(variants.figures(*NOISE, "--seed", seed) for seed in ("1", "2"))])
+        rows = [f"{name} {value:.4g} ± {noise[name]:.2g}" for name, value in base.items()]
+        print("as it is: " + ", ".join(rows), flush=True)
+        for name in wanted:
+            for factor in (0.5, 2.0):
+                variants.change(name, changed(text, found[name], factor))
+                now = variants.figures()
+                moved = [
+                    f"{figure} {base[figure]:.4g} → {value:.4g}"
+                    for figure, value in now.items()
+                    if figure in base and abs(value - base[figure]) > noise[figure]
+                ]
+                number = factor * found[name].value
+                print(f"{name} = {number:g}: {', '.join(moved) or 'no difference'}", flush=True)
+            variants.change(name, text)
     return 0
 
 

@@ -17,9 +17,9 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 F32 = NDArray[np.float32]
-CELL_M = 0.014
+CELL_M = 0.014  # edge of the cells of the grid for the surface nets
 FOLLOW_M = 0.02  # a joint has 1/e of the nearest joint's weight when its flesh is this much farther from the vertex
-FAR = 1.0
+FAR = 1.0  # m; value of the field where no flesh is near
 SMOOTHINGS = 6
 FURTHER_RADIUS_M = 0.011  # radius of the flesh of joints that follow the canonical ones
 LAST_BONE = 0.8  # ratio of the length of the last bone of a chain to the length of the bone before it

@@ -38,7 +38,7 @@ from mm_ros.body.skeleton import (
 )
 
 Array = Any
-ADULT_LEG_M = (0.70, 1.0)
+ADULT_LEG_M = (0.70, 1.0)  # range of the legs of adults; others belong to children or to another unit
 ROUNDING = 0.005  # tolerance for rounding in the mean of several skeletons
 NO_BONE_M = 1e-4  # bones that are shorter than this count as having length 0
 

@@ -13,7 +13,7 @@ CARRY = "carry"  # re-centred: move all state by new_from_old, then continue
 HOLD = "hold"  # first sample after a gap: keep the state, do not integrate over the gap, blend
 
 LATE_S = 0.1  # a sample older by at most this is late; an older one means a loop or a seek
-GAP_S = 0.5
+GAP_S = 0.5  # a longer time between two samples is a gap
 _IDENTITY = list(IDENTITY_POSE)
 
 

@@ -57,7 +57,7 @@ def role_index(name: str) -> int:
 
 LOST, EXTRAPOLATED, TRACKED = 0, 1, 2
 
-IDENTITY_POSE: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+IDENTITY_POSE: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # position, then w x y z
 
 
 def identity_pose() -> F64:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-from mm_ros.body.types import F64, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE, WAIST_ROLE
+from mm_ros.body.types import F64
+from mm_ros.facing import fitted
 from mm_ros.maths.rotations import wrap_angle
 
-SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}  # rad
-LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}  # correlation time of errors
-LEARNED_FOR_S = 60.0  # s; maximum time over which the mounting is averaged
-UNTURNED = (1.0, 0.0, 0.0, 0.0)
+UNTURNED = (1.0, 0.0, 0.0, 0.0)  # no rotation
 
 
 class MountedTracker:
@@ -19,7 +17,7 @@ class MountedTracker:
     """
 
     def __init__(self, role: int) -> None:
-        self.role, self.sigma, self.lasts_s = role, SIGMA[role], LASTS_S[role]
+        self.role, self.sigma, self.lasts_s = role, fitted.TRACKER_SIGMA[role], fitted.TRACKER_LASTS_S[role]
         self.reset()
 
     def reset(self) -> None:
@@ -34,7 +32,7 @@ class MountedTracker:
             self._first = tuple(rotation.tolist()) if learn else UNTURNED
         turn = turn_between(self._first, rotation)
         if learn:
-            self._learned_s = min(self._learned_s + dt, LEARNED_FOR_S)
+            self._learned_s = min(self._learned_s + dt, fitted.MOUNTING_LEARNED_FOR_S)
             share = dt / self._learned_s if self._learned_s > 0 else 1.0
             self._zero = float(wrap_angle(self._zero + share * wrap_angle(predicted - turn - self._zero)))
         return float(wrap_angle(self._zero + turn))

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mm_ros.facing import fitted
 from mm_ros.maths.rotations import wrap_angle
-
-OUTLIER = 1.5  # limit of a difference, in standard deviations
 
 
 @dataclass
@@ -42,7 +41,7 @@ class FacingFilter:
     def correct(self, measured: float, predicted: float, sigma: float, biased: bool = True) -> None:
         """Correct both states by a measurement. `biased`: true for the camera, false for a body tracker."""
         s = self.variance(sigma, biased)
-        limit = OUTLIER * math.sqrt(s)
+        limit = fitted.OUTLIER * math.sqrt(s)
         d = min(max(self.difference(measured, predicted, biased), -limit), limit)
         to_e = self.p_ee + (self.p_eb if biased else 0.0)
         to_b = self.p_eb + (self.p_bb if biased else 0.0)

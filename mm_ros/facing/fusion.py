@@ -27,6 +27,7 @@ from mm_ros.body.types import (
     TrackerFrame,
 )
 from mm_ros.body.warm_up import sample_trackers
+from mm_ros.facing import fitted
 from mm_ros.facing.body_trackers import MountedTracker
 from mm_ros.facing.camera import alignment as la
 from mm_ros.facing.camera.camera import Camera, Expected, Measurement
@@ -40,8 +41,6 @@ from mm_ros.maths.jit import njit
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m; position of the nose in the axes of the head joint
 WAITING = 8  # maximum number of pictures that are kept between two tracker samples
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
-STRAIN_HALFLIFE_S, WORST_STRAIN = 8.0, 12.0
-BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias
 SILENT_S = 0.5  # after this time without pictures, `source` no longer lists the landmarks
 
 
@@ -95,9 +94,6 @@ class FusionSettings(Settings):
     correction_rate: float = setting(3.0, "Maximum rate of change of the correction.", "rad/s", 0.1, 20.0)
 
 
-SMALLEST_SIGMA = 0.09  # rad; networks underestimate their own error
-MAX_STEP = 0.06  # maximum change of the correction per frame [rad], also after a gap
-CORRELATED = 0.8  # share of a picture's error that the next pictures have, too
 
 
 class FusionStage:
@@ -186,15 +182,15 @@ class FusionStage:
             carried_points(frame.positions, frame.rotations, self._offsets(), self._points)
             tracked = (frame.state[:3] == TRACKED).astype(np.float64)
             self._history.push(t, self._points, tracked, predicted.yaw, frame.rotations[:3])
-        sigma = max(s.network_sigma_factor * predicted.sigma, SMALLEST_SIGMA)
-        self._filter.predict(dt, sigma, s.error_lasts, self._bias_sigma, BIAS_LASTS_S)
+        sigma = max(s.network_sigma_factor * predicted.sigma, fitted.SMALLEST_SIGMA)
+        self._filter.predict(dt, sigma, s.error_lasts, self._bias_sigma, fitted.BIAS_LASTS_S)
         while self._waiting:
             self._use_picture(self._waiting.popleft(), t)
         if s.use_body_trackers:
             self._correct_by_body_trackers(frame, predicted.yaw, dt)
         names = [ROLES[b.role] for b in self._body_trackers if s.use_body_trackers and frame.state[b.role] == TRACKED]
         self._sources = ["landmarks"] * (t - self._received_s < SILENT_S) + names
-        limit = min(s.correction_rate * dt, MAX_STEP)
+        limit = min(s.correction_rate * dt, fitted.MAX_STEP)
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
     def _offsets(self) -> F64:
@@ -235,8 +231,8 @@ class FusionStage:
         if measured is None:
             return
         sigma = measured.sigma * self._disagreement_factor(measured, facing, t)
-        self._bias_sigma = math.hypot(math.hypot(CORRELATED * sigma, self.camera.sigma), s.camera_bias)
-        self._filter.correct(measured.yaw, facing, math.sqrt(1 - CORRELATED**2) * sigma)
+        self._bias_sigma = math.hypot(math.hypot(fitted.CORRELATED * sigma, self.camera.sigma), s.camera_bias)
+        self._filter.correct(measured.yaw, facing, math.sqrt(1 - fitted.CORRELATED**2) * sigma)
 
     def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
         """Factor ≥ 1 on a picture's sigma, larger when pictures keep differing more than their variance explains.
@@ -246,7 +242,7 @@ class FusionStage:
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)
         self._judged_s = t
-        self._strain += (1 - 0.5 ** (dt / STRAIN_HALFLIFE_S)) * (min(d, WORST_STRAIN) - self._strain)
+        self._strain += (1 - 0.5 ** (dt / fitted.STRAIN_HALFLIFE_S)) * (min(d, fitted.WORST_STRAIN) - self._strain)
         return math.sqrt(max(self._strain, 1.0))
 
     def _correct_by_body_trackers(self, frame: TrackerFrame, predicted: float, dt: float) -> None:

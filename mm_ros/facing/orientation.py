@@ -23,6 +23,7 @@ from mm_ros.body.types import (
     Calibration,
     TrackerFrame,
 )
+from mm_ros.facing import fitted
 from mm_ros.facing import inputs as oi
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
@@ -90,9 +91,7 @@ class OrientationSettings(Settings):
     )
 
 
-QUICK_ERROR = 0.1  # rad; at this error the half-life is divided by 2, and at twice this error by 5
 UNKNOWN_SIGMA = 1.8  # rad; standard deviation of a uniformly distributed direction
-SIGMA_GROWTH_RATE = 0.5  # rad/s; growth of sigma while the headset is lost
 
 
 class OrientationStage:
@@ -215,7 +214,7 @@ class OrientationStage:
     def _hold(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
         """Hold the yaw while the headset is lost, and increase sigma."""
         self._rate = 0.0
-        self._sigma = min(self._sigma + SIGMA_GROWTH_RATE * dt, UNKNOWN_SIGMA)
+        self._sigma = min(self._sigma + fitted.SIGMA_GROWTH_RATE * dt, UNKNOWN_SIGMA)
         return self._result(frame)
 
     def _result(self, frame: TrackerFrame) -> BodyOrientation:
@@ -264,7 +263,7 @@ def follow_step(
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
     # A large error is not noise, so the half-life shrinks with the error.
-    pull = dt * (1 + (error / QUICK_ERROR) ** 2)
+    pull = dt * (1 + (error / fitted.QUICK_ERROR) ** 2)
     share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
     limit = min(max_rate * dt, max_step)
     return min(max(lead + share * error, -limit), limit)

@@ -16,11 +16,12 @@ from mm_ros.body.rounding import frozen
 from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, FEET_NUMBERS, AvatarPose, FeetEstimate, Match, Trajectory
+from mm_ros.matching import fitted
 from mm_ros.matching.band_choice import BandChoice
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.root_control import REPLACES, STEERED, RootControl, RootControlSettings, settings_for
-from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
+from mm_ros.matching.tempo import desired_tempo
 from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import damp
@@ -29,15 +30,6 @@ from mm_ros.motion.extreme import HIGH_LEG, LYING
 from mm_ros.motion.tags import mask_of
 from mm_ros.search import DEFAULT, Mask
 from mm_ros.search import ENGINES as STRUCTURES
-
-# addition to the factor on jump_cost while the user's feet are certain, because the weight of the feet raises all costs
-FEET_JUMP_COST = 4.0
-# m, on the database's skeleton; if an estimated ankle is higher than this, kicks and lifted knees are searched, too
-LEG_LIFTED = 0.3
-# share of the standing height; if the head is lower than this, motion of lying people is searched, too
-LYING_RATIO = 0.55
-# s; motion that leaves its height band may continue for this time, which is about one step of a walk
-BAND_GRACE_S = 0.7
 
 
 @dataclass(frozen=True)
@@ -329,7 +321,7 @@ class MatcherStage:
         self._was_stale = desired.stale
         match = self._decide(dt, desired)
         goal = desired_tempo(self.source.root_velocity(), self.control.root, desired, self.settings.tempo)
-        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
+        self.tempo = damp(self.tempo, goal, fitted.TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
         self._remember(desired.stamp_ns)
         return self._make_pose(desired), match
@@ -399,7 +391,7 @@ class MatcherStage:
         answer = source.find(
             SearchRequest(
                 match.query, weights, mask, plain, can_continue, s.margin, jump_cost, s.exclusion,
-                self.explain, 0.0 if reason == "band" else BAND_GRACE_S, desired.height_ratio,
+                self.explain, 0.0 if reason == "band" else fitted.BAND_GRACE_S, desired.height_ratio,
                 self.bands.heights(self.band) if banded else ANY_HEIGHT,
             )
         )  # fmt: skip
@@ -435,7 +427,7 @@ class MatcherStage:
             return self.weights, s.jump_cost
         weights = self.weights.copy()
         known = self.source.queries.feet(query, weights, feet, self.control.root, s.feet_sigma, s.feet_weight)
-        return weights, s.jump_cost * (1.0 + FEET_JUMP_COST * known)
+        return weights, s.jump_cost * (1.0 + fitted.FEET_JUMP_COST * known)
 
     def _plain(self, desired: Trajectory) -> Mask:
         """Return the tag query, extended so that it excludes extreme postures unless the query, the user's feet or the
@@ -446,9 +438,9 @@ class MatcherStage:
         """
         names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
         feet, unwanted = desired.feet, 0
-        rows, high = feet.numbers.tolist() if feet else [], self.scale * LEG_LIFTED
+        rows, high = feet.numbers.tolist() if feet else [], self.scale * fitted.LEG_LIFTED
         lifted = any(contact < 0.5 and height > high for contact, *_, height in (row[:6] for row in rows))
-        for name, allowed in ((HIGH_LEG, lifted), (LYING, desired.height_ratio < LYING_RATIO)):
+        for name, allowed in ((HIGH_LEG, lifted), (LYING, desired.height_ratio < fitted.LYING_RATIO)):
             if name in names and not allowed:
                 unwanted |= self.database.tag_bit(name) & ~asked
         key = (None, unwanted)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mm_ros.base.settings import Settings, like, setting
 from mm_ros.body.types import F64
+from mm_ros.matching import fitted
 from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import LN2
@@ -22,16 +23,6 @@ from mm_ros.maths.springs import LN2
 STEERED = ("joystick", "path")  # sources of trajectories without a user whom the avatar must match
 REPLACES = "Replaces `{}` when keys, a joystick or a path lead the avatar."
 
-SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
-# 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m After a gap in tracking,
-# the root returns to the user within this time instead of jumping …
-WALL_RATE = 35.0
-RETURN_S = 0.5
-# … and at no less than these speeds: m/s, rad/s If the root is farther away, it is placed at the user at once, because
-# a fast return would look like a leap of the
-RETURN_SPEEDS = (3.0, 6.0)
-# hands
-RETURN_M = 3.0
 
 
 @dataclass(frozen=True)
@@ -134,12 +125,12 @@ class RootControl:
         """
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
-        if away[0] > RETURN_M:
+        if away[0] > fitted.RETURN_M:
             self.reset(np.array([*position, yaw]))
             return
         for i, allowed in enumerate((s.position_accuracy, s.facing_accuracy)):
             self.extension[i] = max(0.0, away[i] - allowed)
-            self.returning[i] = max(RETURN_SPEEDS[i], self.extension[i] / RETURN_S)
+            self.returning[i] = max(fitted.RETURN_SPEEDS[i], self.extension[i] / fitted.RETURN_S)
 
     def carry(self, new_from_old: F64) -> None:
         """Apply the rigid transform of a re-centred room to the root."""
@@ -224,9 +215,9 @@ def _after_pull(
 ) -> float:
     """The remaining distance after the correction of one step."""
     pull = min(distance * (1.0 - 2.0 ** (-dt / halflife)), allowed)
-    inside, wall = SOFT_WALL * accuracy + extension, accuracy + extension
+    inside, wall = fitted.SOFT_WALL * accuracy + extension, accuracy + extension
     if distance > inside and accuracy > 0:
         near = min(1.0, (distance - inside) / (wall - inside))
-        pull = max(pull, (distance - inside) * (1.0 - math.exp(-WALL_RATE * near * dt)))
+        pull = max(pull, (distance - inside) * (1.0 - math.exp(-fitted.WALL_RATE * near * dt)))
     left: float = min(distance - min(pull, distance), wall)
     return left

@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 
 from mm_ros.body.types import F64, Trajectory
+from mm_ros.matching import fitted
 from mm_ros.matching.root_control import wrapped
 from mm_ros.maths.jit import njit
-
-SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch up at any tempo
-CATCH_UP_S = 0.4
-TEMPO_HALFLIFE_S = 0.1
 
 
 def desired_tempo(own: F64, root: F64, desired: Trajectory, limit: float) -> float:
@@ -31,11 +28,11 @@ def _tempo(own: F64, root: F64, position: F64, desired_yaw: float, limit: float)
     forward, left, turn = own[0], own[1], own[2]
     speed = math.hypot(forward, left)
     change = 0.0
-    if speed > SLOWEST_TEMPO:
+    if speed > fitted.SLOWEST_TEMPO:
         c, s = math.cos(yaw), math.sin(yaw)
         to_x, to_y = position[0] - x, position[1] - y
         behind = (forward * (c * to_x + s * to_y) + left * (c * to_y - s * to_x)) / speed
-        change = behind / (speed * CATCH_UP_S)
-    elif abs(turn) > SLOWEST_TURN:
-        change = wrapped(desired_yaw - yaw) * math.copysign(1.0, turn) / (abs(turn) * CATCH_UP_S)
+        change = behind / (speed * fitted.CATCH_UP_S)
+    elif abs(turn) > fitted.SLOWEST_TURN:
+        change = wrapped(desired_yaw - yaw) * math.copysign(1.0, turn) / (abs(turn) * fitted.CATCH_UP_S)
     return 1.0 + max(-limit, min(limit, change))

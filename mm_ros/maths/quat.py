@@ -14,7 +14,7 @@ Vec = tuple[float, float, float]
 Quat = tuple[float, float, float, float]
 Row = Any  # a tuple or an array row of 3 or 4 numbers
 
-IDENTITY: Quat = (1.0, 0.0, 0.0, 0.0)
+IDENTITY: Quat = (1.0, 0.0, 0.0, 0.0)  # no rotation
 
 
 @njit

@@ -16,7 +16,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
 SHORTEST_S = 1e-6  # minimum half-life, so that a half-life of 0 acts at once without 0 · ∞
-LN2 = 0.6931471805599453
+LN2 = 0.6931471805599453  # natural logarithm of 2
 
 
 @njit

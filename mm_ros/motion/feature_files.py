@@ -36,7 +36,7 @@ _EXAMPLE_HEAD = """\
 # weight    0 or more; larger: the feature has more influence on the match
 """
 
-MOST_TIME_S, MOST_NUMBER, MOST_WIDTH = 60.0, 1e6, 1000
+MOST_TIME_S, MOST_NUMBER, MOST_WIDTH = 60.0, 1e6, 1000  # limits of times, weights and columns in a file
 KEYS = tuple(f.name for f in fields(Feature))
 VR, STEERED = "vr", "steered"
 BUILT_IN: dict[str, Callable[[], FeatureLayout]] = {VR: default_layout, STEERED: steered_layout}

@@ -139,7 +139,7 @@ class FeatureLayout:
         return int(self.hash, 16)
 
 
-HORIZON_S = (1 / 3, 2 / 3, 1.0)
+HORIZON_S = (1 / 3, 2 / 3, 1.0)  # times ahead of the trajectory features (Holden 2020: 20, 40 and 60 frames at 60 Hz)
 
 
 def default_layout() -> FeatureLayout:

@@ -19,7 +19,7 @@ STANDING_SPEED = 0.25  # m/s; slower motion is idle or turn
 TURN_RATE = np.radians(30)  # rad/s
 RUN_SPEED = 2.1  # m/s; people change from walking to running near this speed
 CROUCH_RATIO = 0.82  # a head below this ratio of its standing height means crouching
-LYING_RATIO = 0.45
+LYING_RATIO = 0.45  # a head below this ratio means lying, crawling or rolling
 _AHEAD, _BEHIND = np.radians(50), np.radians(130)
 
 

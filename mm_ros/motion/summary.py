@@ -17,7 +17,7 @@ from mm_ros.motion.kinds import RUN_SPEED, kinds_of, root_motion
 
 CELL = 0.25  # m/s
 AHEAD = (-2.0, 4.0)  # m/s; range of the heat map
-ACROSS = (-2.0, 2.0)
+ACROSS = (-2.0, 2.0)  # the same to the left
 _SHADES = " ·░▒▓█"
 
 

@@ -42,8 +42,8 @@ from mm_ros.maths.springs import decay
 
 LEAP_M = 0.3  # the root moves by less than this in one step, unless a node was restarted
 LEAP_RAD = 0.35  # the yaw of the root turns by less than this in one step; a hand at 0.8 m then moves by 0.28 m
-REACH_M = 1.0
-HALFLIFE_S = 0.12
+REACH_M = 1.0  # m; a pose farther from the last one than this is shown at once, without a fade
+HALFLIFE_S = 0.12  # half-life of the fade
 OWN_MOTION_M = 0.05  # m; distance that head and hands may move by themselves from one pose to the next
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # joints that carry the head and the limbs

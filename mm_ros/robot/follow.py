@@ -66,6 +66,7 @@ PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
 STANDS_ALONE = 40.0  # weight of the base's target for a robot without legs
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
+# Bend of knees and elbows at which the solver starts, and least bend that it keeps
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
 # an elbow whose limit is this near to the straight arm bends to one side only Leg lengths; distance of the centre of
 # mass from the side of the standing foot, inside, that `weight_shift` aims at, and its largest move: with more, the
@@ -74,13 +75,13 @@ STRAIGHT_RAD = 0.3
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # leg lengths; minimum gap between the feet after this move
 LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
-LATERAL_AXIS = 0.7
+LATERAL_AXIS = 0.7  # cosine above which a waist joint turns about this axis
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
 # Lift of the avatar's ankle, in leg lengths, below which the sole is level and above which its tilt is free
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # leg lengths; a standing foot that is farther than this from its target is placed again
 JUMP_M = 0.5  # when the avatar's root moves farther than this between two frames, the robot is moved with it
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longer steps are cut; time of the first step
 # Leg lengths: distance from which a constraint is added, and distance that it keeps; maximum number of constraints
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
 FLOOR_NEAR = 0.06  # leg lengths; a constraint is added for soles below this height

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 32 << 20
 MOST_LINKS = 2000
 MOST_DEPTH = 400
-FARTHEST_M = 1000.0
+FARTHEST_M = 1000.0  # largest number in a file; larger ones overflow when squared
 
 
 def file_text(path: str | Path) -> str:

@@ -18,8 +18,8 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import axes_of, heading_of
 from mm_ros.maths.jit import njit
 
-RATE = 60.0
-TICK_S = 1.0 / RATE
+RATE = 60.0  # Hz; rate of the frames that the network gets
+TICK_S = 1.0 / RATE  # time between two frames
 
 # Channels of a frame: head x y z, heading (unwrapped), pitch, roll; left hand x y z; right hand x y z; validity of both
 # hands.
@@ -27,7 +27,7 @@ CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 
 AVERAGES_S = (0.35, 1.5)  # time constants of the averages that are subtracted from the position
-YAW_AVERAGE_S = 1.0
+YAW_AVERAGE_S = 1.0  # the same of the heading
 # Hz; pass bands of the causal filters for the head's height and lateral position
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
 AXES_TAU_S = 0.5  # time constant of the smoothed yaw that defines the lateral direction of the sway

@@ -8,5 +8,5 @@ FEET = 11  # number of outputs for one foot; the left foot comes first
 # Number of outputs for each of AHEAD_S: shift of the hips (2), cosine and sine of facing minus heading, two logarithms
 # of scales
 AHEAD = 6
-AHEAD_S = (0.33, 0.67, 1.0)
+AHEAD_S = (0.33, 0.67, 1.0)  # times of the predicted positions
 OUTPUTS = 2 * FEET + AHEAD * len(AHEAD_S)

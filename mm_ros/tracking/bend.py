@@ -23,7 +23,7 @@ HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joi
 # share of the standing height; a smaller drop of the head is no bending, because the head also bobs in walking
 BENT_FROM = 0.035
 SOFT = 0.04  # scale of the gradual start of bending: of a drop of this size, one half counts
-LARGEST_DROP = 0.9
+LARGEST_DROP = 0.9  # limit of the drop of the head
 # Weights of the logistic function for: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head,
 # and both hand values × drop. The weights were fitted to skeletons with corrected proportions (as on import), because
 # the head joint of CMU's files is 11 cm too low: with such short trunks every squat would look like a bow. CMU contains
@@ -34,6 +34,7 @@ WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
 # the standing height
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 NEUTRAL = (0.0, -0.32)
+# Half-lives of the pitch, of the hands, and of their return to NEUTRAL while they are not tracked
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user lies on the back if the head looks up and is low: pitch [rad] and head height ratio below these
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55

@@ -104,7 +104,7 @@ SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each ch
 CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
 HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher is taken to lie on a shelf
 UNDER_FLOOR = 0.04  # m; a controller this far below the measured floor shows that the measured floor was a shelf
-UNDER_FLOOR_S = 0.3
+UNDER_FLOOR_S = 0.3  # for at least this time
 # m; if a controller is seen farther than this below the floor, the origin of the source may be elsewhere
 ORIGIN_UNDER = 0.15
 ORIGIN_LACKS = 0.5  # m; if the origin is elsewhere, the head is lower than the user's height by more than this

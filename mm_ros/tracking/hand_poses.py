@@ -38,6 +38,7 @@ _GRIP = (
     "Position: centre of the fist. OpenXR +x: normal of the palm, out of the left palm and into the right one; "
     "-z: through the tube of the closed fingers, from the little finger to the thumb; +y: toward the forearm."
 )
+# Conventions: name, description, angle of the fingers below the forward axis [deg], middle of the palm [m], source
 ROWS: tuple[HandPose, ...] = (
     HandPose("openxr_grip", _GRIP, 90.0),
     HandPose("webxr_grip", "WebXR gripSpace. " + _GRIP, 90.0),

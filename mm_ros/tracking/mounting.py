@@ -48,7 +48,7 @@ PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
-LONGEST_STEP_S = 0.1
+LONGEST_STEP_S = 0.1  # longer times between two observations are cut
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation
 # weight of one second of standing within the looser limits; such frames count until the weight is SURE
 LOOSE_WEIGHT = 0.15
@@ -67,6 +67,7 @@ LEVEL_RAD = 0.45  # largest pitch or roll of the headset
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # m, rad; changes of a mounting that are smaller than this are not reported
 SHIN_M = 0.18  # m; a foot tracker that is higher above the ankle than this is strapped to the shin
+# Largest distance of a device from the joint that carries it
 FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
     **dict.fromkeys(FOREARMS, 0.25),

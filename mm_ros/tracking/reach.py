@@ -17,7 +17,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.hands import HEAD_JOINT, PALM, TORSO_HALFLIFE_S, headset_yaw
 
-SAMPLE_S = 0.05
+SAMPLE_S = 0.05  # time between two samples
 FEWEST = 40  # minimum number of samples of a hand
 LONGEST_MEMORY = 2000
 FEWEST_SPREAD = 8  # minimum number of samples with both arms spread
@@ -25,7 +25,7 @@ SPREAD = 0.85  # cosine of the largest angle between a spread arm and the line o
 # Length of the arm (shoulder to wrist) relative to the head joint's height, with standard deviations of CMU's people.
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
-LONGEST, SHORTEST = 0.42, 0.28
+LONGEST, SHORTEST = 0.42, 0.28  # limits of the arm's length over the head joint's height
 
 
 class ArmReach:

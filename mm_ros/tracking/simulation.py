@@ -40,7 +40,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
-RATE = 90.0
+RATE = 90.0  # Hz; rate of a usual headset
 # Place of each body tracker on its strap, in the axes of the joint that carries it [m].
 STRAPPED: dict[int, tuple[float, float, float]] = {
     WAIST_ROLE: (0.12, 0.0, 0.03), LEFT_FOOT_ROLE: (0.09, 0.0, 0.02), RIGHT_FOOT_ROLE: (0.09, 0.0, 0.02),

@@ -33,15 +33,10 @@ from mm_ros.steps.outputs import AHEAD_S
 from mm_ros.tracking.bend import Bend, behind_of, bend_step
 from mm_ros.tracking.calibration import head_joint_height
 from mm_ros.tracking.check import check_trackers
+from mm_ros.trajectory import fitted
 from mm_ros.trajectory.lean import NOW as LEAN_NOW
 from mm_ros.trajectory.lean import RATE as LEAN_RATE
 from mm_ros.trajectory.lean import Lean, lean_settle, lean_step
-
-WAIST_HALFLIFE_S = 0.1
-STEADY_M_PER_S = 0.2  # expected error of constant velocity per second of prediction, when the velocity is steady
-# rad; if the expected error of the network's facing has this value, the network has a share of one half
-CERTAIN_RAD = 0.5
-LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 
 @dataclass(frozen=True)
@@ -155,7 +150,7 @@ class TrajectoryStage:
         self.epoch, self.sigma = 0, 0.0
         self._memory = np.zeros(MEMORY)
         self._memory[HEIGHT_RATIO] = 1.0
-        self.lean.reset(1.0)
+        self.lean.reset()
         self.bend.reset()
 
     def step(
@@ -236,11 +231,11 @@ def _follow(
         m[VELOCITY], m[VELOCITY + 1], m[ACCELERATION], m[ACCELERATION + 1] = x, y, 0.0, 0.0
         m[YAW], m[YAW_RATE], m[TURN] = facing, 0.0, 0.0
         m[SLOW], m[SLOW + 1], m[ACROSS] = x, y, _left(m, x, y)
-        lean_settle(lean, standing, m[HEIGHT_RATIO], behind)
+        lean_settle(lean, standing, behind)
         m[STOOD], m[STOOD + 1] = _position(m, lean)
     tracked = state[WAIST_ROLE] != LOST
     goal = 1.0 if tracked else 0.0
-    m[BLENDED] = damp(m[BLENDED], goal, WAIST_HALFLIFE_S, dt) if dt > 0.0 else goal
+    m[BLENDED] = damp(m[BLENDED], goal, fitted.WAIST_HALFLIFE_S, dt) if dt > 0.0 else goal
     if tracked:
         mounting = (devices[1, 3], devices[1, 4], devices[1, 5], devices[1, 6])
         hips = quat.mul_inv(quat.get4(rotations, WAIST_ROLE), mounting)
@@ -254,11 +249,11 @@ def _follow(
     # An uncertainty of 0.5 rad doubles the half-life.
     halflife = s.facing_halflife * (1.0 + 2.0 * max(0.0, sigma))
     m[YAW], m[YAW_RATE] = spring_angle(m[YAW], m[YAW_RATE], facing, halflife, dt)
-    m[TURN] = damp(m[TURN], max(-LARGEST_TURN, min(LARGEST_TURN, m[YAW_RATE])), s.turn_halflife, dt)
+    m[TURN] = damp(m[TURN], max(-fitted.LARGEST_TURN, min(fitted.LARGEST_TURN, m[YAW_RATE])), s.turn_halflife, dt)
     m[SLOW], m[SLOW + 1] = damp(m[SLOW], x, s.trend_halflife, dt), damp(m[SLOW + 1], y, s.trend_halflife, dt)
     m[ACROSS] = damp(m[ACROSS], _left(m, x, y), s.lateral_halflife, dt)
     ahead = math.cos(m[YAW]) * own_x + math.sin(m[YAW]) * own_y
-    lean_step(lean, standing, dt, m[HEIGHT_RATIO], ahead, _left(m, own_x, own_y), m[YAW_RATE], behind)
+    lean_step(lean, standing, dt, behind, ahead, _left(m, own_x, own_y), m[YAW_RATE])
     px, py = _position(m, lean)
     m[STOOD], m[STOOD + 1] = damp(m[STOOD], px, s.still_halflife, dt), damp(m[STOOD + 1], py, s.still_halflife, dt)
 
@@ -330,7 +325,7 @@ def _predict(
     across = s.lateral * (m[ACROSS] - _left(m, m[SLOW], m[SLOW + 1]))
     lasting_x = s.trend * vx + (1.0 - s.trend) * m[SLOW] - across * math.sin(m[YAW])
     lasting_y = s.trend * vy + (1.0 - s.trend) * m[SLOW + 1] + across * math.cos(m[YAW])
-    unsteady = STEADY_M_PER_S + math.hypot(vx - m[SLOW], vy - m[SLOW + 1])
+    unsteady = fitted.STEADY_M_PER_S + math.hypot(vx - m[SLOW], vy - m[SLOW + 1])
     for i in range(len(times)):
         t = np.float64(times[i])
         dx, dy = t * moving * lasting_x, t * moving * lasting_y
@@ -372,7 +367,7 @@ def _learned(
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
         if i >= 0:  # the network's values are 0 at time 0
             share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (unsteady * AHEAD_S[i])) ** 2)
-            turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / CERTAIN_RAD) ** 2)
+            turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / fitted.CERTAIN_RAD) ** 2)
             own_x += weight * moving * shifts[i, 0]
             own_y += weight * moving * shifts[i, 1]
             own_turn += weight * quat.wrap(yaws[i] - yaw)

@@ -182,3 +182,36 @@ def assigned(source: str) -> set[str]:
     targets = [t for n in parsed(source).body if isinstance(n, ast.Assign) for t in n.targets]
     targets += [n.target for n in parsed(source).body if isinstance(n, ast.AnnAssign)]
     return {t.id for t in targets if isinstance(t, ast.Name)}
+
+
+# Packages of algorithms, whose numbers decide how the avatar moves.
+ALGORITHMS = (
+    "body/", "facing/", "matching/", "maths/", "motion/", "pose/", "robot/", "search/", "steps/", "tracking/",
+    "trajectory/",
+)  # fmt: skip
+
+
+def unexplained(source: str) -> list[str]:
+    """Module-level constants with a float and without a comment: beside, above, or above their block of lines."""
+    lines, out = source.splitlines(), list[str]()
+    comments = {i for i, line in enumerate(lines, 1) if "# " in line.replace("# fmt: skip", "")}
+    for node in parsed(source).body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        number = any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(node.value))
+        if not number or comments & set(range(node.lineno, (node.end_lineno or node.lineno) + 1)):
+            continue
+        start = node.lineno
+        while start > 1 and lines[start - 2].strip() and not lines[start - 2].startswith("#"):
+            start -= 1
+        if start - 1 not in comments:
+            out.append(lines[node.lineno - 1])
+    return out
+
+
+def test_each_constant_of_an_algorithm_says_what_it_is() -> None:
+    """A constant is a fact with its source, a fitted value (in `fitted.py`), or a limit with its meaning."""
+    algorithms = [name for name in modules() if name.startswith(ALGORITHMS)]
+    found = {name: unexplained((PACKAGE / name).read_text()) for name in algorithms}
+    assert {name: constants for name, constants in found.items() if constants} == {}
+    assert unexplained("A = 1\nB = 2.0  # m\n\n# Shares\nC = 0.5\nD = 0.5\n\nE_S = 0.5\n") == ["E_S = 0.5"]

@@ -8,7 +8,8 @@ from toys import desired, toy_database
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.matching.engines.source import SearchRequest
-from mm_ros.matching.matcher import BAND_GRACE_S, MatcherSettings, MatcherStage, parse_weights, tag_mask
+from mm_ros.matching.fitted import BAND_GRACE_S
+from mm_ros.matching.matcher import MatcherSettings, MatcherStage, parse_weights, tag_mask
 from mm_ros.matching.query import QueryBuilder
 from mm_ros.matching.tempo import desired_tempo
 from mm_ros.motion.features import Feature, FeatureLayout, default_layout

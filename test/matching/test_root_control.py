@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from mm_ros.matching.root_control import RETURN_S, RETURN_SPEEDS, RootControl, RootControlSettings
+from mm_ros.matching.fitted import RETURN_S, RETURN_SPEEDS
+from mm_ros.matching.root_control import RootControl, RootControlSettings
 
 STILL = (0.0, 0.0, 0.0)
 

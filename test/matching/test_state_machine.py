@@ -8,14 +8,13 @@ from toys import desired, toy_database
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.matching.engines.state_machine import (
-    BORDERS,
-    HYSTERESIS,
     STATES,
     StateMachineStage,
     _dissimilarities,
     find_loop,
     matcher_stage,
 )
+from mm_ros.matching.fitted import LOOP_BORDERS, LOOP_HYSTERESIS
 from mm_ros.matching.matcher import MatcherSettings
 
 DATABASE = toy_database(6.0)
@@ -54,7 +53,7 @@ def test_plays_faster_for_a_user_who_walks_faster_than_its_loop():
 
 
 def test_states_follow_the_speed_with_hysteresis():
-    near = BORDERS[0] + HYSTERESIS / 2
+    near = LOOP_BORDERS[0] + LOOP_HYSTERESIS / 2
     speeds = [0.0, near, 1.2, near, 2.8, 0.0]
     stage, states = StateMachineStage(DATABASE), []
     for i, speed in enumerate(np.repeat(speeds, 10).tolist()):

@@ -15,12 +15,12 @@ import numpy as np
 
 from mm_ros.body.landmarks import LEFT_WRIST, NOSE, RIGHT_WRIST
 from mm_ros.body.types import F32, F64
+from mm_ros.facing import fitted
 from mm_ros.maths.jit import njit
 
 POINTS = 3  # nose, left wrist, right wrist
-HIDDEN = 0.3  # landmarks with a lower visibility are ignored
 PITCH_STEPS = 24
-GOLDEN = 0.6180339887498949
+GOLDEN = 0.6180339887498949  # golden ratio minus 1, of the golden-section search
 
 
 @njit
@@ -143,7 +143,7 @@ def ray_yaw(image_x: float, field_of_view: float) -> float:
 def visible(visibility: F32) -> F64:
     """Visibility (3,) of nose and wrists, 0 … 1; below HIDDEN it is 0."""
     v = np.asarray(visibility, np.float64)[[NOSE, LEFT_WRIST, RIGHT_WRIST]]
-    return np.asarray(np.where(v > HIDDEN, v, 0.0))
+    return np.asarray(np.where(v > fitted.HIDDEN, v, 0.0))
 
 
 def warm_up() -> None:

@@ -9,33 +9,12 @@ import numpy as np
 
 from mm_ros.body.landmarks import LEFT_HIP, LEFT_SHOULDER, NOSE, RIGHT_HIP, RIGHT_SHOULDER, SWAPPED, Landmarks
 from mm_ros.body.types import F32, F64
+from mm_ros.facing import fitted
 from mm_ros.facing.camera import alignment as la
 from mm_ros.facing.camera.place import Place
 from mm_ros.maths.rotations import wrap_angle
 
 LINES = np.array([LEFT_HIP, RIGHT_HIP, LEFT_SHOULDER, RIGHT_SHOULDER])
-TRUNK_NOISE = 0.6  # noise of hips and shoulders relative to that of nose and wrists, which is measured
-TWIST = 0.05  # rad; standard deviation between the facings of hips and shoulders of a moving person
-NOISE_LASTS_S = 0.4  # correlation time of landmark errors
-TURN_LASTS_S = 2.0  # s; twice the correlation time of the yaw error of the whole body
-NOISE_HALFLIFE_S = 6.0
-NOISE_PRIOR_S = 1.0  # weight of NOISE_START, as seconds of observation
-NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height
-NOISE_FLOOR = (0.015, 0.008, 0.008)
-NOISE_CEILING = (0.20, 0.12, 0.12)
-MISFIT = 5.0  # a picture whose squared residual exceeds the usual one by this factor does not show the user
-TURNED = 16.0  # a picture whose squared yaw difference exceeds the usual one by this factor is rejected
-UNEXPLAINED = 0.2  # maximum residual of the user's landmarks, as a share of the spread of the trackers
-TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; yaw error of the whole body in a picture
-FLIP_PENALTY = 6.0  # −2 log p of a flip with p = 1/20
-FAR_OFF = 9.0  # maximum cost of a facing that is far from the expected one
-CLEAR = 3.0  # the cost of a flipped reading must be lower than that of the plain reading by at least this
-UNSURE = 0.2  # rad; above this sigma of the camera's yaw, no facing is measured
-SURELY_PLACED = 0.06  # rad; below this sigma of the yaw by resection, the hands need not confirm it
-LOST_AFTER_S = 3.0  # s; when pictures have not fitted for this time, the camera is taken to have moved
-LOST_TO_FIT = np.array([2.0, 2.0, 1.5])  # corrects squared residuals for the degrees of freedom of the fit
-FLIP_AT_MOST_S = 0.5
-STEEPEST = 0.9  # rad; limit of the camera's pitch
 USUAL_STEP_S = 1 / 30
 
 
@@ -79,9 +58,9 @@ class Camera:
 
     def reset(self) -> None:
         self.yaw, self.pitch = 0.0, self.fixed_pitch or 0.0
-        self.noise = np.array(NOISE_START)
+        self.noise = np.array(fitted.NOISE_START)
         self.rejected = self.flipped = 0
-        self.turn, self._noise_observed_s = TURN_START, 0.0
+        self.turn, self._noise_observed_s = fitted.TURN_START, 0.0
         self._h, self._spread, self._missed, self._rejected_s = np.zeros((3, 3)), 0.0, 0.0, 0.0
         self._watched_s = 0.0
         self._last: float | None = None
@@ -104,19 +83,20 @@ class Camera:
         if self._spread <= 1e-9:
             return 1e6
         noise2 = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
-        return noise2 * NOISE_LASTS_S / self._spread + self.turn**2 * TURN_LASTS_S / max(self._watched_s, 0.1)
+        turned = self.turn**2 * fitted.TURN_LASTS_S / max(self._watched_s, 0.1)
+        return noise2 * fitted.NOISE_LASTS_S / self._spread + turned
 
     @property
     def point_variance(self) -> float:
         """Variance of nose or wrist over one second of observation [m² s]."""
-        return float((self.noise**2).mean()) * NOISE_LASTS_S
+        return float((self.noise**2).mean()) * fitted.NOISE_LASTS_S
 
     @property
     def known(self) -> bool:
         """Whether the yaw is accurate enough to measure facings, and the hands or the resection confirm the user."""
-        placed = self._placed_variance < SURELY_PLACED**2
-        fits = self._missed < UNEXPLAINED * self._spread or placed
-        return self.sigma < UNSURE and fits and not self.place.scattered(self.yaw)
+        placed = self._placed_variance < fitted.SURELY_PLACED**2
+        fits = self._missed < fitted.UNEXPLAINED * self._spread or placed
+        return self.sigma < fitted.UNSURE and fits and not self.place.scattered(self.yaw)
 
     def carry(self, yaw: float, shift: F64) -> None:
         """Move the camera along with the room by `yaw` [rad] and `shift` (3,) [m]."""
@@ -204,7 +184,7 @@ class Camera:
         *miss2, spread = la.residuals(room, points, picture.w, yaw, self.pitch, self.yaw + ray)
         noise2 = float(self.noise[0] ** 2 + self.noise[1] ** 2) / 2
         variance = noise2 / max(spread * float(picture.w.sum()), 1e-4)
-        return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * LOST_TO_FIT)
+        return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * fitted.LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
         """Index of the reading with the lowest cost; None if this reading does not fit, or if it is a flip that is not
@@ -216,9 +196,9 @@ class Camera:
         for picture, misfit, turn in zip(readings, misfits, turns, strict=True):
             apart = wrap_angle(self._yaw_of(picture.points) - expected.yaw) / expected.sigma
             points = float((picture.w > 0).sum())
-            costs.append(points * misfit + turn + min(apart**2, FAR_OFF) + FLIP_PENALTY * picture.flipped)
+            costs.append(points * misfit + turn + min(apart**2, fitted.FAR_OFF) + fitted.FLIP_PENALTY * picture.flipped)
         k = int(np.argmin(costs))
-        if misfits[k] > MISFIT or turns[k] > TURNED or (k > 0 and costs[0] - costs[k] < CLEAR):
+        if misfits[k] > fitted.MISFIT or turns[k] > fitted.TURNED or (k > 0 and costs[0] - costs[k] < fitted.CLEAR):
             return None
         return k
 
@@ -228,12 +208,12 @@ class Camera:
         A moved camera can look like flips, so after LOST_AFTER_S all that was learned is reset.
         """
         self._rejected_s += dt
-        if self._rejected_s > LOST_AFTER_S:
+        if self._rejected_s > fitted.LOST_AFTER_S:
             counts = self.rejected, self.flipped
             self.reset()
             self.rejected, self.flipped = counts
             return True
-        return self._rejected_s > FLIP_AT_MOST_S
+        return self._rejected_s > fitted.FLIP_AT_MOST_S
 
     def _learn(self, picture: Picture, fit: Fit, room: F64, dt: float) -> None:
         w = picture.w
@@ -248,7 +228,7 @@ class Camera:
         spread = la.add_products(self._h, r, q, w * dt)
         self._spread = keep * self._spread + spread
         if self.fixed_pitch is None:
-            self.pitch = la.best_pitch(self._h, -STEEPEST, STEEPEST)
+            self.pitch = la.best_pitch(self._h, -fitted.STEEPEST, fitted.STEEPEST)
         self._watched_s = keep * self._watched_s + dt
         self._combine_yaws(la.best_yaw(self._h, self.pitch))
         deep, across, *_ = la.residuals(room, points, w, self.yaw, self.pitch, 0.0)
@@ -264,12 +244,12 @@ class Camera:
     def _learn_noise(self, fit: Fit, dt: float) -> None:
         """Learn the noise of the points and the yaw error of the whole body."""
         self._noise_observed_s += dt
-        share = max(1 - 0.5 ** (dt / NOISE_HALFLIFE_S), dt / (self._noise_observed_s + NOISE_PRIOR_S))
+        share = max(1 - 0.5 ** (dt / fitted.NOISE_HALFLIFE_S), dt / (self._noise_observed_s + fitted.NOISE_PRIOR_S))
         noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
-        self.noise = np.clip(np.sqrt(noise2), NOISE_FLOOR, NOISE_CEILING)
-        certain = TURN_START**2 / (TURN_START**2 + fit.variance)
+        self.noise = np.clip(np.sqrt(noise2), fitted.NOISE_FLOOR, fitted.NOISE_CEILING)
+        certain = fitted.TURN_START**2 / (fitted.TURN_START**2 + fit.variance)
         turn2 = self.turn**2 + share * certain * (min(fit.turn**2, 1.0) - fit.variance - self.turn**2)
-        self.turn = math.sqrt(min(max(turn2, TURN_FLOOR**2), TURN_CEILING**2))
+        self.turn = math.sqrt(min(max(turn2, fitted.TURN_FLOOR**2), fitted.TURN_CEILING**2))
 
     def _in_room(self, points: F64) -> F64:
         """Nose and wrists (3, 3) in room axes."""
@@ -301,8 +281,9 @@ class Camera:
         across = np.array([-math.sin(sight), math.cos(sight)])
         depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: perpendicular to the line of sight
         noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
-        variance = 2 * TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2 / np.maximum(seen, 0.05) ** 2 + TWIST**2
-        w = np.where((seen > la.HIDDEN) & (length > 0.05), 1 / variance, 0.0)
+        across2 = 2 * fitted.TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2
+        variance = across2 / np.maximum(seen, 0.05) ** 2 + fitted.TWIST**2
+        w = np.where((seen > fitted.HIDDEN) & (length > 0.05), 1 / variance, 0.0)
         if w.sum() <= 0:
             return None
         left = (w[:, None] * lines / np.maximum(length, 1e-6)[:, None]).sum(0)

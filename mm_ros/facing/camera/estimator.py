@@ -16,7 +16,7 @@ from mm_ros.facing.camera.one_euro import OneEuro
 
 Network = Callable[[F32], list[F32]]
 SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0  # Hz, Hz per m/s; MediaPipe's values for world landmarks
-VISIBILITY_SHARE = 0.1
+VISIBILITY_SHARE = 0.1  # share of a new picture in the smoothed visibility; MediaPipe's value
 GAP_S = 0.5  # a longer time between pictures restarts the smoothing
 
 

@@ -12,12 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from mm_ros.body.types import F64
+from mm_ros.facing import fitted
 from mm_ros.maths import rotations as rot
-
-CALIBRATED_M = 0.04  # m; standard deviation of the error of a calibration's offsets
-SMALLER = 0.2  # standard deviation of the body's relative size error
-HALFLIFE_S = 60.0
-LARGEST_M = 0.15
 
 
 class Offsets:
@@ -46,8 +42,8 @@ class Offsets:
             moved[:, :, j] = (np.eye(3)[:, j] - share[j])[:, None, None] * axes[j]
         a = np.column_stack([moved.reshape(9, 9), -centred.ravel()])
         weight = np.repeat(w, 3)[:, None] * dt / variance
-        keep = 0.5 ** (dt / HALFLIFE_S)
+        keep = 0.5 ** (dt / fitted.OFFSETS_HALFLIFE_S)
         self._n = keep * self._n + a.T @ (weight * a)
         self._b = keep * self._b + a.T @ (weight[:, 0] * missed.ravel())
-        found = np.linalg.solve(self._n + np.diag([CALIBRATED_M**-2] * 9 + [SMALLER**-2]), self._b)
-        self.value = np.clip(found[:9].reshape(3, 3), -LARGEST_M, LARGEST_M)
+        found = np.linalg.solve(self._n + np.diag([fitted.OFFSETS_SIGMA_M**-2] * 9 + [fitted.SIZE_SIGMA**-2]), self._b)
+        self.value = np.clip(found[:9].reshape(3, 3), -fitted.OFFSETS_LARGEST_M, fitted.OFFSETS_LARGEST_M)

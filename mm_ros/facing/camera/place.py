@@ -14,15 +14,7 @@ import math
 import numpy as np
 
 from mm_ros.body.types import F64
-
-GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02  # prior distance of the user from the camera [m], and its weight [s]
-ELSEWHERE_M = 0.5  # m; a person with a larger lateral miss is not the user
-ELSEWHERE = 4.0  # factor on the usual miss; a person with a larger lateral miss is not the user
-NEEDED_S = 1.0  # time of observation before there is a result
-SCATTERED_M = 0.4  # m; if the usual miss is larger, the pictures do not show only the user
-MISS_M = 0.05  # minimum of the usual miss [m]
-MISS_LASTS_S = 1.0  # correlation time of the miss
-FIELD_OF_VIEW_ERROR = 0.025  # rad; yaw error by lens distortion and an inexact field of view
+from mm_ros.facing import fitted
 
 
 class Place:
@@ -49,7 +41,7 @@ class Place:
 
     def yaw(self, near: float) -> tuple[float, float]:
         """Camera yaw [rad] and its variance [rad²]; `near` selects one of the two opposite solutions."""
-        if self._observed_s < NEEDED_S:
+        if self._observed_s < fitted.PLACE_NEEDED_S:
             return near, math.inf
         s = self._without_place()
         gap = math.hypot(s[0, 0] - s[1, 1], 2 * s[0, 1])
@@ -58,27 +50,27 @@ class Place:
             return near, math.inf
         yaw = math.atan2(2 * s[0, 1], s[0, 0] - s[1, 1]) / 2 + math.pi / 2
         yaw += math.pi * round((near - yaw) / math.pi)
-        miss2 = max(least, 0.0) / self._observed_s + MISS_M**2
-        return yaw, miss2 * MISS_LASTS_S / gap + FIELD_OF_VIEW_ERROR**2
+        miss2 = max(least, 0.0) / self._observed_s + fitted.MISS_M**2
+        return yaw, miss2 * fitted.MISS_LASTS_S / gap + fitted.FIELD_OF_VIEW_ERROR**2
 
     def usual_miss(self, yaw: float) -> float:
         u = np.array([math.cos(yaw), math.sin(yaw)])
         return math.sqrt(max(float(u @ self._without_place() @ u), 0.0) / max(self._observed_s, 1e-9))
 
     def scattered(self, yaw: float) -> bool:
-        return self._observed_s > NEEDED_S and self.usual_miss(yaw) > SCATTERED_M
+        return self._observed_s > fitted.PLACE_NEEDED_S and self.usual_miss(yaw) > fitted.SCATTERED_M
 
     def elsewhere(self, nose: F64, slope: float, yaw: float) -> bool:
         """Whether the person in the picture is not where the user is."""
-        if self._observed_s < NEEDED_S:
+        if self._observed_s < fitted.PLACE_NEEDED_S:
             return False
-        return abs(self.miss(nose, slope, yaw)) > max(ELSEWHERE_M, ELSEWHERE * self.usual_miss(yaw))
+        return abs(self.miss(nose, slope, yaw)) > max(fitted.ELSEWHERE_M, fitted.ELSEWHERE * self.usual_miss(yaw))
 
     def miss(self, nose: F64, slope: float, yaw: float) -> float:
         """Signed lateral distance [m] between the picture's ray and the user's nose."""
         u = np.array([math.cos(yaw), math.sin(yaw)])
-        guess = np.array([GUESS_COUNTS_S, 1e-6])
-        wanted = -self._m[2:, :2] @ u + guess * (GUESSED_M - float(u @ nose[:2]), 0.0)
+        guess = np.array([fitted.GUESS_COUNTS_S, 1e-6])
+        wanted = -self._m[2:, :2] @ u + guess * (fitted.GUESSED_M - float(u @ nose[:2]), 0.0)
         place = np.linalg.solve(self._m[2:, 2:] + np.diag(guess), wanted)
         return float(_equation(nose, slope) @ np.concatenate([u, place])) / math.hypot(1.0, slope)
 

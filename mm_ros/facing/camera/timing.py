@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.body.types import F64
+from mm_ros.facing import fitted
 from mm_ros.facing.camera.alignment import POINTS
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
@@ -22,10 +23,6 @@ COLUMNS = TURNS + 4 * POINTS  # points, whether each is tracked, facing, rotatio
 # delays from -0.025 s to 0.4 s; a negative delay, that is a stamp before its picture, is rare
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
 SIGNALS = 5
-SURELY_M2 = 1e-5  # minimum variance of a difference
-MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
-NEEDED_S = 3.0  # time of landmarks before a latency is estimated
-CONTRAST = 0.8  # the cost of the longest delay must exceed that of the best delay by at least this
 
 
 @njit
@@ -113,7 +110,7 @@ def compare(
 ) -> None:  # fmt: skip
     """Update mean and variance of the differences between the camera's and the trackers' signals at every delay."""
     row, own = np.empty(rows.shape[1]), np.empty(SIGNALS)
-    keep_mean, keep_spread = 0.5 ** (dt / MEAN_HALFLIFE_S), 0.5 ** (dt / SPREAD_HALFLIFE_S)
+    keep_mean, keep_spread = 0.5 ** (dt / fitted.MEAN_HALFLIFE_S), 0.5 ** (dt / fitted.SPREAD_HALFLIFE_S)
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
@@ -161,10 +158,10 @@ class LatencyEstimator:
 
     def _judge(self, dt: float) -> None:
         """Select the most likely delay. The noise of each signal is unknown, so the logarithms of variances add up."""
-        complete = (self._compared_s > NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
-        cost = np.where(complete, np.log(self._spreads + SURELY_M2).sum(1), np.inf)
+        complete = (self._compared_s > fitted.LATENCY_NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
+        cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))
-        if not np.isfinite(cost[-1]) or cost[-1] < CONTRAST + cost[k]:
+        if not np.isfinite(cost[-1]) or cost[-1] < fitted.CONTRAST + cost[k]:
             return  # the user has moved too little for an estimate
         a, b, c = cost[max(k - 1, 0)], cost[k], cost[min(k + 1, DELAYS - 1)]
         between = (a - c) / (2 * max(a - 2 * b + c, 1e-12)) if np.isfinite(a) and 0 < k < DELAYS - 1 else 0.0

@@ -15,8 +15,8 @@ from mm_ros.facing.training.recurrent import RecurrentMembers, tick_of_frame
 
 OUTPUTS = 4  # sine, cosine of facing minus heading; log of the Laplace scale (rad); rate (rad/s)
 MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs of a motion and of its mirror image
-MIN_LOG_SCALE = -4.0
-TINY = 1e-9
+MIN_LOG_SCALE = -4.0  # lower limit of the predicted logarithm of the error, so that the loss stays finite
+TINY = 1e-9  # added to lengths before a division
 CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
 
 

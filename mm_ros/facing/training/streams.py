@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STREAMS, CHUNK = 48, 64  # number of parallel streams; number of ticks of backpropagation through time
 JUDGED = 3  # every third tick enters the loss, because neighbouring ticks are redundant
 EACH = 2  # frames at 60 Hz per tick
-LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2
+LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # of AdamW
 PASSES = 1.5  # number of variants relative to the training of the plain members
 MAX_RATE = 12.0  # rad/s; faster turns are capture errors
 

@@ -24,6 +24,7 @@ from mm_ros.tracking.simulation import RATE, Simulation, TrackerTrack
 Network = Callable[[F32, F64], F32]  # function from a session's inputs (F, INPUTS) and dt (F,) [s] to outputs (F, 4)
 
 LOOK = Simulation(look_around_rad=float(np.radians(60)))
+# Simulated trackers that are worse than usual: other grips, noise, lost controllers
 STRESS = replace(
     LOOK, grip_sd_rad=float(np.radians(28)), grip_sd_m=0.02, noise_m=0.002, noise_rad=float(np.radians(0.5)),
     dropouts_per_minute=6.0,

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import HEAD, default_skeleton
 from mm_ros.body.types import F32, F64, Match
+from mm_ros.matching import fitted
 from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.engines.conditions import condition_of
-from mm_ros.matching.engines.source import BAND_LEEWAY, LEARNED, Answer, SearchRequest
+from mm_ros.matching.engines.source import LEARNED, Answer, SearchRequest
 from mm_ros.matching.player import sample
 from mm_ros.matching.query import QueryBuilder
 from mm_ros.maths import quat
@@ -26,10 +27,6 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # predicted log odds at which a contact begins and ends
-ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate
-# the projector is run only once if every weight is at least this share of its weight in the training
-SAME_WEIGHTS = 0.999
 ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of repeated projections; initial step length of a repetition
 MOST_FRAMES = 60  # maximum number of frames per step; longer intervals are cut
 
@@ -177,7 +174,7 @@ class LearnedSource:
     def contacts(self) -> NDArray[np.bool_]:
         share = self.fraction
         log_odds = (1 - share) * self._codes[0][pc.CONTACTS] + share * self._codes[1][pc.CONTACTS]
-        self._touching = np.where(self._touching, log_odds > CONTACT_ENDS, log_odds > CONTACT_BEGINS)
+        self._touching = np.where(self._touching, log_odds > fitted.CONTACT_ENDS, log_odds > fitted.CONTACT_BEGINS)
         return np.asarray(self._touching.copy(), np.bool_)
 
     def features(self) -> F32:
@@ -190,7 +187,7 @@ class LearnedSource:
         fits = ask.can_continue and ask.mask == self.mask
         continuing = weighted_distance(ask.weights, ask.query, self.features()) if fits else math.inf
         found, cost = self._answer(ask)
-        cheaper = cost < Answer.bound(ask, continuing) - ANSWER_COST
+        cheaper = cost < Answer.bound(ask, continuing) - fitted.ANSWER_COST
         if fits and not cheaper and not self._returns_to_band(found, ask.heights):
             return Answer(False, continuing, continuing)
         self.mask = ask.mask
@@ -202,11 +199,11 @@ class LearnedSource:
         so such a state is accepted at any cost."""
         i = int(self.fraction >= 0.5)
         out = self._outside(self._joints[0][i], self._joints[1][i], heights)
-        if out < BAND_LEEWAY:
+        if out < fitted.BAND_LEEWAY:
             return False
         positions, rotations = (np.zeros_like(a[0]) for a in self._joints[:2])
         pc.decode(self.networks.pose(found), self._offsets, positions, rotations)
-        return self._outside(positions, rotations, heights) < out - BAND_LEEWAY / 2
+        return self._outside(positions, rotations, heights) < out - fitted.BAND_LEEWAY / 2
 
     def _outside(self, positions: Row, rotations: Row, heights: tuple[float, float]) -> float:
         """Distance of the head height from the range `heights`, as a share of the standing head height."""
@@ -225,7 +222,7 @@ class LearnedSource:
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()
         cost, length = weighted_distance(ask.weights, ask.query, found), LONGEST_STEP
-        for _ in range(ASKED_AGAIN if share.min() < SAME_WEIGHTS else 0):
+        for _ in range(ASKED_AGAIN if share.min() < fitted.SAME_WEIGHTS else 0):
             near = found[: self._width]
             query = near + np.float32(length) * share * (ask.query - near)
             other = self.networks.project(self._projector_input(query, ask.mask))

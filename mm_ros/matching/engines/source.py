@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_ros.body.types import F32, F64, Match
+from mm_ros.matching import fitted
 from mm_ros.matching.player import Player
 from mm_ros.matching.query import QueryBuilder
 from mm_ros.motion.database import MotionDatabase
@@ -18,10 +19,6 @@ from mm_ros.search import Engine, Mask, make_engine
 SEARCH, LEARNED, STATE_MACHINE = ENGINES = ("search", "learned", "state_machine")
 RUNNERS_UP = 4
 ANY_HEIGHT = (-math.inf, math.inf)
-BAND_LEEWAY = 0.03  # tolerance of the head height, as a share of the standing head height
-# margin inside the borders of a band, as a share of the standing head height, because band tags follow the height
-# smoothed over 0.5 s
-EDGE = 0.01
 
 
 @dataclass(frozen=True)
@@ -186,11 +183,11 @@ class SearchSource:
             self._out_of_band_s = 0.0
             return True
         ratio = float(self.database.head_height_ratio[current])
-        if ask.heights != ANY_HEIGHT and ask.heights[0] + EDGE < ratio < ask.heights[1] - EDGE:
+        if ask.heights != ANY_HEIGHT and ask.heights[0] + fitted.BAND_EDGE < ratio < ask.heights[1] - fitted.BAND_EDGE:
             # the height is well within the band, but the frame is not in the band, for example when a body bends over
             # on tiptoe
             return False
-        near = abs(ratio - ask.height_ratio) < BAND_LEEWAY
+        near = abs(ratio - ask.height_ratio) < fitted.BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:

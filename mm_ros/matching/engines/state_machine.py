@@ -13,26 +13,19 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import WHOLE, Segments
 from mm_ros.body.timeline import CARRY, DROP, RESET, Timeline
 from mm_ros.body.types import F32, F64, AvatarPose, Match, Trajectory
+from mm_ros.matching import fitted
 from mm_ros.matching.engines.learned import LearnedNetworks
 from mm_ros.matching.engines.source import STATE_MACHINE, PlayheadReport
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.player import Player
 from mm_ros.matching.root_control import RootControl, settings_for
-from mm_ros.matching.tempo import TEMPO_HALFLIFE_S, desired_tempo
+from mm_ros.matching.tempo import desired_tempo
 from mm_ros.maths.rotations import normalize
 from mm_ros.maths.springs import damp
 from mm_ros.motion.database import MotionDatabase
 
 STATES = ("idle", "walk", "run")
-SPEEDS = (0.0, 1.2, 2.8)  # m/s, desired speed of each loop
-BORDERS = (0.3, 2.0)  # m/s; speeds at which the state changes
-HYSTERESIS = 0.1  # m/s
-CROSS_FADE_S = 0.25
 CANDIDATES, SAMPLES = 300, 12
-# weights of a difference of speed [per m/s] and of posture [per m] that are added to squared normalized features
-SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
-SHORTEST_S, LONGEST_S = 0.7, 2.5  # duration of a loop
-MOST_TURN = 0.15  # rad/s; up to this mean turn rate, a loop has no additional cost
 
 Pose = tuple[F32, F32, F32, F32]
 
@@ -46,16 +39,17 @@ class Loop:
 
 def find_loop(database: MotionDatabase, speed: float) -> Loop:
     """The loop that moves straight ahead at about this speed with a usual posture and the most similar ends."""
-    shortest, longest = round(SHORTEST_S * database.rate), round(LONGEST_S * database.rate)
+    shortest, longest = round(fitted.SHORTEST_LOOP_S * database.rate), round(fitted.LONGEST_LOOP_S * database.rate)
     starts = [
         np.arange(a, b - longest - 1, 3) for a, b in zip(database.range_starts, database.range_stops, strict=True)
     ]
     rows = np.concatenate([s for s in starts if len(s)] or [np.zeros(0, np.int64)])
     if not len(rows):
-        raise MmRosError(f"the state machine needs clips of more than {LONGEST_S:g} s; the database has none")
+        seconds = fitted.LONGEST_LOOP_S
+        raise MmRosError(f"the state machine needs clips of more than {seconds:g} s; the database has none")
     sums = _sums(database)
     means = _means(sums, rows, longest)
-    score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - MOST_TURN, 0)
+    score = np.hypot(means[:, 0] - speed, means[:, 1]) + np.maximum(np.abs(means[:, 2]) - fitted.LOOP_TURN, 0)
     rows = rows[np.argsort(score, kind="stable")[:CANDIDATES]]
     found = []
     for row, dissimilarity in zip(rows, _dissimilarities(database, rows, longest), strict=True):
@@ -63,9 +57,8 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
         apart = np.square(database.features[after] - database.features[row]).sum(1)
         end = int(after[np.argmin(apart)])
         loop = Loop(int(row), end, float(_means(sums, np.array([row]), end - int(row))[0, 0]))
-        found.append(
-            (float(apart.min()) + SPEED_COST * abs(loop.speed - speed) + DISSIMILARITY_COST * dissimilarity, loop)
-        )
+        cost = fitted.SPEED_COST * abs(loop.speed - speed) + fitted.DISSIMILARITY_COST * dissimilarity
+        found.append((float(apart.min()) + cost, loop))
     return min(found, key=lambda f: f[0])[1]
 
 
@@ -101,7 +94,7 @@ class StateMachineStage:
         self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None, run: int = 0
     ):
         self.database, self.run, self.segment = database, run, 0
-        self.loops = tuple(find_loop(database, s) for s in SPEEDS)
+        self.loops = tuple(find_loop(database, s) for s in fitted.LOOP_SPEEDS)
         self.control = RootControl(settings or MatcherSettings())
         self.settings = settings or MatcherSettings()
         # part of the interface of MatcherStage; this class does not use it
@@ -152,7 +145,7 @@ class StateMachineStage:
             self.control.carry(desired.new_from_old)
         self._choose(float(np.linalg.norm(desired.velocity)) / self.scale)
         goal = desired_tempo(self._now.root_velocity(), self.control.root, desired, self.settings.tempo)
-        self.tempo = damp(self.tempo, goal, TEMPO_HALFLIFE_S, dt)
+        self.tempo = damp(self.tempo, goal, fitted.TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self._advance(dt), np.asarray(desired.position), desired.yaw)
         match = Match(desired.stamp_ns, desired.epoch, STATE_MACHINE)
         self._report.write(match, self._now)
@@ -164,8 +157,8 @@ class StateMachineStage:
         return player
 
     def _choose(self, speed: float) -> None:
-        up = sum(speed > b + HYSTERESIS for b in BORDERS)
-        down = sum(speed > b - HYSTERESIS for b in BORDERS)
+        up = sum(speed > b + fitted.LOOP_HYSTERESIS for b in fitted.LOOP_BORDERS)
+        down = sum(speed > b - fitted.LOOP_HYSTERESIS for b in fitted.LOOP_BORDERS)
         state = max(up, min(self.state, down))
         if state != self.state:
             self.state = state
@@ -178,7 +171,7 @@ class StateMachineStage:
 
     def _advance(self, dt: float) -> tuple[float, float, float]:
         moved = np.array(self._now.advance(dt * self.tempo))
-        self._fade = min(1.0, self._fade + dt / CROSS_FADE_S)
+        self._fade = min(1.0, self._fade + dt / fitted.CROSS_FADE_S)
         if self._before is not None:
             old = np.array(self._before.advance(dt * self.tempo))
             moved = self._fade * moved + (1 - self._fade) * old

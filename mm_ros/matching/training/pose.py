@@ -13,11 +13,11 @@ from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.training.data import Drawing, MotionData
 from mm_ros.matching.training.networks import Body, Layers, Sizes, angles
 
-RIDGE = 1e-3
+RIDGE = 1e-3  # of the least squares, relative to the mean square of the inputs
 # Loss weights of errors in joint positions [m], joint velocities [m/s], columns of rotation matrices and their rates,
 # root velocity [m/s, rad/s] and contacts.
 POSITION, VELOCITY, ROTATION, ROTATION_SPEED, ROOT, CONTACT = 40.0, 2.0, 10.0, 0.3, 8.0, 0.3
-LATENT_SIZE, LATENT_SPEED = 0.01, 0.01
+LATENT_SIZE, LATENT_SPEED = 0.01, 0.01  # loss weights that keep the latent numbers small and slow
 
 
 class PoseNetworks(nn.Module):

@@ -29,8 +29,8 @@ from mm_ros.matching.training.pose import PoseNetworks, PoseTask, all_latents
 from mm_ros.motion.database import MotionDatabase
 
 STAGES = ("pose", "stepper", "projector")
-SAVE_EVERY_S = 60.0
-TELL_EVERY_S = 15.0
+SAVE_EVERY_S = 60.0  # time between two saved states
+TELL_EVERY_S = 15.0  # time between two lines of progress
 WARM_STEPS = 100
 
 

@@ -49,7 +49,7 @@ LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and ar
 UPSIDE_DOWN = -0.7  # cosine of the foot's roll; the sole points up rather than sideways
 
 STRUCK = 800.0  # rad/s²; muscles cannot accelerate limbs by more, so the marker must have jumped
-LONGEST_STRIKE_S = 0.15
+LONGEST_STRIKE_S = 0.15  # longer jolts may be motion
 # Groups of joints that are detected and bridged together: errors of thigh and shin compensate each other, as in arms
 PARTS = (
     [*range(HIPS, UPPER_CHEST + 1), LEFT_SHOULDER, RIGHT_SHOULDER], [NECK, HEAD],

@@ -35,7 +35,7 @@ from mm_ros.motion.importing.mapping import JointMap
 Array = Any
 TOE_HEIGHT = 0.015  # m; height of the toe joint above the floor at rest, as on the default skeleton
 _X, _Y, _Z = np.eye(3)
-IDENTITY = np.array([1.0, 0, 0, 0])
+IDENTITY = np.array([1.0, 0, 0, 0])  # no rotation
 _SPINE = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD)
 
 

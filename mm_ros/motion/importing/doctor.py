@@ -29,10 +29,10 @@ from mm_ros.motion.importing.options import Overrides
 from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
 
 Array = Any
-T_LIKE_DEG = 38.0
+T_LIKE_DEG = 38.0  # largest angle of an arm or leg to that of a T-pose for which a pose counts as one
 
 LEG_M = (0.34, 1.15)  # leg length (thigh + shin) of people of 0.9 to 2.2 m
-USUAL_LEG_M = 0.85
+USUAL_LEG_M = 0.85  # leg length of a usual adult
 CLEARLY = 2.0  # the unit is doubtful if another unit has a cost that exceeds the lowest cost by less than this
 
 LEVELLED_DEG = 15.0  # a larger correction of the head is doubtful, because the head joint may have other axes
@@ -46,6 +46,7 @@ class Unit(NamedTuple):
 
 
 CMU_UNIT = "inch / 0.45 (CMU)"
+# Name, metres, cost of each unit
 UNITS = (
     Unit("m", 1.0, 0.0), Unit("cm", 0.01, 0.0), Unit(CMU_UNIT, 0.0254 / 0.45, 4.0), Unit("mm", 0.001, 1.0),
     Unit("inch", 0.0254, 2.5), Unit("dm", 0.1, 4.5), Unit("foot", 0.3048, 3.0),

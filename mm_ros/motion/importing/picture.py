@@ -12,7 +12,7 @@ from mm_ros.body.skeleton import HEAD, TIPS, Skeleton
 from mm_ros.maths import rotations as rot
 
 Array = Any
-_SCALE, _WIDTH, _HEIGHT = 150.0, 300, 330
+_SCALE, _WIDTH, _HEIGHT = 150.0, 300, 330  # pixels per metre; pixels
 LEFT, RIGHT, MIDDLE = "#2b6cb0", "#c05621", "#2d3748"
 
 

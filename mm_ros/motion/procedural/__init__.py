@@ -16,7 +16,7 @@ from mm_ros.motion.procedural.tagging import tags_of
 
 __all__ = ["make_clips"]
 
-WANDERS, WANDER_S = 4, 40.0
+WANDERS, WANDER_S = 4, 40.0  # number and duration of clips with random legs
 
 
 def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:

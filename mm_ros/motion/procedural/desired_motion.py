@@ -9,7 +9,7 @@ import numpy as np
 from mm_ros.body.types import F64
 from mm_ros.motion.procedural.smooth import gaussian
 
-RATE = 60.0
+RATE = 60.0  # Hz
 CHANNELS = ("sink", "lean", "tiptoe", "run", "look_yaw", "look_pitch")
 
 

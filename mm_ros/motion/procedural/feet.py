@@ -16,11 +16,12 @@ from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
 from mm_ros.motion.procedural.smooth import minimum_jerk, quintic, ramp
 
 Array = Any
-ANKLE = np.array([0.0, 0.07])  # m; points of a flat foot: distance ahead of the ankle, height above the floor
+# m; points of a flat foot: distance ahead of the ankle, height above the floor
+ANKLE = np.array([0.0, 0.07])
 BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
-CLEARANCE_M = 0.015
+CLEARANCE_M = 0.015  # least height of toes and heel in the middle of a swing
 THROW, BRAKE = 2.5, 5.0  # accelerations at the start and end of a swing, in units of swing length / swing duration²
 MIDDLE = 0.055  # m; distance from the ankle to the middle of the sole
 

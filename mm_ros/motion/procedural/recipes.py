@@ -26,6 +26,7 @@ class Posture:
     share: float  # amount of motion in this posture relative to upright motion
 
 
+# Postures in which the recipes stand, walk and turn
 UPRIGHT = Posture("upright", Leg(0.0), 1.8, 1.0)
 POSTURES = (
     UPRIGHT,

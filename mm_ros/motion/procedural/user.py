@@ -22,8 +22,8 @@ from mm_ros.motion.procedural.gestures import apply_gestures
 from mm_ros.motion.procedural.script import STILL_START_S, Script
 from mm_ros.motion.procedural.smooth import ramp
 
-CHAPTER_S = 60.0
-BLEND_S = 0.2
+CHAPTER_S = 60.0  # duration of one chapter, with its own kinds of motion
+BLEND_S = 0.2  # time of the transition between two legs of a chapter
 
 
 class SyntheticUser:

@@ -17,7 +17,7 @@ from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_
 from mm_ros.steps.training.augment import shrink
 from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_of, touchdowns_of
 
-TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
+TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3  # longest time between matching touchdowns of one foot, and of either foot
 STILL = 0.1  # m/s
 WALKS = 0.4  # m/s; a walk has at least this mean speed of the head over a second
 CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0  # seeds of users who are not in the training data, and duration of each

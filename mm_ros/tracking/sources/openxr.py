@@ -16,8 +16,8 @@ from mm_ros.tracking.room import compose
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 
-RETRY_S = 0.5
-HUNG_S = 1.0
+RETRY_S = 0.5  # time between two attempts to connect
+HUNG_S = 1.0  # a runtime without an answer for this time is reported
 
 
 class OpenXrSource(Source):

@@ -17,8 +17,8 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
 
-RETRY_S = 1.0
-HUNG_S = 3.0
+RETRY_S = 1.0  # time between two starts of the process
+HUNG_S = 3.0  # a process without an answer for this time is reported
 
 
 class SteamVrSource(Source):

@@ -17,7 +17,7 @@ from mm_ros.base.extras import setup_command
 from mm_ros.body.types import LOST, TrackerFrame
 from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
 
-RETRY_S = 1.0
+RETRY_S = 1.0  # time between two attempts to connect
 
 
 def line_of(frame: TrackerFrame, grips: tuple[bool, bool] = (False, False)) -> str:
