@@ -65,7 +65,9 @@ class Avatar:
     def load(
         cls, database: MotionDatabase, calibration: Calibration | None = None, settings: AvatarSettings | None = None
     ) -> Avatar:
-        """Build an avatar with the networks that the settings name. The learned engine brings its own database."""
+        """Build an avatar with the networks that the settings select. The learned engine contains the description of
+        its database.
+        """
         settings = settings or AvatarSettings()
         # Imported here: these modules import onnxruntime, which `Avatar` itself does not need.
         from mm_ros.facing.model_file import load_facing_model
@@ -78,7 +80,7 @@ class Avatar:
 
     @property
     def scale(self) -> float:
-        """Size of the user's legs divided by that of the database's."""
+        """Length of the user's legs divided by the length of the legs in the database."""
         return self.matcher.scale
 
     def reset(self) -> None:
@@ -86,9 +88,9 @@ class Avatar:
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use other measures of the user from the next step on, as the nodes do when the calibration changes.
+        """Use another calibration from the next step on, as the nodes do when the calibration changes.
 
-        Mountings that the avatar has measured itself are kept.
+        The mountings of body trackers that the avatar has measured are kept.
         """
         self.calibration = calibration = self.mounting.set_calibration(calibration)
         self.facing.set_calibration(calibration)

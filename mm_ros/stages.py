@@ -1,6 +1,7 @@
-"""Build the stages of the avatar from their settings. `Avatar`, the nodes and the evaluation build them here.
+"""Build the stages of the avatar from their settings. `Avatar`, the nodes and the evaluation call the functions of this
+module.
 
-The stages before the facing are `tracking/live.py` `TrackerStages`.
+`TrackerStages` in `tracking/live.py` builds the stages before the facing.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def build_matcher(
     settings: MatcherSettings, database: MotionDatabase, calibration: Calibration,
     learned: LearnedNetworks | None = None, run: int = 0,
 ) -> MatcherStage | StateMachineStage:  # fmt: skip
-    """Build the matcher for a user. `run` tells restarts of the matcher apart."""
+    """Build the matcher for a user. `run` is a number that differs after each restart of the matcher."""
     stage = matcher_stage(settings, database, avatar_scale(calibration, database.skeleton), run, learned)
     fit_matcher(stage, database.skeleton, calibration)
     return stage
@@ -125,8 +126,9 @@ def fit_post(
     stage: PostStage | None, settings: PostSettings, skeleton: Skeleton, calibration: Calibration,
     former: AvatarPose | None = None,
 ) -> PostStage:  # fmt: skip
-    """Return the post-processing for this skeleton: `stage`, if it can go on with it, or a new one, which continues
-    from the pose `former`."""
+    """Return the post-processing for this skeleton: the given `stage`, if it can continue with this skeleton, or a new
+    stage, which continues from the pose `former`.
+    """
     if stage is None or not stage.use_skeleton(skeleton):
         return PostStage(settings, skeleton, calibration, former=former)
     stage.set_calibration(calibration)

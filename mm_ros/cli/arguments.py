@@ -49,7 +49,7 @@ def avatar(text: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """Type of an argument: a number in a range. The help shows `unit`; angles are in degrees."""
+    """Type of an argument: a number in a range. The help text shows `unit`; angles are in degrees."""
 
     low: float
     high: float

@@ -17,7 +17,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli.main import available, run_verb
 from mm_ros.cli.output import STDOUT, add_json, table, write_json
 
-# Arguments of each bench with --quick, and (`NEEDS`) without it.
+# Arguments of each bench with --quick; `NEEDS` contains those without --quick.
 QUICK = {
     "search": ["--sizes", "small", "--rounds", "1", "--no-growth"],
     "graph": ["--seconds", "3", "--rounds", "1", "--avatars", "2"],
@@ -122,7 +122,9 @@ def figures(value: Any, name: str = "") -> dict[str, float]:
 
 
 def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Rows (figure, old, new, new / old) of the common positive figures, farthest ratio from 1 first."""
+    """Rows (figure, old, new, new / old) of the positive figures that both reports contain; the ratio farthest from 1
+    comes first.
+    """
     before, after = ({k: v for k, v in figures(r).items() if not k.startswith("machine")} for r in (old, new))
     both = [(k, before[k], after[k]) for k in before if k in after and before[k] > 0 and after[k] > 0]
     both.sort(key=lambda row: -abs(math.log(row[2] / row[1])))

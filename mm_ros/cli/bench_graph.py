@@ -18,14 +18,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--rounds", default=2, help="number of rounds; results are medians (default 2)")
     add_number(parser, "--rates", nargs="*", default=[90], help="tracker rates (default 90)")
     parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES), help="one process, or one per node")
-    add_number(parser, "--avatars", nargs="*", default=[], help="numbers of avatars to measure, too, at 90 Hz")
-    parser.add_argument("--record", action="store_true", help="measure, too, with a recorder of all topics beside")
+    add_number(parser, "--avatars", nargs="*", default=[], help="also measure these numbers of avatars at 90 Hz")
+    parser.add_argument("--record", action="store_true", help="also measure while a recorder records all topics")
     parser.add_argument(
-        "--disturb", action="store_true", help="measure, too, while parameters and database change and a node is reset"
+        "--disturb", action="store_true",
+        help="also measure while parameters and database are changed and a node is reset",
     )
     parser.add_argument(
         "--against", metavar="CHECKOUT", type=Path,
-        help="measure, too, the graph of another version in turns: a checkout with its .venv",
+        help="also measure the graph of another version, alternately: path of a checkout with its .venv",
     )
     parser.add_argument("--plot", metavar="FILE", type=picture_file, help="plot latencies and the cost of avatars")
     add_number(
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_number(
         parser, "--minutes", default=0.0,
-        help="instead, run the first number of --avatars (default 1) for so many minutes, and print memory, losses and "
-        "latency of each sixth",
+        help="instead, run the first number of --avatars (default 1) for this number of minutes, and print memory, "
+             "losses and latency of each sixth of the time",
     )
     add_json(parser)
 

@@ -40,12 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_database(parser)
     add_learned_model(parser)
-    add_number(parser, "--rounds", default=6, help="repeats of each change, at other moments (default: %(default)s)")
+    add_number(
+        parser, "--rounds", default=6,
+        help="number of repeats of each change, at different moments (default: %(default)s)",
+    )
     add_number(parser, "--seed", default=0, help="seed of these moments (default: %(default)s)")
     parser.add_argument("--paper", action="store_true", help="also measure the parameter variants of Szkaradek 2024")
     add_number(
         parser, "--keys", default=100, metavar="N",
-        help="number of keys in a real Chromium whose time to the pose is measured; 0: none (default: %(default)s)",
+        help="number of keys in a real Chromium for which the time to the pose is measured; 0 for none (default: "
+             "%(default)s)",
     )
     parser.add_argument(
         "--video", type=output_file, metavar="FILE",
@@ -104,7 +108,7 @@ def _print(results: dict[str, dict[str, Any]], what: str, bench: Any) -> None:
 
 
 def _thesis(engine: str) -> tuple[str, str]:
-    """Time and memory of Szkaradek 2024 for this engine, on another machine and with other motion."""
+    """Time and memory that Szkaradek 2024 states for this engine; that machine and that motion differ from ours."""
     from mm_ros.evaluation.benchmarks.engines import PAPER
 
     if engine not in PAPER:

@@ -22,7 +22,7 @@ USERS = (
     "91",
     "127",
     "143",
-)  # not in the database, but in the training data of the facing network
+)  # these people are not in the database, but in the training data of the facing network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _procedural_people() -> list[Clip]:
-    """Clips of two procedural people: one for the database, one of another seed split among the users."""
+    """Clips of two procedural people: those of the first for the database; those of the second, with another seed, for
+    the users.
+    """
     from mm_ros.motion.procedural import make_clips
 
     users = [replace(c, subject=USERS[i % len(USERS)]) for i, c in enumerate(make_clips(1))]

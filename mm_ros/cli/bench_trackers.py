@@ -146,7 +146,9 @@ def measure_replay(folder: Path, seconds: float) -> dict[str, float]:
 
 
 def measure_bridge(seconds: float) -> dict[str, float]:
-    """CPU, rate and message age of the bridge in its own process, measured by one subscriber in this process."""
+    """CPU time, rate and message age of the bridge, which runs in a separate process; one subscriber in this process
+    measures them.
+    """
     os.environ.update(_environment())
     import rclpy
     from rclpy.executors import SingleThreadedExecutor

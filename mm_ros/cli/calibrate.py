@@ -112,7 +112,7 @@ def _measure(args: argparse.Namespace) -> int:
 
 
 def _count_down(seconds: float) -> None:
-    """Count down `seconds` plus the 3 s that the bridge measures: it uses the samples before the call."""
+    """Count down `seconds` plus 3 s, because the bridge measures with the samples of the 3 s before the call."""
     print("Stand straight and still, and look ahead …", flush=True)
     end = time.monotonic() + seconds + 3.0
     while (left := end - time.monotonic()) > 0:

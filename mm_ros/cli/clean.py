@@ -47,7 +47,7 @@ def _remove_cache(dry_run: bool) -> None:
         )
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     if not dry_run:
-        # A process that has a database mapped keeps its pages after the file is removed.
+        # A process that has mapped a database can still read it after the file is removed.
         sys.dont_write_bytecode = True  # later imports would create the folder again
         shutil.rmtree(root)
     print(f"{'would remove' if dry_run else 'removed'} {root} ({size / 1e6:.1f} MB)")
@@ -61,7 +61,7 @@ def kept() -> list[tuple[Path, str]]:
     ros_logs = Path(os.environ.get("ROS_LOG_DIR") or Path(os.environ.get("ROS_HOME") or home / ".ros") / "log")
     caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     try:
-        users = [(users_folder(), "body measures of users"), (state_folder(), "what was measured of users")]
+        users = [(users_folder(), "body measures of users"), (state_folder(), "automatic measurements of users")]
     except MmRosError:
         users = []
     places = [

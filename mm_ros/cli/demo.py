@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    scripted = args.headless and args.control == "keyboard"  # without the page
+    scripted = args.headless and args.control == "keyboard"  # a demo without the page
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
@@ -184,7 +184,8 @@ class Processes:
         from mm_ros.base.process import end_with_parent
 
         environment = {**os.environ, ending.PARENT: str(os.getpid())}
-        # Runs between fork and exec, so that a child that is still importing ends with its parent too.
+        # Runs between fork and exec, so that a child process ends with its parent even while it is still importing
+        # modules.
         ends = partial(end_with_parent, os.getpid())
         with deaf_to_ctrl_c():  # the demo stops its children itself, in order
             started = subprocess.Popen(
@@ -201,7 +202,7 @@ class Processes:
         return next((name for name, p in self._running if p.poll() is not None), "")
 
     def __enter__(self) -> Processes:
-        # Ctrl-C and SIGTERM only end `watch`; `__exit__` then stops the children in order.
+        # Ctrl-C and SIGTERM end only `watch`; `__exit__` then stops the child processes in order.
         if threading.current_thread() is threading.main_thread():
             ending.remember(signal.SIGTERM)
         return self

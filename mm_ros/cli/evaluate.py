@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=Path, help="BVH files, folders or archives; sessions; tables (.csv)")
     parser.add_argument(
         "--feed", choices=("hands", "all"), default="hands",
-        help="trackers of sessions and tables that the avatar follows: head and hands, or the body trackers too; the "
-        "others are only compared with it (default: %(default)s)",
+        help="trackers of sessions and tables that the avatar follows: head and hands, or the body trackers too; all "
+             "other trackers are only compared with the avatar (default: %(default)s)",
     )
     parser.add_argument(
         "--hand-pose", choices=(ESTIMATED, *HAND_POSES), default=ESTIMATED,

@@ -144,7 +144,7 @@ def say(text: str) -> None:
 
 
 class Watch:
-    """Follows the status of the headset page, as a page that only watches."""
+    """Receives the status of the headset page, like a page that only watches."""
 
     def __init__(self, port: int, token: str) -> None:
         self._port, self._token = port, token
@@ -155,7 +155,7 @@ class Watch:
         self._thread.start()
 
     def wait(self, seconds: float, ended: Callable[[], str]) -> bool:
-        """Wait for the first status; false if a process ended or time is over."""
+        """Wait for the first status; false if a process has ended or the time is over."""
         until = time.monotonic() + seconds
         while self.status is None and time.monotonic() < until and not ended():
             self.wait_for_news(0.2)

@@ -48,12 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also import the motion of fingers: a skeleton of 53 instead of 23 joints",
     )  # fmt: skip
     parser.add_argument("--raw-root", action="store_true", help="do not smooth the virtual root")
-    parser.add_argument("--keep-proportions", action="store_true", help="do not correct joints that sit wrong")
+    parser.add_argument(
+        "--keep-proportions", action="store_true", help="do not correct implausible positions of joints",
+    )
     parser.add_argument("--keep-feet", action="store_true", help="do not lock stance feet to the floor")
     add_number(
         parser, "--stooped", default=0.25,
-        help="maximum share of bent copies of upright motion, added where bent motion is rare; 0: none "
-        "(default: %(default)s)",
+        help="maximum share of bent copies of upright motion, which are added where bent motion is rare; 0 for none "
+             "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="stop at the first file that cannot be read")
     parser.add_argument(
@@ -85,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     remarks: dict[str, list[Any]] = {}
     try:
         built = _build(args, found, layout, functions, remarks) if args.output is not None else None
-    finally:  # a refused build needs the report most
+    finally:  # the report is needed most when the build is refused
         with_remarks(found, remarks)
         print(printable(short_report(found)))
         if report is not None:
@@ -104,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _keep_what_is_there(args: argparse.Namespace, report: Path | None) -> None:
-    """Refuse to overwrite inputs and existing files, before any work starts; a map may have been edited by hand.
+    """Refuse to overwrite inputs and existing files, before any work starts; a joint map, for example, may have been
+    edited by hand.
 
     The default report belongs to its database and is replaced with it.
     """
@@ -187,7 +190,9 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """JSON entry of a clip. `facing_to_way_deg` is near 0 for forward walking; a large angle shows a wrong facing."""
+    """JSON entry of a clip. `facing_to_way_deg` is the angle between facing and walking direction. It is near 0 for
+    forward walking, so a large angle shows a wrong facing.
+    """
     import numpy as np
 
     from mm_ros.motion.kinds import root_motion
@@ -206,7 +211,9 @@ def _clip(clip: Any) -> dict[str, Any]:
 def _build(
     args: argparse.Namespace, found: Any, layout: Any, functions: Any, remarks: dict[str, list[Any]]
 ) -> tuple[Any, str]:
-    """Build and write the database; return it with its licence. `remarks` takes the notes of the cleaning by file."""
+    """Build and write the database; return it with its licence. `remarks` is filled with the notes of the cleaning for
+    each file.
+    """
     from mm_ros.motion.build import BuildOptions, build_database
     from mm_ros.motion.files import write_database
 

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
         if isinstance(error, MmRosError) or kind == "motion":
             raise
-        # Only this command reads provenance and metadata, so no reader has validated them.
+        # Only this command reads provenance and metadata, so they have not been validated before.
         raise MmRosError(f"{args.path} is broken: its metadata cannot be shown ({error})") from error
     write_json(args.json, {"kind": kind, **result})
     return 0
@@ -105,7 +105,9 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:
-    """Feature weights that differ from the built-in ones, for which docs and benchmarks are valid."""
+    """Feature weights that differ from the built-in weights. Docs and benchmarks are valid only for the built-in
+    weights.
+    """
     from mm_ros.motion.features import default_layout
 
     usual = {f.name: f.weight for f in default_layout().features}

@@ -140,7 +140,8 @@ def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
         prog=" ".join(["mm_ros", *words]),
         description=module.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # otherwise `--only` would mean `--only-ours` in one verb only
+        # abbreviations are not allowed, because `--only` could then mean another option in some verbs
+        allow_abbrev=False,
     )
     module.add_arguments(parser)
     return parser, module
@@ -159,7 +160,8 @@ def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
 
 def _dispatch(argv: Sequence[str]) -> int:
     verbs = available()
-    # The parser's overview reads the source of every verb, which takes 20 ms: only help and mistakes need it.
+    # The overview of the parser reads the source of every verb, which takes 20 ms. It is therefore made only for help
+    # texts and errors.
     verb = argv[0] if argv and argv[0] in verbs else _top_parser().parse_args(argv[:1]).verb
     subs = verbs[verb]
     if not subs:
@@ -203,7 +205,8 @@ def _failed(error: Exception) -> int | None:
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     if isinstance(error, BrokenPipeError):
-        # `mm_ros info … | head` closed the pipe; without this, Python prints a second error when it closes stdout.
+        # The pipe was closed, as by `mm_ros info … | head`. Without this line, Python would print a second error when
+        # it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, OSError) and error.filename is not None:
@@ -213,7 +216,9 @@ def _failed(error: Exception) -> int | None:
 
 
 def _flushed(arguments: Sequence[str]) -> int:
-    """Flush stdout also after `--help` (SystemExit), so that a closed pipe raises here and not at exit."""
+    """Flush stdout also after `--help` (SystemExit), so that the error of a closed pipe is raised here rather than at
+    exit.
+    """
     try:
         return _dispatch(arguments)
     finally:

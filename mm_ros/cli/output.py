@@ -48,7 +48,7 @@ def write_json(path: Path | None, value: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Copy of `value` with NaN and infinity replaced by None, because JSON has neither."""
+    """Copy of `value` in which None replaces NaN and infinity, because JSON has no such numbers."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if hasattr(value, "tolist"):
@@ -65,7 +65,7 @@ def _plain(value: Any) -> Any:
 
 
 # All control characters except newlines, marks that change the text direction, and bytes of file names that are not
-# UTF-8: a terminal may hide text or run commands because of them.
+# UTF-8. Such characters could make a terminal hide text or run commands.
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -7,7 +7,9 @@ import time
 
 
 class Progress:
-    """Progress callback (what, done, of): a bar on a terminal, otherwise one line every ten seconds and per stage."""
+    """Progress callback (what, done, of). It draws a bar on a terminal; otherwise it prints one line every ten seconds
+    and for each stage.
+    """
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet

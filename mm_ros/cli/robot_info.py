@@ -31,7 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", type=Path, metavar="FILE", help="URDF, xacro or MJCF file")
     parser.add_argument(
-        "--overrides", type=Path, metavar="YAML", help="robot.yaml (default: the one beside the file, if there is one)"
+        "--overrides",
+        type=Path,
+        metavar="YAML",
+        help="robot.yaml (default: robot.yaml in the folder of the robot file, if there is one)",
     )
     parser.add_argument("--picture", type=output_file, help="also write a PNG: the robot beside the avatar")
     add_json(parser)

@@ -25,9 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", type=Path, metavar="FILE", help="URDF, xacro or MJCF file")
     parser.add_argument("path", type=Path, metavar="SESSION", help="session or BVH file (only its first clip)")
-    add_output(parser, f"film or motion; the ending decides: {', '.join(FORMATS)}", required=True)
+    add_output(
+        parser, f"film or motion file; the ending of the name selects the format: {', '.join(FORMATS)}", required=True
+    )
     parser.add_argument(
-        "--overrides", type=Path, metavar="YAML", help="robot.yaml (default: the one beside the file, if there is one)"
+        "--overrides",
+        type=Path,
+        metavar="YAML",
+        help="robot.yaml (default: robot.yaml in the folder of the robot file, if there is one)",
     )
     add_number(parser, "--seconds", default=0.0, help="stop after this time (default: the whole motion)")
     add_database(parser)

@@ -37,7 +37,7 @@ def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
         group.add_argument(f"--{name}", action="store_true", help=f"add {what}")
     group.add_argument(
         "--straps", action="store_true",
-        help="body trackers sit on straps, turned and shifted at random (--seed), instead of exactly on their joints",
+        help="put body trackers on straps, turned and shifted at random (--seed), instead of exactly on their joints",
     )  # fmt: skip
     add_simulated_camera(group, "add landmarks of a simulated camera", nargs="?", const="")
 

@@ -22,13 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_data(parser)
     add_number(
-        parser, "--folds", default=2, help="groups of subjects for cross-validation; 0: no validation (default 2)"
+        parser,
+        "--folds",
+        default=2,
+        help="number of groups of subjects for cross-validation; 0 for no validation (default 2)",
     )
     add_number(parser, "--variants", default=8, help="random variants of all motion per epoch (default 8)")
     add_number(parser, "--epochs", default=6, help="training epochs, each with new variants (default 6)")
     add_number(parser, "--width", default=128, help="units in each of the two layers (default 128)")
     add_number(parser, "--members", default=4, help="networks of each kind that one file averages (default 4)")
-    add_number(parser, "--memory", default=48, help="size of the memory of the second kind; 0: none (default 48)")
+    add_number(
+        parser,
+        "--memory",
+        default=48,
+        help="size of the memory of the recurrent networks; 0 for no recurrent networks (default 48)",
+    )
     parser.add_argument("--no-paper", action="store_true", help="do not train the network of the paper")
     add_number(parser, "--tune", default=0, help="first search hyper-parameters with N trials (Ray)")
 
@@ -54,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         options = tuned(clips, options, args.tune, progress)
     credit = args.credit or licence
 
-    def early(outcome: Outcome) -> None:  # validation is slower than training, so Ctrl-C during it keeps the network
+    # validation is slower than training, so the network is kept when Ctrl-C ends the validation
+    def early(outcome: Outcome) -> None:
         save(outcome, args.output, options, clips, credit)
 
     outcome = train(clips, options, progress, early)

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument(
         "--choose", default=CHOOSE, metavar="SUBJECTS",
-        help="subjects outside the training data. Every 500 batches the network is measured on them, on their walks "
-        "with short steps and on procedural users; the best one is written (default: %(default)s)",
+        help="subjects outside the training data. Every 500 batches the network is measured on these subjects, on "
+             "their walks with short steps and on procedural users; the best network is written (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--leave-out", default=CLAIM, metavar="SUBJECTS",
@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_number(parser, "--batches", default=2000, help="training steps; 1000 take about 5 minutes (default 2000)")
     add_number(parser, "--units", default=128, help="size of each of the two recurrent layers (default 128)")
-    parser.add_argument("--no-procedural", action="store_true", help="train on the files alone")
+    parser.add_argument(
+        "--no-procedural", action="store_true", help="do not add procedural motion to the training data"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--headset-wifi", action="store_true",
         help="serve the page (--trackers webxr, --control keyboard, --page) to the Wi-Fi, encrypted",
     )
-    parser.add_argument("--path", default="", help="file for the tracker source: BVH or session")
+    parser.add_argument("--path", default="", help="input of the tracker source: BVH file or session")
     add_database(parser)
     parser.add_argument("--avatar", type=avatar, default="avatar", help="avatar namespace (default: %(default)s)")
     add_number(
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--users", type=Path, metavar="FILE",
-        help="start the users of a YAML file in the same way, each with a source of its own (docs/graph.md)",
+        help="start the users of a YAML file in the same way, each with a separate source (docs/graph.md)",
     )
     add_number(
         parser, "--per-process",
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source of the desired trajectory (default: %(default)s, the trackers)",
     )  # fmt: skip
     parser.add_argument(
-        "--page", action="store_true", help="serve the page that steers also for --control joystick and path"
+        "--page", action="store_true", help="also serve the page for steering with --control joystick or path"
     )
     parser.add_argument("--visualizer", action="store_true", help="publish markers for RViz")
     parser.add_argument(
@@ -163,7 +163,8 @@ def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def _load_once(database: Path | None) -> None:
-    """Load kernels, libraries and the synthetic user's motion before the fork, so that the processes share memory."""
+    """Load kernels, libraries and the synthetic user's motion before the fork, so that the processes share this memory.
+    """
     from mm_ros.cli.warm import load_kernels
     from mm_ros.tracking.sources.synthetic import first_segment
 

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.nodes.viewer import Viewer
 
     given = {"host": args.host, "port": args.port, "avatars": args.show, "urdf": args.urdf}
-    # Not by `-p`, which reads values as YAML: `::` is none, and `true` is no name.
+    # The values are not passed by `-p`, which parses them as YAML: `::` is not valid YAML, and `true` would not be a
+    # name.
     overrides = [Parameter(name, value=value) for name, value in given.items() if name != "urdf" or value]
     return run_all([partial(Viewer, parameter_overrides=overrides)])

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    # Five nodes that start at once wait here for the first one instead of compiling five times.
-    # The lock has the key in its name, because another checkout compiles its own kernels
+    # If five nodes start at once, four of them wait here for the first one, so that the kernels are compiled only once.
+    # The name of the lock contains the key, because another checkout compiles other kernels.
     with locked(f"warm-{kernels_key()}"):
         path = args.database or _make_database(args.control, args.quiet)
         frames = _frames(path)

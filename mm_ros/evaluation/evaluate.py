@@ -32,7 +32,7 @@ from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
-# The median difference is about 0.001° for the same clip and at least 1° for another take.
+# The median difference is about 0.001° for the same clip and at least 1° for another recording of the same person.
 COMPARED = [HEAD, NECK, LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM]
 SAME_RAD = 0.003
 
@@ -84,7 +84,7 @@ def evaluate(
 
 
 def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
-    """Names of the clips that the database contains, whole or in part.
+    """Names of those clips that the database contains completely or in part.
 
     The comparison uses arm and head rotations, which building a database does not change, and ignores file names.
     """
@@ -119,7 +119,9 @@ def expanded(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any, Landings | None]]:
-    """Read tables (CSV) and sessions (rosbag2 folders or files) with marked footfalls beside them; import the rest."""
+    """Read tables (CSV) and sessions (rosbag2 folders or files), with the marked footfalls in the same folder; import
+    all other paths as motion files.
+    """
     paths = expanded(paths)
     sessions = [p for p in paths if is_session(p)]
     tables = [p for p in paths if p.suffix.lower() == ".csv" and p.is_file()]

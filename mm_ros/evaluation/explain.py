@@ -30,8 +30,8 @@ class Explanation:
     match: Match
     winner: Candidate
     runners_up: tuple[Candidate, ...]
-    current: Candidate | None  # the frame that continuing without the search would play
-    query: dict[str, list[float]]  # physical units
+    current: Candidate | None  # frame that would be played without a search
+    query: dict[str, list[float]]  # in physical units
 
 
 def explain(

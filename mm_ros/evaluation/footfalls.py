@@ -1,7 +1,7 @@
 """Touchdowns and stillness of two feet, and how well those of an avatar agree with the user's.
 
-A touchdown: the foot was faster than SWING_SPEED, has moved LIFTED_M or more from where it stood, and falls below
-LANDED_SPEED. Speeds are those of the mean velocity over SMOOTHED_S.
+A touchdown is the moment when the speed of a foot falls below LANDED_SPEED, after the foot was faster than SWING_SPEED
+and moved by LIFTED_M or more from its last stance. Speeds are those of the mean velocity over SMOOTHED_S.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ SMOOTHED_S = 0.1
 SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
 STILL_SPEED = 0.1  # m/s; a slower foot is still
 SAME_EVENT_S = 0.2  # maximum time between two matching touchdowns of one foot
-NEAR_S = 0.3  # a touchdown with no touchdown of the user on either foot within this time is a phantom
-# Time shifts, as shares of the duration, for the agreement by chance
+# s; a touchdown is a phantom if the user has no touchdown of either foot within this time Time shifts, as shares of the
+# duration, for the agreement by chance
+NEAR_S = 0.3
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
 Landings = tuple[F64, F64]  # sorted times [s] of the left and the right foot
@@ -74,7 +75,9 @@ def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
 
 
 def agreement(user: Feet, other: Feet, seconds: float) -> tuple[dict[str, float], F64]:
-    """Counts that can be added over clips, and the delays [s] of the touchdowns that match, positive when late."""
+    """Counts that can be added over clips, and the delays [s] of the matching touchdowns; a positive delay means that
+    the avatar is late.
+    """
     out: dict[str, float] = {}
     if user.still is not None and other.still is not None:
         n = min(len(user.still), len(other.still))
@@ -101,7 +104,7 @@ def agreement(user: Feet, other: Feet, seconds: float) -> tuple[dict[str, float]
 
 
 def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, float]:
-    """Mean counts of `agreement` with the user's feet shifted in time, around the end, by each of SHIFTS."""
+    """Mean counts of `agreement` when the user's feet are shifted in time, cyclically, by each of SHIFTS."""
     total: dict[str, float] = {}
     for share in SHIFTS:
         still = None if user.still is None else np.roll(user.still, round(share * len(user.still)), axis=0)
@@ -114,7 +117,7 @@ def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, floa
 
 
 def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
-    """Figures of `agreement` from its added counts; those without a basis are left out."""
+    """Figures that follow from the added counts of `agreement`; figures without any samples are left out."""
     c, out = counts, dict[str, float]()
     if c.get("still") and c.get("moving"):
         out["contact_agreement"] = (c["still_too"] / c["still"] + c["moving_too"] / c["moving"]) / 2

@@ -10,7 +10,8 @@ from mm_ros.evaluation.replay_chain import ChainResult
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.tracking.simulation import TrackerTrack
 
-STANDING_M, STANDING_S = 0.05, 1.0  # standing: hips within this distance for this time before and after
+# the user stands if the hips stay within this distance for this time before and after the sample
+STANDING_M, STANDING_S = 0.05, 1.0
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)

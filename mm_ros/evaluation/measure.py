@@ -35,7 +35,7 @@ VALUES = (
 )  # fmt: skip
 # One number per clip, pooled with its duration as weight.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
-# Shares: the count of hits over that of all samples.
+# Shares: the number of hits divided by the number of all samples.
 COUNTED = {
     "wrist_limit_share": ("wrist_limit", "wrists"),
     "reach_share": ("in_reach", "wrists"),
@@ -83,7 +83,8 @@ class Measured:
     by_frame: dict[str, F64] = field(default_factory=dict)  # values per frame at 60 Hz, for kinds of motion and plots
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns
-    offsets: dict[str, Offset] = field(default_factory=dict)  # poses of the joints in the axes of the body trackers
+    # fitted poses of the joints in the axes of the body trackers
+    offsets: dict[str, Offset] = field(default_factory=dict)
     feet: tuple[Feet, Feet] | None = None  # feet of the user, and feet of the avatar of this row
 
 
@@ -162,14 +163,14 @@ def of_chain(
 
 
 def of_chance(ours: Measured) -> Measured | None:
-    """Agreement of the feet with the user's shifted in time; None without the user's feet."""
+    """Agreement of the avatar's feet with the user's feet shifted in time; None if the user's feet are not known."""
     if ours.feet is None:
         return None
     return Measured(ours.seconds, counts=footfalls.chance(*ours.feet, ours.seconds, DT))
 
 
 def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measured | None:
-    """The estimated feet of the user alone; None without an estimator."""
+    """Metrics of the estimated feet of the user, without the avatar; None if there is no estimate."""
     estimate = result.feet
     if estimate is None:
         return None
@@ -203,7 +204,9 @@ def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measu
 
 
 def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
-    """The user's feet: joints of the truth or foot trackers as they are; marks replace their touchdowns."""
+    """The user's feet: the foot joints of the truth, or the foot trackers without correction. Marked footfalls replace
+    their touchdowns.
+    """
     if truth is not None:
         feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)
     else:
@@ -251,7 +254,9 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
 def _against_devices(
     out: Measured, r: ChainResult, positions: F64, rotations: F64, times: F64, wanted: F64, known: Known
 ) -> F64:
-    """Errors against body trackers less one constant offset each; returns the user's hips (F, 2), NaN if unknown."""
+    """Errors relative to the body trackers, after one constant offset per tracker is removed; returns the user's hips
+    (F, 2), NaN if unknown.
+    """
     stamps = r.stamps_ns[0] + np.round(wanted * 1e9).astype(np.int64)
     hips = np.full((len(wanted), 2), np.nan)
     errors: dict[str, list[F64]] = {}
@@ -278,13 +283,17 @@ def _against_devices(
 
 
 def upright_yaw(pelvis: F64) -> F64:
-    """Yaw (F,) of the pelvis; NaN where it is tilted by more than UPRIGHT_DEG, which turns a waist tracker as well."""
+    """Yaw (F,) of the pelvis; NaN where the pelvis is tilted by more than UPRIGHT_DEG, because such a tilt also changes
+    the yaw of a waist tracker.
+    """
     up = rot.rotate(pelvis, np.broadcast_to(np.array([0.0, 0.0, 1.0]), (len(pelvis), 3)))[:, 2]
     return np.where(up >= np.cos(np.radians(UPRIGHT_DEG)), rot.yaw_of(pelvis), np.nan)
 
 
 def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
-    """Absolute difference of two yaws (F,) less its median in the first seconds, which is the strap's."""
+    """Absolute difference of two yaws (F,), after its median in the first seconds is subtracted, because that median
+    comes from the strap.
+    """
     apart = yaw - user
     first = apart[(times <= FITTED_S) & np.isfinite(apart)]
     mean = np.arctan2(np.sin(first).mean(), np.cos(first).mean()) if len(first) else 0.0
@@ -293,7 +302,9 @@ def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
 
 
 def _against_trackers(out: Measured, r: ChainResult, trackers: Any, arm: float | None) -> None:
-    """Errors of the devices as attached to the published joints; NaN for lost devices. `arm`: the user's length."""
+    """Errors of the devices when they are attached to the published joints; NaN for lost devices. `arm`: length of the
+    user's arm.
+    """
     p, q = room(r.pose)
     seen = trackers.state != LOST
     at, turned = _carried(p[:, HEAD], q[:, HEAD], r.mounts[:, 0])
@@ -326,7 +337,7 @@ def _count(out: Measured, name: str, hits: NDArray[np.bool_]) -> None:
 
 
 def wrist_bend(local: F64) -> tuple[F64, F64]:
-    """Angle of the hand against the forearm [deg], without twist, and its share of the wrist's limits, both (F,)."""
+    """Angle between hand and forearm [deg] without twist, and its share of the wrist's limits; both (F,)."""
     along = rot.rotate(local, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (len(local), 3)))
     bend = np.degrees(np.arctan2(np.hypot(along[:, 0], along[:, 2]), along[:, 1]))
     v = rot.log(local)
@@ -340,7 +351,7 @@ def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
     else:
         p, q = trackers.positions[:, role], trackers.rotations[:, role]
         same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
-    run = np.cumsum(~same)  # number of the run of equal poses that each sample belongs to
+    run = np.cumsum(~same)  # for each sample, the number of the run of equal poses to which it belongs
     first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
     return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)
 

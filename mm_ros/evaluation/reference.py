@@ -1,7 +1,7 @@
-"""Reference data about the user that the chain does not get: body trackers, marked footfalls, arm length.
+"""Reference data about the user that the stages do not get: body trackers, marked footfalls, arm length.
 
-A tracker hangs on a strap, so it is compared with the avatar after one constant offset, rotation and position, which is
-fitted on the first FITTED_S seconds of the recording only.
+A tracker hangs on a strap, so before the comparison with the avatar a constant offset (rotation and position) is
+removed, which is fitted on the first FITTED_S seconds of the recording.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from mm_ros.maths import rotations as rot
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, head_joint_height
 
 FITTED_S, FEWEST = 3.0, 10
-GAP_S = 0.25  # a device is unknown between samples that are farther apart
+GAP_S = 0.25  # s; between two samples that are farther apart than this, the pose of a device is unknown
 FED = ("head", "left_hand", "right_hand")
 # Joint that carries each body tracker, and the name of its error.
 _NAMES = {"waist": "hips", "foot": "ankle", "chest": "chest", "knee": "knee", "forearm": "elbow"}
 CARRIERS = {ROLES[r]: (JOINT_OF_ROLE[r], _NAMES[ROLES[r].split("_")[-1]]) for r in BODY_ROLES}
 # Proportions of the default skeleton, which follow anthropometric means.
-ARM_OF_SPAN = 0.53 / 1.40  # shoulder to wrist over wrist to wrist with spread arms
-ARM_OF_HEIGHT = 0.53 / 1.60  # shoulder to wrist over the height of the head joint
+# ratio of the length from shoulder to wrist to the distance between the wrists of spread arms
+ARM_OF_SPAN = 0.53 / 1.40
+ARM_OF_HEIGHT = 0.53 / 1.60  # ratio of the length from shoulder to wrist to the height of the head joint
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Offset:
-    """Pose of a joint in the axes of the device that it carries."""
+    """Pose of a joint in the axes of the device that is mounted on it."""
 
     position: F64
     rotation: F64
@@ -81,7 +82,7 @@ class Offset:
         return float(np.degrees(2 * np.arctan2(v, w)))
 
     def joint(self, positions: F64, rotations: F64) -> tuple[F64, F64]:
-        """The joint's pose from the device's (F, 3), (F, 4)."""
+        """Pose of the joint that follows from the pose of the device (F, 3), (F, 4)."""
         p = positions + rot.rotate(rotations, np.broadcast_to(self.position, positions.shape))
         return p, rot.multiply(rotations, np.broadcast_to(self.rotation, rotations.shape))
 
@@ -131,7 +132,9 @@ def arm_of_skeleton(skeleton: Skeleton) -> float:
 
 
 def arm_of_user(frames: list[TrackerFrame], calibration: Calibration) -> float:
-    """Length from shoulder to wrist: from the widest spread of the arms (T-pose), else the span, else the height."""
+    """Length from shoulder to wrist: from the widest spread of the arms (T-pose), or else from the arm span, or else
+    from the height.
+    """
     span = spread_of_hands(frames) or calibration.arm_span
     if span:
         return ARM_OF_SPAN * (span - 2 * CONTROLLER_ALONG_HAND)

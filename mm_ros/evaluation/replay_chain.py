@@ -1,4 +1,4 @@
-"""Run the whole chain on a tracker track and keep the output of each stage for every frame."""
+"""Run all stages on recorded or simulated trackers and store the output of each stage for every frame."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ChainResult:
     added_lean_deg: F64  # (F,) torso lean that IK adds to reach the head
     step_s: F64  # (F,) wall time of a step
     mounts: F64  # (F, 3, 7) headset and grips in the axes of head and hands, as calibrated at that time
-    feet: FeetTrack | None = None  # feet of the user as estimated
+    feet: FeetTrack | None = None  # estimated feet of the user
 
     def __len__(self) -> int:
         return len(self.stamps_ns)
@@ -83,10 +83,11 @@ def run_chain(
     track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = (),
     calibrations: Mapping[int, Calibration] | None = None,
 ) -> ChainResult:  # fmt: skip
-    """Run the chain on all samples; the result omits samples that the chain drops.
+    """Run all stages on all samples; dropped samples are not in the result.
 
     `facing` (F,): yaws that replace the predicted ones [rad]. `sightings`: camera landmarks, each given to the avatar
-    before the first sample after its arrival. `calibrations`: index of the sample before which one takes effect.
+    before the first sample after its arrival. `calibrations`: index of a sample → calibration that takes effect before
+    this sample.
     """
     if warm:
         avatar.warm_up()

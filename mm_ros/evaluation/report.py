@@ -75,7 +75,7 @@ _COLORS = ("#3b82f6", "#e0743a")
 
 
 def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: float, height: int = 150) -> str:
-    """SVG plot of lines over frames; long series keep the maximum of each interval, so that no peak is lost."""
+    """SVG plot of lines over frames; a long series is reduced to the maximum of each interval, to keep all peaks."""
     shown = [(np.asarray(s, np.float64) * factor, n) for s, n in zip(series, names, strict=True) if s is not None]
     if not shown:
         return ""

@@ -3,8 +3,8 @@
     python -m mm_ros.evaluation.restless_users --first 1000 --users 30
 
 The users are people of the shared CMU motion, or the synthetic user where that is absent, at random body heights and
-with headsets worn differently. Stillness is cut out. Seeds 100 to 199 were used for choosing the constants of
-tracking/standing.py; other seeds are the check.
+with headsets worn differently. Times in which the user stands still are cut out. The constants of tracking/standing.py
+were chosen with seeds 100 to 199; other seeds are for an independent check.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 RATE = 30.0
 STILL_M, LONGEST_STILL_S = 0.03, 2.0
-WARNED_SIGMA = 0.05  # m; a larger uncertainty is a warning
+WARNED_SIGMA = 0.05  # m; if the stated uncertainty is larger, the user counts as warned
 CLIP_S = 45.0  # duration of each clip of the synthetic user
 
 
@@ -56,11 +56,11 @@ class Result:
 class Person:
     name: str
     clips: tuple[Clip, ...]
-    ratio: float  # head height when standing, over that of the skeleton
+    ratio: float  # ratio of the head height when standing to that of the skeleton
 
 
 def people_of(clips: Sequence[Clip]) -> tuple[Person, ...]:
-    """The people in these clips who stand long enough to know their standing height."""
+    """The people in these clips who stand long enough that their standing height is known."""
     found: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         found[clip.subject or clip.name.split("_")[0]].append(clip)
@@ -89,7 +89,7 @@ def make_user(
 
 
 def upright_ratio(clips: Sequence[Clip]) -> float:
-    """Head height of the person who stands, over that of the skeleton; 0 if the person hardly stands."""
+    """Ratio of the standing person's head height to that of the skeleton; 0 if the person hardly stands."""
     found = []
     for clip in clips:
         positions, _ = clip.globals()
@@ -126,7 +126,7 @@ def taken(track: TrackerTrack, rows: np.ndarray) -> TrackerTrack:
 
 
 def joined(parts: Sequence[TrackerTrack], frames: int) -> TrackerTrack:
-    """One track in which each part begins on the floor where the part before ended."""
+    """Join the parts to one track, in which each part begins where the previous part ended on the floor."""
     place: F64 = parts[0].positions[0, HEAD_ROLE, :2]
     moved = []
     for part in parts:

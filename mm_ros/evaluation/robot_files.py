@@ -21,7 +21,7 @@ def write_motion(path: Path, figure: Figure, states: Sequence[RobotState]) -> in
     times = np.array([s.stamp_ns for s in states]) * 1e-9
     wanted = np.arange(times[0], times[-1] + 1e-9, 1 / RATE)
     chosen = [states[i] for i in np.abs(times[None] - wanted[:, None]).argmin(axis=1)]
-    # Receivers expect a base that faces +x with the identity.
+    # For the receivers, the identity means that the base faces +x.
     turn = rot.inverse(figure.front)
     bases = np.array([np.concatenate([s.base[:3], rot.multiply(s.base[3:], turn)]) for s in chosen])
     csv = path.suffix == ".csv"

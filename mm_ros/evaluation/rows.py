@@ -65,39 +65,39 @@ CHAIN_ROWS: tuple[Row, ...] = (
     ),
     Row(
         "no_steps",
-        "without the user's estimated feet; only if --rows names it",
+        "no use of the user's estimated feet; only if --rows names it",
         (SEARCH, HOLD, FOLLOW, AHEAD),
         asked_only=True,
     ),
     Row(
         "steps_search",
-        "estimated feet only in the search; only if --rows names it",
+        "estimated feet used only in the search; only if --rows names it",
         (HOLD, FOLLOW, AHEAD),
         asked_only=True,
     ),
     Row(
         "steps_hold",
-        "estimated feet only in the foot lock; only if --rows names it",
+        "estimated feet used only in the foot lock; only if --rows names it",
         (SEARCH, FOLLOW, AHEAD),
         asked_only=True,
     ),
     Row(
         "steps_follow",
-        "estimated feet only by IK; only if --rows names it",
+        "estimated feet used only by IK; only if --rows names it",
         (SEARCH, HOLD, AHEAD),
         asked_only=True,
     ),
     Row(
         "true_feet",
-        "the user's true feet replace the estimated ones: the ceiling; only if --rows names it",
+        "the user's true feet replace the estimated ones (upper limit); only if --rows names it",
         asked_only=True,
         true_feet=True,
     ),
 )
-# Rows that are not computed by a chain of their own.
+# Rows that do not need a separate run of the stages.
 DERIVED = {
     STEPS: "the estimator of the user's feet alone, without the avatar",
-    CHANCE: "feet of 'ours' against those of the user at other times, shifted around the end",
+    CHANCE: "feet of 'ours' compared with the user's feet at other times, which shows agreement by chance",
     GROUND_TRUTH: "the motion of the clips themselves",
     DATABASE: "the motion of the database",
 }

@@ -65,7 +65,7 @@ class Task:
     pop_limit: float
     given: Clip | Session | Table
     footfalls: Landings | None = None  # marked footfalls of the user, s
-    feed_all: bool = False  # give the body trackers to the chain too
+    feed_all: bool = False  # give the body trackers to the avatar, too
     hand_pose: str = ESTIMATED  # convention of hand poses (docs/hand-poses.md) in which a table states its controllers
     facing_by_hand_pose: bool = False  # measure the predicted facing for each convention of hand poses
     keep: bool = False  # keep the poses for a report
@@ -80,14 +80,15 @@ def task_of(
 
 
 class Inputs(NamedTuple):
-    """Input of the chain for one task, and the truth about the user."""
+    """Input of the stages for one task, and the truth about the user."""
 
     track: TrackerTrack
-    calibration: Calibration  # at the start
+    calibration: Calibration  # calibration at the start
     truth: Truth | None
     kinds: NDArray[np.int8]
     known: Known
-    calibrations: Mapping[int, Calibration] = MappingProxyType({})  # index of the sample before which one takes effect
+    # index of a sample → calibration that takes effect before this sample
+    calibrations: Mapping[int, Calibration] = MappingProxyType({})
 
 
 @dataclass
@@ -176,7 +177,9 @@ def input_of(task: Task) -> Inputs:
 
 
 def _input_of_table(table: Table, task: Task) -> Inputs:
-    """The live chain of an unknown user: gate, calibration and room, as the tracker bridge runs them."""
+    """Frames of a table after the live stages for an unknown user: gate, calibration and room, as in the tracker
+    bridge.
+    """
     fed = ROLES if task.feed_all else FED
     live = live_frames(table.frames(START_NS, fed), hand_pose=task.hand_pose)
     if not live.frames:
@@ -212,7 +215,7 @@ def _input_of_session(session: Session, task: Task) -> Inputs:
 
 
 def _only(frame: TrackerFrame, roles: tuple[str, ...]) -> TrackerFrame:
-    """Copy of a frame in which all other roles are lost."""
+    """Copy of a frame in which all roles except these are lost."""
     kept = np.isin(ROLES, roles)
     if (frame.state[~kept] == LOST).all():
         return frame
@@ -230,7 +233,9 @@ def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
 
 
 def true_facing(truth: Truth, track: TrackerTrack) -> Any:
-    """True facing of the pelvis at the tracker samples (F,), rad: equals a waist tracker without error."""
+    """True facing of the pelvis at the tracker samples (F,), rad. It equals the measurement of a waist tracker without
+    error.
+    """
     seconds = (track.stamps_ns - track.stamps_ns[0]) * 1e-9
     yaw = np.unwrap(m.facing_of_pelvis(truth.positions))
     return np.interp(seconds, np.arange(len(yaw)) * measure.DT, yaw)
@@ -262,7 +267,9 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
-    """Frames as arrays. Each frame keeps its own epoch, so that a looped session resets as it does live."""
+    """Convert frames to arrays. Each frame keeps its epoch, so that a looped session causes the same resets as in live
+    use.
+    """
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),
@@ -286,7 +293,7 @@ class SessionTrack(TrackerTrack):
 
 
 def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
-    """The rows of the track for which the result has a pose."""
+    """Indices of the track's rows for which the result has a pose."""
     rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
     repeated = getattr(track, "repeated", None)
     return SessionTrack(

@@ -52,7 +52,9 @@ class StillStage:
 
 
 def stillest_row(database: MotionDatabase) -> int:
-    """Slowest frame with both feet in contact and an upright head; the slowest of all if there is none."""
+    """Slowest frame with both feet in contact and an upright head; if there is no such frame, the slowest of all
+    frames.
+    """
     speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
         (1, 2)
     )

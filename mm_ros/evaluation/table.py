@@ -85,13 +85,15 @@ def offset_lines(row: dict[str, Any]) -> list[list[str]]:
 
 
 def interval_line(row: dict[str, Any]) -> str:
-    """The bootstrap intervals of a row in one line; empty without any."""
+    """The bootstrap intervals of a row in one line; empty if there are none."""
     within = row.get("interval_95") or {}
     return "; ".join(f"{name.replace('_', ' ')} {low:.3g} to {high:.3g}" for name, (low, high) in within.items())
 
 
 def missing_line(missing: dict[str, str]) -> str:
-    """One sentence that says which metrics have no truth, grouped by what they need; empty without any."""
+    """One sentence that lists the metrics without truth, grouped by the data that they need; empty if there are no such
+    metrics.
+    """
     groups: dict[str, list[str]] = {}
     for key, why in missing.items():
         groups.setdefault(why, []).append(key)

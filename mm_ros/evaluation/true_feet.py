@@ -1,4 +1,4 @@
-"""Ceiling of the estimate of the user's feet: the true feet in its place."""
+"""The true feet in place of the estimated feet, which shows the upper limit that a perfect estimate would reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGMA_M = 0.01  # expected error of a true ankle
 
 
 class TrueFeetStage(StepStage):
-    """Stage whose feet are those of the truth. The way ahead is still that of the estimator."""
+    """Stage that returns the true feet. The predicted path of the hips is still that of the estimator."""
 
     def __init__(self, stage: StepStage, truth: Truth, first_ns: int) -> None:
         super().__init__(stage.settings, stage.calibration, stage.model)

@@ -1,8 +1,9 @@
 """Serialized messages of one shape, filled and read in place.
 
-rclpy converts a message to C, serializes it, and back again; for most of our messages this takes longer than their
-stage. The layout of a serialized message (CDR, version 1, little endian) depends only on its strings and on the lengths
-of its sequences. A `Template` holds the bytes of one such shape, and numpy views of their numbers.
+rclpy converts a message to C and serializes it, and does the reverse on arrival. For most messages of mm_ros this takes
+longer than the computation of the stage. The layout of a serialized message (CDR, version 1, little endian) depends
+only on its strings and on the lengths of its sequences. A `Template` holds the bytes of one such shape, and numpy views
+of their numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Ar
 from mm_ros.base.errors import MmRosError
 
 HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options
-SPARE = 4  # bytes in front of the head, so that the numbers, which CDR aligns from behind the head, are aligned
+# spare bytes before the header, so that the numbers are aligned in memory; CDR aligns them relative to the end of the
+# header
+SPARE = 4
 PADDED = 4  # the middleware fills a message between processes up to a multiple of this number of bytes
 _NUMBERS = {
     "boolean": "u1", "octet": "u1", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
@@ -27,7 +30,9 @@ _NUMBERS = {
 
 
 class Walk:
-    """Offsets behind the head: of `numbers` by path (offset, dtype, count), and of the bytes that fix the shape."""
+    """Offsets from the end of the header: those of `numbers` by path (offset, dtype, count), and those of the bytes
+    that determine the shape.
+    """
 
     def __init__(self, msg: Any) -> None:
         self.at = 0
@@ -74,7 +79,7 @@ class Template:
     def __init__(self, msg: Any) -> None:
         raw = serialize_message(msg)
         walk = Walk(msg)
-        # Bytes follow that would align the elements of empty sequences.
+        # Padding bytes may follow, which would align the elements of empty sequences.
         if raw[:4] != HEAD or not 0 <= len(raw) - 4 - walk.at < 32:
             raise TypeError(f"{type(msg).__name__}: {len(raw) - 4} serialized bytes, expected {walk.at}")
         self._numbers = walk.numbers
@@ -94,7 +99,9 @@ class Template:
         return self._raw.tobytes()
 
     def load(self, raw: bytes) -> bool:
-        """Take over the numbers of a serialized message; False, and no change, if it has another shape."""
+        """Copy the numbers of a serialized message into the template. If the message has another shape, nothing is
+        copied and False is returned.
+        """
         if not 0 <= len(raw) - self._size < PADDED:
             return False
         for a, b, expected in self._fixed:
@@ -105,7 +112,7 @@ class Template:
 
 
 def deserialized(raw: bytes, kind: Any) -> Any:
-    """The message of this class; MmRosError when the bytes are not one."""
+    """Deserialize the bytes as a message of this class; raise MmRosError if this is not possible."""
     try:
         return deserialize_message(raw, kind)
     except (RuntimeError, ValueError, MemoryError) as error:  # RMWError, or UnicodeDecodeError for a damaged string

@@ -1,5 +1,7 @@
 """Conversions between mm_ros messages and core types, in pairs `x_to_ros` / `x_from_ros`, by the codec of
-`body/messages.py`; those of the match and of the feature layout, which are in no session, are here."""
+`body/messages.py`; only the conversions of the match and of the feature layout, which sessions do not contain, are
+defined in this file.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def _kind(name: str) -> Any:
 
 
 def floats(values: NDArray[Any]) -> array[float]:
-    """Return a float32 array for a message; rclpy accepts `array('f')` without checking each number."""
+    """Return a float32 array for a message, as `array('f')`, because rclpy does not check each number of this type."""
     out = array("f")
     out.frombytes(np.ascontiguousarray(values, np.float32).tobytes())
     return out

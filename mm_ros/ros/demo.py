@@ -50,7 +50,7 @@ class Demo:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._seen.received_s and not ended():
             self._executor.spin_once(0.1)
-            if ending.asked():  # rclpy may have lost the exception
+            if ending.asked():  # rclpy may have lost the exception of a Ctrl-C
                 raise KeyboardInterrupt
         return bool(self._seen.received_s)
 
@@ -59,7 +59,8 @@ class Demo:
         until = time.monotonic() + seconds if seconds else float("inf")
         due = 0.0
         try:
-            while time.monotonic() < until and not ended() and not ending.asked():  # its exception may be lost
+            # the exception of a Ctrl-C may be lost
+            while time.monotonic() < until and not ended() and not ending.asked():
                 self._executor.spin_once(0.1)
                 if time.monotonic() >= due:
                     due = time.monotonic() + STATUS_S

@@ -42,7 +42,7 @@ class PageSettings(Settings):
     """Parameters of the nodes that serve the page to steer a character."""
 
     page: bool = setting(
-        False, "Serve a page that shows the avatar and steers it (control:=keyboard sets it).", live=False
+        False, "Serve a page that shows the avatar and steers it. `control:=keyboard` sets this parameter.", live=False
     )
     page_port: int = setting(
         8090, "Port of the page on this machine. Wi-Fi uses the next port.", "", 1, 65534, live=False
@@ -53,7 +53,9 @@ class PageSettings(Settings):
 
 
 def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: Any) -> HeadsetPage | None:
-    """Connect a server to the node and print its addresses. `server`: default by PageSettings, perhaps none."""
+    """Connect a server to the node and print its addresses. `server`: by default one is made if PageSettings ask for
+    it.
+    """
     if server is None:
         s = node.settings(PageSettings)
         if not s.page:
@@ -80,11 +82,11 @@ def addresses(server: HeadsetServer) -> list[str]:
 
 
 class HeadsetPage:
-    """Feeds the server while a page is connected; without pages the node subscribes to nothing and does no work.
+    """Feeds the server while a page is connected; without pages the node has no subscriptions and does no work.
 
     `actions`: for each action of the users, a function of the request that returns success and a sentence.
     `map_from_source`: transform of the trackers' room. `sequence`: number of the page's input with a stamp. `facts`:
-    more values for the pages' status. `reported`: publisher of the body that a headset estimates by itself.
+    more values for the pages' status. `reported`: publisher of the body pose that a headset estimates by itself.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
-        self._skeletons: dict[int, Skeleton] = {}  # skeletons by the key of their skin
+        self._skeletons: dict[int, Skeleton] = {}  # skeletons by the key of the skin that was sent for them
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body
@@ -169,7 +171,7 @@ class HeadsetPage:
             except MmRosError as error:
                 done, text = False, str(error)
         else:
-            done, text = False, f"this graph has nothing to {do}"
+            done, text = False, f"no node of this graph offers '{do}'"
         self.server.answer(page, {"kind": "answer", "to": do, "good": done, "text": text})
         self.tell()
 

@@ -12,7 +12,8 @@ from rclpy.node import Node
 
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
-CALM, CALM_RATE = 0.7, 20.0  # phase of a frame for reports; below this rate (Hz) any phase
+# phase within a frame at which reports are sent; below this rate (Hz) they are sent at any time
+CALM, CALM_RATE = 0.7, 20.0
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
 OTHER_CLOCK_S = 10.0  # a larger difference between stamp and now is not a latency
 
@@ -29,7 +30,8 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    other_clock_s: float | None = None  # age of the newest stamp that does not come from the clock of this node
+    # age [s] of the newest stamp if this stamp does not come from the clock of this node
+    other_clock_s: float | None = None
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings that are cleared after one report
@@ -70,12 +72,16 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Delay of 0.5 to 1.5 s that depends on the node's name, so that nodes report in different frames."""
+        """Delay of the first report, 0.5 to 1.5 s. It depends on the node's name, so that nodes report in different
+        frames.
+        """
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Delay of about 1 s that ends at phase CALM of a frame, when the chain is idle: no pose is delayed."""
+        """Delay of about 1 s until the next report. It ends at phase CALM of a frame, when the nodes are idle, so that
+        no pose is delayed.
+        """
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate

@@ -1,8 +1,8 @@
-"""Direct hand-over between the nodes of one process, beside their topics.
+"""Direct passing of values between the nodes of one process, in addition to their topics.
 
-An `Outlet` replaces a publisher. The outlet hands a value to the `Inlet`s of the same process, and publishes the value
-when another process subscribes. Every inlet has its subscription, so that the graph looks the same as with a process
-for each node; but the subscription is read only while another process publishes the topic too.
+An `Outlet` replaces a publisher. The outlet passes a value to the `Inlet`s of the same process, and also publishes the
+value if another process subscribes. Every inlet has a subscription, so that the graph looks the same as with one
+process per node. The subscription is read only while another process also publishes the topic.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from rclpy.subscription import Subscription
 from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.wire import KINDS, Wire
 
-LISTENERS_NS = 50_000_000  # time between two counts of the listeners in other processes
-STAMPS = 512  # number of stamps that are kept to recognize own messages when they come back
+LISTENERS_NS = 50_000_000  # time between two counts of the subscribers in other processes
+STAMPS = 512  # number of stamps that are stored to recognize messages of this process when they are received again
 
 
 class Hub:
-    """Values on their way between the nodes of one process, in the order in which topics would deliver them."""
+    """Queue of the values that are passed between the nodes of one process, in the order in which topics would deliver
+    them.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a thread holds this lock while it runs a callback of any node
@@ -36,15 +38,17 @@ class Hub:
         self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
-        """Deliver a value to all inlets of its topic. Called from an inlet: after the values that wait already."""
+        """Deliver a value to all inlets of its topic. If an inlet calls this method, the value is delivered after the
+        values that are already waiting.
+        """
         self._later.append((outlet, value))
         self._deliver(outlet.name, value)
 
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all inlets of its topic.
 
-        Each inlet has a subscription of its own, but with several readers a handler of the first one could publish
-        before the others have read the same message.
+        Each inlet has a subscription of its own, but if each read its own, the first inlet's handler could publish
+        before the other inlets have read the same message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -73,7 +77,7 @@ class Hub:
             while self._queue:
                 inlet, given = self._queue.popleft()
                 inlet.receive(given)
-            while self._later:  # other processes get the pose, which they wait for, before the rest
+            while self._later:  # other processes wait for the pose, so it is published before the other values
                 late, given = self._later.popleft()
                 late.send(given)
         finally:
@@ -90,7 +94,7 @@ class Outlet:
         self._hub, self._publisher, self._wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
-        self.latched: Any = None  # last message, kept when listeners may join later
+        self.latched: Any = None  # last message, stored if subscribers may join later
         self._keeps = publisher.qos_profile.durability.name == "TRANSIENT_LOCAL"
         self._listeners, self._counted_ns = 0, 0
         hub.outlets.setdefault(self.name, []).append(self)
@@ -107,7 +111,7 @@ class Outlet:
             self._hub.hand(self, value if self._wire is None else self._wire.handed(value))
 
     def send(self, value: Any) -> None:
-        """Publish to other processes, if one of them listens or may join later."""
+        """Publish to other processes, if one of them subscribes or may join later."""
         if self._wire is not None:
             if not self._outside():
                 return
@@ -123,7 +127,7 @@ class Outlet:
             self.stamps.append(sent.header.stamp.sec * 1_000_000_000 + sent.header.stamp.nanosec)
 
     def _outside(self) -> int:
-        """Number of listeners in other processes."""
+        """Number of subscribers in other processes."""
         now_ns = time.monotonic_ns()
         if now_ns - self._counted_ns > LISTENERS_NS:
             self._counted_ns = now_ns
@@ -132,12 +136,12 @@ class Outlet:
         return self._listeners
 
     def get_subscription_count(self) -> int:
-        """Number of listeners, as that of a publisher."""
+        """Number of subscribers, like the method of a publisher."""
         return self._outside() + len(self._hub.inlets.get(self.name, ()))
 
 
 class Inlet:
-    """Subscription of a topic. `receive` takes a value that was handed over, a message, or a serialized message."""
+    """Subscription of a topic. `receive` takes a value of the same process, a message, or a serialized message."""
 
     def __init__(
         self, hub: Hub, subscription: Subscription, wire: Wire | None, guarded: Callable[[Callable[[Any], None]], Any],
@@ -155,8 +159,8 @@ class Inlet:
     def report_events(self) -> None:
         """Call the callbacks of QoS events, such as that of a publisher with an incompatible QoS.
 
-        The executor must not wait for them: the condition of an event is also set while the subscription holds a
-        message, so that the executor would wake for each message, and without end for one that is not read.
+        The executor must not wait for QoS events. The condition of an event is also set while the subscription holds a
+        message, so the executor would wake up for each message, and without end for a message that is not read.
         """
         for handler in self.subscription.event_handlers:
             handler._ready_to_take_data = True
@@ -165,7 +169,7 @@ class Inlet:
                 handler.callback(event)
 
     def receive(self, value: Any) -> None:
-        """Take a value that a node of this process hands over, or a message."""
+        """Handle a value from a node of this process, or a message."""
         if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
             self._read(value)
         else:
@@ -184,6 +188,6 @@ class Inlet:
 
 
 def _is_own(outlets: list[Outlet], message: Any) -> bool:
-    """Whether the message is from an outlet of this process, whose value was handed over already."""
+    """Whether the message comes from an outlet of this process, which has already passed its value directly."""
     stamp = stamp_of(message) if isinstance(message, bytes) else None
     return stamp is not None and any(stamp in outlet.stamps for outlet in outlets)

@@ -26,7 +26,7 @@ class Unattended(CallbackGroup):
         return False
 
     def ending_execution(self, _entity: Any) -> None:
-        """Do nothing: no execution begins."""
+        """Do nothing, because no execution has begun."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class Letter:
 
 
 class Inbox:
-    """Newest messages of a topic. Best effort: the publisher waits for no acknowledgement, old messages may be lost."""
+    """Newest messages of a topic. The subscription is best effort: the publisher does not wait for acknowledgements,
+    and old messages may be lost.
+    """
 
     def __init__(self, node: Node, topic: str, name: str) -> None:
         self._node, self._kind = node, message_class(graph.TOPICS[topic].type)

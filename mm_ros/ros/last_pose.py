@@ -1,7 +1,7 @@
 """The last published pose in a small mapped file, from which a postprocessor that was killed resumes.
 
-DDS keeps a latched message only as long as its publisher lives, so after SIGKILL a topic holds nothing. The pages of a
-mapped file outlive the process. Two slots are written in turn: a kill can damage one of them at most.
+DDS keeps a latched message only while its publisher exists, so it is lost after SIGKILL. The memory pages of a mapped
+file remain. Two slots are written alternately, so that a kill can damage at most one of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # maximum age [s] of a pose from which the node resumes
-WAIT_S = 1.5  # maximum time from the first pose until the former listeners are found
-SETTLED_S = 0.2  # a listener finds the publisher at about the time when the publisher finds the listener
-# Checksum of the rest, size of the slot's content, number, joints, written at, stamp, epoch, run, skeleton, listeners
+WAIT_S = 1.5  # s; maximum time to wait after the first pose until the former subscribers are found again
+# a subscriber finds the publisher at about the time when the publisher finds the subscriber Checksum of the rest, size
+# of the slot's content, number, joints, written at, stamp, epoch, run, skeleton, listeners
+SETTLED_S = 0.2
 # of `pose` and of TF.
 _HEAD = struct.Struct("<IIIIqqIIQHH")
 _ROOT = 7 * 8
@@ -34,7 +35,7 @@ _SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
 
 class LastPose:
-    """Writes each pose; `read` returns the one that a killed process of the same avatar left."""
+    """Stores each pose; `read` returns the last pose of a killed process of the same avatar."""
 
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
@@ -70,7 +71,7 @@ class LastPose:
         return pose
 
     def _slot(self, i: int) -> bytes | None:
-        """Content of a slot without its unused end; None if it is damaged or empty."""
+        """Content of a slot without the unused bytes at its end; None if the slot is damaged or empty."""
         assert self._map is not None
         slot = self._map[i * _SLOT : (i + 1) * _SLOT]
         checksum, size, *_ = _HEAD.unpack_from(slot)
@@ -91,7 +92,7 @@ class LastPose:
         self._map[at : at + 4 + len(content)] = zlib.crc32(content).to_bytes(4, "little") + content
 
     def close(self) -> None:
-        """Remove the file: after a proper end the next start does not resume."""
+        """Remove the file, because after a normal end the next start must not resume."""
         if self._map is not None:
             self._map.close()
             self._map = None
@@ -99,16 +100,18 @@ class LastPose:
 
 
 class Reunion:
-    """Decides how long a resumed pose waits for the listeners that the killed process had."""
+    """Decides how long the resumed pose waits for the subscribers of the killed process."""
 
     def __init__(self, expected: tuple[int, int]) -> None:
         self.expected = expected
         self.over = not any(expected)
-        self.complete = self.over  # whether all were found in time
+        self.complete = self.over  # whether all subscribers were found in time
         self._begun_ns = self._found_ns = 0
 
     def waits(self, found: tuple[int, int], now_ns: int) -> bool:
-        """Whether to wait on, with `found` listeners now; `complete` is valid as soon as this is False."""
+        """Whether to continue waiting if `found` subscribers are present; `complete` is valid as soon as the result is
+        False.
+        """
         self._begun_ns = self._begun_ns or now_ns
         self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
         self._found_ns = (self._found_ns or now_ns) if self.complete else 0

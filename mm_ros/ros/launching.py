@@ -32,7 +32,9 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-RESPAWN_S = 0.3  # after a crash; a start takes about a second of CPU time, which bounds a crash loop
+# s until a crashed node is started again; a start takes about a second of CPU time, which limits the load of a crash
+# loop
+RESPAWN_S = 0.3
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
 
@@ -41,7 +43,8 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument(
         "trackers",
         "",
-        "Source of the trackers. none: another machine or a replay publishes them. Empty: as in config (synthetic).",
+        "Source of the trackers. none: another machine or a replay publishes the trackers. Empty: as in config "
+        "(synthetic).",
         ("", *SOURCES, "none"),
     ),
     Argument("path", "", "Input of the source. mocap: BVH file or folder of them; session: session folder."),
@@ -50,14 +53,16 @@ ARGUMENTS: tuple[Argument, ...] = (
         "Serve the page (trackers:=webxr, control:=keyboard, page:=true) to the Wi-Fi, encrypted.", YES_NO,
     ),
     Argument("seed", "", "Random seed of the synthetic user. Empty: as in config (0)."),
-    Argument("database", "", "Pose database. Empty: the procedural one, which is generated once and cached."),
+    Argument("database", "", "Pose database. Empty: the procedural database, which is generated once and cached."),
     Argument("control", "vr", "Input that steers the avatar. vr: the trackers.", CONTROLS),
-    Argument("page", "false", "Serve the page that steers also for control:=joystick and path.", YES_NO),
+    Argument("page", "false", "Serve the page for steering also with control:=joystick or path.", YES_NO),
     Argument("config", "", "YAML file of parameters. Empty: config/avatar.yaml of the package."),
     Argument("rviz", "false", "Start RViz and publish markers for it.", YES_NO),
     Argument("viewer", "false", "Serve the inspector page to the browser.", YES_NO),
     Argument("pose_estimator", "false", "Run pose_estimator: camera landmarks correct the facing.", YES_NO),
-    Argument("camera", "", "Input of pose_estimator: webcam number, video file or folder. Empty: topic image."),
+    Argument(
+        "camera", "", "Input of pose_estimator: webcam number, video file or folder of pictures. Empty: topic image.",
+    ),
     Argument("record", "", "Record the inputs as a session into this folder. Empty: no recording."),
     Argument(
         "tf", "", "Frames on TF: joints, root (only the avatar's root), off. Empty: as in config (joints).",
@@ -135,7 +140,7 @@ def world_frame_of(given: dict[str, str]) -> str:
 
 
 def _environment(given: dict[str, str]) -> list[Any]:
-    """Set the discovery range, and this process as the one whose end ends the started processes."""
+    """Set the discovery range, and make the started processes end when this process ends."""
     from launch.actions import SetEnvironmentVariable
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])
@@ -165,7 +170,9 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Return launch arguments that are parameters of this node; the parameter file decides where they are empty."""
+    """Return the launch arguments that are parameters of this node. For an empty argument, the value of the parameter
+    file is used.
+    """
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
@@ -305,7 +312,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
-            # `robot_description` is the avatar's; robot_follower publishes the robot's text for RViz.
+            # `robot_description` is the URDF of the avatar; robot_follower publishes the robot's URDF for RViz.
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
@@ -315,7 +322,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
 
 
 def _has_state_publisher(robot: str) -> bool:
-    """Whether robot_state_publisher is installed and reads this file: it does not read MJCF."""
+    """Whether robot_state_publisher is installed and can read this file (it cannot read MJCF)."""
     if not robot or not robot_text(robot):
         return False
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix

@@ -1,9 +1,9 @@
 """Main loop of a process of nodes: streams and timers in one thread, services and parameters in another.
 
 rclpy's executor builds a wait set over all services, timers and subscriptions of all nodes (about 60) in Python before
-each callback, which takes longer than the callback. The loop waits for the nodes' streams only, with its own timers as
-the timeout. The rest is left to an executor in a second thread, which hardly ever wakes. One lock, that of the hub,
-is held while a callback of either thread runs.
+each callback, which takes longer than the callback. This loop waits only for the nodes' streams; the next timer sets
+the timeout. An executor in a second thread, which rarely wakes up, handles the rest. One lock, that of the hub, is held
+while a callback of either thread runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mm_ros.base import ending
 from mm_ros.ros.hub import Hub, Inlet
 from mm_ros.ros.inbox import Unattended
 
-LONGEST_NS = 500_000_000  # maximum wait: the delay of Ctrl-C
+LONGEST_NS = 500_000_000  # s; maximum wait, which is also the maximum delay of Ctrl-C
 NEVER = 1 << 62
 OUTSIDE_NS = 400_000_000  # time between two searches for publishers in other processes
 
@@ -71,7 +71,7 @@ class Ticker:
             self._due(time.monotonic_ns() + self._period_ns)
 
     def aim(self, seconds_ns: int) -> None:
-        """Tick next in `seconds_ns`, unless time is simulated."""
+        """Make the next tick in `seconds_ns`, unless time is simulated."""
         if self._simulated is None:
             self._due(time.monotonic_ns() + max(seconds_ns, 0))
 
@@ -86,7 +86,7 @@ class Ticker:
             self._begin()
             return
         self.due_ns += self._period_ns
-        if self.due_ns <= now_ns:  # the ticker is late by more than a period: skip the missed ticks
+        if self.due_ns <= now_ns:  # the missed ticks are skipped if the ticker is late by more than a period
             self.due_ns = now_ns + self._period_ns
         self._callback()
 
@@ -116,7 +116,7 @@ class _Services(SingleThreadedExecutor):
 
 
 class Loop:
-    """Runs the nodes that were made for it until `stop`, Ctrl-C or the end of rclpy."""
+    """Runs its nodes until `stop`, Ctrl-C or the end of rclpy."""
 
     current: Loop | None = None  # the loop of `run_all` while it runs
     by_executor = False
@@ -142,7 +142,7 @@ class Loop:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Read this inlet from now on; latched values of this process are handed to it when the loop runs."""
+        """Read this inlet from now on. It gets the latched values of this process when the loop runs."""
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0
@@ -152,7 +152,7 @@ class Loop:
                 self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
 
     def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
-        """Read this inlet no more, and destroy its subscription as soon as the loop does not wait for it."""
+        """Stop reading this inlet, and destroy its subscription as soon as the loop does not wait for it."""
 
         def destroyed() -> None:
             self._waiting, self._attended = None, []
@@ -168,7 +168,7 @@ class Loop:
         heapq.heappush(self._tickers, (ticker.queued_ns, self._count, ticker))
 
     def post(self, call: Callable[[], None]) -> None:
-        """Run `call` in the loop's thread, soon; from any thread."""
+        """Run `call` soon in the loop's thread. May be called from any thread."""
         self._posted.append(call)
         self.wake()
 
@@ -207,7 +207,9 @@ class Loop:
             raise services.failed
 
     def end(self) -> None:
-        """End the thread of the services. At the end of Python, a thread in rclpy's C++ would abort the process."""
+        """End the thread of the services. Otherwise, a thread inside rclpy's C++ code would abort the process when
+        Python ends.
+        """
         services, thread = self._services, self._thread
         if services is not None and thread is not None:
             services.shutdown(0)
@@ -239,7 +241,7 @@ class Loop:
         return [self._by_pointer[p] for p in ready if p in self._by_pointer]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
-        """Attend each topic that another process publishes, and each that no node of this process publishes."""
+        """Read each topic that another process publishes, and each topic that no node of this process publishes."""
         self._look_ns = now_ns + OUTSIDE_NS
         wanted = []
         with self.hub.lock:
@@ -267,7 +269,7 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # the ticker was scheduled for an earlier time meanwhile
+                continue  # the ticker has been scheduled for an earlier time in the meantime
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)

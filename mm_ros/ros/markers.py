@@ -1,6 +1,6 @@
 """Markers of one avatar for RViz, one function for each kind; the visualizer collects them.
 
-A marker that is not sent again vanishes after LIFETIME_S, so no DELETEALL is needed when the visualizer ends.
+A marker disappears if it is not sent again within LIFETIME_S, so no DELETEALL is needed when the visualizer ends.
 """
 
 from __future__ import annotations

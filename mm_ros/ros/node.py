@@ -33,7 +33,8 @@ from mm_ros.ros.starting import announced, begin
 S = TypeVar("S", bound=Settings)
 
 DEFAULT_AFTER_NS = 1_000_000_000
-GIL_SWITCH_S = 0.0002  # source threads would delay each sample by up to Python's default of 5 ms
+# s; with Python's default of 5 ms, the threads of sources would delay each sample by up to this time
+GIL_SWITCH_S = 0.0002
 
 
 class AvatarNode(Node):
@@ -45,7 +46,8 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """`loop`: main loop of the process, whose nodes hand values to each other; default: that of `run_all`.
+        """`loop`: main loop of the process, in which nodes pass values to each other directly; default: that of
+        `run_all`.
 
         Without a loop the node can be added to an executor of rclpy.
         """
@@ -84,18 +86,21 @@ class AvatarNode(Node):
         return int(self.get_clock().now().nanoseconds) if self.is_simulated() else time.time_ns()
 
     def is_simulated(self) -> bool:
-        """Whether time is that of /clock. The clock's own property takes a lock, ten times a frame."""
+        """Whether the time comes from /clock. The clock's own property is not used, because it would take a lock ten
+        times per frame.
+        """
         return bool(self._time_source.ros_time_is_active)
 
     def publisher(self, topic: str) -> Outlet:
-        """Publisher of a topic of the graph: of values where `wire.KINDS` has the topic, else of messages."""
+        """Publisher of a topic of the graph. It takes values if `wire.KINDS` contains the topic, otherwise messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
         return Outlet(self.loop.hub, made, wire, self.world_frame if t.in_world else "")
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> Inlet:
-        """Subscribe to a topic of the graph: to values where `wire.KINDS` has the topic, else to messages.
+        """Subscribe to a topic of the graph. The callback gets values if `wire.KINDS` contains the topic, otherwise
+        messages.
 
         A value that the callback refuses (MmRosError) is counted and logged. `name` overrides the topic's name.
         """
@@ -131,7 +136,7 @@ class AvatarNode(Node):
                 self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
-            except Exception as error:  # a bug in this package must not stop the avatar
+            except Exception as error:  # a programming error in this package must not stop the avatar
                 if ending.asked():
                     raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
@@ -191,10 +196,10 @@ class AvatarNode(Node):
         self.get_logger().info("ready")
 
     def reset(self) -> None:
-        """Clear all state; subclasses with state override it."""
+        """Clear all state. Subclasses with state override this method."""
 
     def apply_settings(self) -> None:
-        """Take changed settings; raise MmRosError to refuse them."""
+        """Apply changed settings; raise MmRosError to refuse them."""
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
         """Return a function that reads the files that these settings need, or None; it runs in another thread."""
@@ -224,7 +229,7 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
     """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2.
 
-    `executor` makes an executor of rclpy, which replaces the loop for nodes that are not ours.
+    `executor` makes an executor of rclpy, which replaces the loop for nodes that are not an AvatarNode.
     """
     try:
         begin(args)

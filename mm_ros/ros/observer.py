@@ -1,4 +1,4 @@
-"""Node that measures an avatar from outside: rate, latency, errors against the truth, poses for a film."""
+"""Node that observes an avatar: it measures rate, latency and errors against the truth, and stores poses for a film."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Seen:
 
 
 class Observer(Node):
-    """Observer of `avatar`; `film_rate` > 0 keeps the poses and truths of the last `film_s` at that rate."""
+    """Observer of `avatar`; if `film_rate` > 0, poses and true poses of the last `film_s` are kept at this rate."""
 
     def __init__(self, avatar: str, film_rate: float = 0.0, film_s: float = 8.0) -> None:
         super().__init__("demo_observer", namespace=avatar)

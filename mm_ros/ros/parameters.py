@@ -25,7 +25,7 @@ _HUGE = 1e9
 
 
 def world_frame(given: str, config: str) -> str:
-    """Return the world frame for all nodes: the option, else that of the parameter file, else ""."""
+    """Return the world frame for all nodes: the value of the option, or else of the parameter file, or else ""."""
     if given:
         return checked_frame(given)
     named = set(_values("world_frame", read_yaml(config) if config else {}))
@@ -55,7 +55,7 @@ class Loading:
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # a daemon does not block the end of the process
+        threading.Thread(target=self._run, daemon=True).start()  # a daemon thread does not block the end of the process
 
     def _run(self) -> None:
         refusal = ""

@@ -16,7 +16,9 @@ def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    """QoS of a subscription in the live chain: shallow, so that only the newest messages remain after a stall."""
+    """QoS of a subscription of the graph's nodes. The depth is small, so that after a stall only the newest messages
+    are processed.
+    """
     return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 
 

@@ -18,17 +18,20 @@ PORTS = 50  # a domain has 250 ports, of which each process uses four; the last 
 
 
 def settle_reach(unless_said: str = "") -> None:
-    """Set the environment of DDS; call it before `rclpy.init`. `unless_said` is the default discovery range.
+    """Set the environment of DDS; call it before `rclpy.init`. `unless_said` is the discovery range that is used unless
+    the user has set one.
 
     With LOCALHOST alone Fast DDS does not search other machines, but it listens on every interface and answers any
-    machine that sends to its ports. A profile binds it to the loopback interface; the user's own profile stays.
+    machine that sends to its ports. A profile of mm_ros binds Fast DDS to the loopback interface, unless the user has
+    set another profile.
     """
     if unless_said:
         os.environ.setdefault(RANGE, unless_said)
     # Otherwise Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
     os.environ.setdefault("SKIP_DEFAULT_XML_FILE", "1")
     present = Path(os.environ.get(PROFILES, ""))
-    if present.name.startswith(OWN) and present.parent.name in ("config", "dds"):  # ours, also that of a parent process
+    # the profile is that of mm_ros, possibly set by a parent process
+    if present.name.startswith(OWN) and present.parent.name in ("config", "dds"):
         del os.environ[PROFILES]
     if os.environ.get(RANGE) == "LOCALHOST" and PROFILES not in os.environ:
         os.environ[PROFILES] = str(profile(os.getpid()))
@@ -38,11 +41,11 @@ def profile(pid: int) -> Path:
     """File of the DDS profile for a process: `this_machine.xml` with ports for data that depend on its id.
 
     A process that is started again after SIGKILL would get the ports of the killed one. Fast DDS makes a new queue in
-    shared memory for such a port, but all other processes go on to fill the old queue, which is lost. They stop when
-    two checks, one each second, have found that the queue is not read.
+    shared memory for such a port, but all other processes continue to fill the old queue, so their messages are lost.
+    They stop only after two checks, one per second, have found that the queue is not read.
     """
     common = share_folder() / "config" / "this_machine.xml"
-    offset = 11 + 2 * (pid % PORTS)  # an odd number: ports of discovery are even
+    offset = 11 + 2 * (pid % PORTS)  # an odd number, because the ports for discovery are even
     own = writable_root() / "dds" / f"{OWN}_{offset}.xml"
     text = common.read_bytes().replace(b"<rtps>", b"<rtps><port><offsetd3>%d</offsetd3></port>" % offset, 1)
     with suppress(MmRosError, OSError):

@@ -14,7 +14,8 @@ from mm_ros.sessions.bag import FLUSH_S, BagWriter
 from mm_ros.sessions.session import INPUTS, LATCHED, RECORDED
 
 OUTPUTS = ("body_orientation", "trajectory", "matched_pose", "match", "pose", "skeleton")
-DEPTH = 2000  # messages: no loss while the disk stalls for 2 s at the highest source rate, 1000 Hz
+# number of messages; with this depth none is lost while the disk stalls for 2 s at the highest source rate, 1000 Hz
+DEPTH = 2000
 
 
 class Recorder(Node):
@@ -40,7 +41,8 @@ class Recorder(Node):
             qos = listener_qos(t.qos, DEPTH)
             self.create_subscription(message_class(t.type), t.name, self._keeper(topic), qos, raw=True)
 
-        # A timer flushes also when no message follows: a calibration may be the only message for minutes.
+        # A timer flushes the file even if no further message arrives, because a calibration may be the only message for
+        # minutes.
         self.create_timer(FLUSH_S, self.bag.flush, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _keeper(self, topic: str) -> Any:

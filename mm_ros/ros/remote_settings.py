@@ -63,7 +63,7 @@ class RemoteSettings:
             self._send(key, self._wanted.pop(key))
 
     def look(self) -> None:
-        """Request the settings of those existing nodes from which they were not requested yet."""
+        """Request the settings of all existing nodes that have not been asked yet."""
         if not self.avatar:
             return
         there = {n for n, space in self._ros.get_node_names_and_namespaces() if space == f"/{self.avatar}"}

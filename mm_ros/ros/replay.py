@@ -25,7 +25,7 @@ from mm_ros.sessions.player import Due, Player, Rewriter
 from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 
 CLOCK_PERIOD_S = 0.01
-KEPT_S = 2.0  # a reliable subscriber that stalls for less loses no message, at any rate
+KEPT_S = 2.0  # s; a reliable subscriber that stalls for less than this loses no message, whatever the rate
 ACKNOWLEDGED_S = 5.0  # maximum wait at the end until subscribers acknowledge the last messages
 SETTLE_S, QUIET_S = 2.0, 0.3  # maximum wait for a stable number of subscribers, and how long it must be stable
 
@@ -62,7 +62,7 @@ class Replay(Node):
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._stop = threading.Event()
-        self._last_tick = (-1, 0)  # run and time of the last /clock
+        self._last_tick = (-1, 0)  # run number and time of the last /clock message
         self.errors_s: list[float] = []
         self._anchored = (-1, 0.0)
         self._anchor_ns = 0
@@ -75,7 +75,9 @@ class Replay(Node):
         t = graph.TOPICS["/clock"]
         self._clock_publisher = self.create_publisher(Clock, t.name, publisher_qos(t.qos)) if clock else None
         self.create_service(SetBool, "replay/pause", self._on_pause)
-        described = ParameterDescriptor(description="Position in the session [s]. Setting it seeks.")
+        described = ParameterDescriptor(
+            description="Position in the session [s]. Setting this parameter jumps to that position."
+        )
         self.declare_parameter("position", start_s, described)
         self.add_on_set_parameters_callback(self._on_parameters)
 
@@ -178,7 +180,7 @@ class Replay(Node):
         return self._anchor_ns
 
     def _tick(self, run: int, at_ns: int) -> None:
-        """Publish /clock; within a run it never goes back, although a message may be sent late."""
+        """Publish /clock; within a run the clock never goes back, although a message may be sent late."""
         assert self._clock_publisher is not None
         last_run, last_ns = self._last_tick
         ns = max(at_ns, last_ns) if run == last_run else at_ns
@@ -186,7 +188,9 @@ class Replay(Node):
         self._clock_publisher.publish(Clock(clock=Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)))
 
     def _wait_until_acknowledged(self) -> None:
-        """Wait for acknowledgements: messages that are not received yet would be lost when the process ends."""
+        """Wait for acknowledgements, because messages that have not been received yet would be lost when the process
+        ends.
+        """
         until = time.monotonic() + ACKNOWLEDGED_S
         for publisher in self._publishers_of.values():
             publisher.wait_for_all_acked(Duration(seconds=max(0.0, until - time.monotonic())))

@@ -1,8 +1,8 @@
 """RViz configuration with displays for the given avatars, in their namespaces and frames.
 
-The launch files write one at each start; `rviz/avatar.rviz` is the one for the default avatar. Facts from the sources
-of RViz 14: a property is expanded only if its parents are expanded, `TF Prefix` and link are joined by a slash, a
-disabled display has no subscription, and `Namespaces` names disabled namespaces.
+The launch files write such a file at each start; `rviz/avatar.rviz` is the file for the default avatar. The following
+facts were found in the source code of RViz 14: a property is expanded only if its parents are expanded, `TF Prefix` and
+link are joined by a slash, a disabled display has no subscription, and `Namespaces` names disabled namespaces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FARTHEST_M = 30.0
 
 @dataclass(frozen=True)
 class MarkerDisplay:
-    """A topic of markers; while its display is off in RViz, its node computes nothing for it."""
+    """A topic of markers. While its display is switched off in RViz, the markers are not computed."""
 
     title: str
     topic: str
@@ -76,7 +76,7 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
 
 
 def _view(avatars: Sequence[str]) -> dict[str, Any]:
-    """Orbit that follows the first avatar, far enough away to show all avatars."""
+    """Orbit view that follows the first avatar, from a distance at which all avatars are visible."""
     width = ROOM_M * (len(avatars) - 1)
     return {
         "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + width, FARTHEST_M),

@@ -20,14 +20,14 @@ from mm_ros.robot.smpl import BodyGuard
 
 RATE_HZ = 50.0
 GUARD = GuardSettings()
-AHEAD = 45  # predicted frames after the present one: SONIC looks 0.9 s ahead
+AHEAD = 45  # number of predicted frames after the present frame, because SONIC looks 0.9 s ahead
 
 
 class SonicSender:
     """ZeroMQ publisher for SONIC. `kind`: sonic (joints, version 1), sonic_body (a body of SMPL and the wrists,
     version 3) or sonic_planner (walking and three points).
 
-    Versions 1 and 3 carry the present frame and predictions, whose velocity fades out.
+    Versions 1 and 3 contain the present frame and predicted frames, whose velocity fades out.
     """
 
     def __init__(self, figure: Figure, address: str, kind: str = "sonic", settings: GuardSettings = GUARD) -> None:
@@ -49,14 +49,15 @@ class SonicSender:
         self._frame = 0
 
     def take(self, pose: AvatarPose, skeleton: Skeleton) -> None:
-        """Take the avatar's pose, which version 3 sends."""
+        """Store the avatar's pose, which version 3 sends."""
         if self._kind == "sonic_body":
             self._body = smpl.rotation_vectors(pose), skeleton
 
     def send(self, command: Command, base: F64) -> None:
         base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
         if self._kind == "sonic_planner":
-            # Planner mode, and control starts. It is never stopped from here: a robot without control falls.
+            # Select the planner mode and start the control. mm_ros never stops the control, because a robot without
+            # control falls.
             if self._frame % RATE_HZ == 0:
                 self._socket.send(formats.sonic_command(True, False, True))
             self._socket.send(self._planner.message(command, base, 1 / RATE_HZ))

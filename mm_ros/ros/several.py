@@ -1,4 +1,6 @@
-"""Several avatars: invented users side by side, or the users of a file; and how many of them one process runs."""
+"""Several avatars: synthetic users side by side, or the users of a file; and the number of avatars that share a
+process.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ T = TypeVar("T")
 
 ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
-RATE = 90.0  # rate [Hz] for which the number of avatars in a process is chosen
-# A frame costs its stages and as much again for the source, TF, clocks and waiting (16 avatars filled a core with 0.75
+# rate [Hz] for which the number of avatars in a process is chosen A frame costs its stages and as much again for the
+# source, TF, clocks and waiting (16 avatars filled a core with 0.75
+RATE = 90.0
 # ms each, where the stages took 0.35). A process has one Python thread; above two thirds of a core its avatars delay
 # each other.
 OVERHEAD, FILLED = 2.1, 0.66
@@ -46,7 +49,7 @@ def side_by_side(name: str, count: int, seed: int = 0) -> list[User]:
 
 
 def users_of(text: str, name: str, seed: int = 0) -> list[User]:
-    """The users of `avatars`: a number of invented ones, or a YAML file of real ones."""
+    """The users that `avatars` states: a number of synthetic users, or a YAML file of users."""
     try:
         return side_by_side(name, int(text), seed)
     except ValueError:
@@ -99,7 +102,7 @@ def _is_number(value: object) -> bool:
 def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[list[T]]:
     """Distribute users evenly over as few processes as `per_process` allows.
 
-    While there are free cores, half of that many is enough for a process: its avatars wait less for each other.
+    If cores are free, a process gets only half of that number, so that its avatars wait less for each other.
     """
     count = math.ceil(len(users) / per_process)
     count = max(count, min(cores, math.ceil(2 * len(users) / per_process)))

@@ -1,8 +1,8 @@
 """Start of ROS in a process of nodes, before the modules of the nodes are imported.
 
-DDS processes find each other within some tenths of a second, at times within seconds. This runs in threads of DDS, so
-it begins first, and imports and kernels follow meanwhile. Topics that are made afterwards are matched within
-milliseconds, so that a process that was killed joins the graph sooner.
+DDS processes need some tenths of a second, and sometimes seconds, to find each other. This discovery runs in threads of
+DDS. Therefore it is started first, and modules are imported and kernels loaded at the same time. Topics that are
+created afterwards are matched within milliseconds, so that a restarted process joins the graph sooner.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def announced() -> None:
 
 @contextmanager
 def begun(args: Sequence[str] | None = None) -> Iterator[None]:
-    """`begin`, and at the end of the block the end of ROS, also after an error before any node was made."""
+    """Context that calls `begin` and shuts ROS down at its end, even if an error occurs before a node was made."""
     begin(args)
     try:
         yield

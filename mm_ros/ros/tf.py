@@ -35,7 +35,8 @@ class SerializedTf:
     """Serialized TFMessage with fixed frame names; rclpy's serialization takes about 20 times as long."""
 
     def __init__(self, transforms: list[TransformStamped]) -> None:
-        # CDR aligns numbers from behind its 4 bytes of head; 4 spare bytes align them in memory, too.
+        # CDR aligns numbers relative to the end of its 4-byte header; 4 spare bytes before the header align them in
+        # memory, too.
         store = bytearray(4) + bytearray(serialize_message(TFMessage(transforms=transforms)))
         self._raw = memoryview(store)[4:]
         self._words = np.frombuffer(store, "<u4", len(store) // 4)

@@ -1,7 +1,7 @@
 """Conversion of the values of each stream to and from serialized messages, by templates instead of rclpy's conversion.
 
 `Wire.serialized(value)` equals the serialized message of the ordinary conversion, and `Wire.value(raw)` equals the
-ordinary conversion of the message. A message of a shape without a template takes the ordinary conversion.
+ordinary conversion of the message. A message whose shape has no template is converted in the ordinary way.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.cdr import Template, deserialized
 from mm_ros.ros.qos import message_class
 
-SHAPES = 8  # templates of one topic and direction; a stream has one or two
+SHAPES = 8  # maximum number of templates of one topic and direction; a stream usually needs one or two
 
 
 class _Form:
@@ -202,14 +202,16 @@ def _pose(view: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Conversions of one message type. `handed`: copy of the value as a reader of its message would receive it; it
-    cannot be written."""
+    """Conversions of one message type. `handed`: read-only copy of the value, equal to what a subscriber would receive
+    by message.
+    """
 
     to_ros: Callable[[Any], Any]
     from_ros: Callable[[Any], Any]
     handed: Callable[[Any], Any]
     form: type[_Form] | None = None
-    shape: Callable[[Any], Any] = lambda _: None  # values of equal shape have messages of equal shape
+    # key of the shape of a value; values with equal keys have messages of equal shape
+    shape: Callable[[Any], Any] = lambda _: None
 
 
 def _roles(frame: TrackerFrame) -> tuple[bool, ...]:
@@ -263,7 +265,7 @@ class Wire:
         return form.template.serialized(value.stamp_ns)
 
     def value(self, given: Any) -> Any:
-        """The value of a message, serialized or not; MmRosError for an implausible one."""
+        """The value of a message, which may be serialized; raise MmRosError for an implausible value."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
         if given == self._last[0]:  # another node of this process has already converted this message
@@ -288,7 +290,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # another program sends strings that never repeat
+        if len(forms) >= SHAPES:  # another program may send strings that never repeat
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]

@@ -151,13 +151,15 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 
 def _grown(asked: tuple[str, Path, str]) -> float:
-    """Growth of the resident memory in MB by one engine, with all pages touched and libraries loaded before."""
+    """Growth of the resident memory in MB when one engine is loaded and all its pages are read. Libraries are loaded
+    before, so that they are not counted.
+    """
     from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # loads onnxruntime and, below, the kernels, so that they do not count
+    LearnedModel()  # loads onnxruntime and, below, the kernels, so that they are not counted
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

@@ -1,7 +1,7 @@
 """GMR (General Motion Retargeting), where it is installed, as a method of `mm_ros bench robot`.
 
-GMR has a hand-written table for each of its robots. GMR's input are the joints of LAFAN1's skeleton, which differ from
-those of mm_ros by one constant rotation each: the one that makes the T-poses of human and robot agree.
+GMR has a hand-written table for each of its robots. The inputs of GMR are the joints of LAFAN1's skeleton. Each of them
+differs from the joint of mm_ros by a constant rotation, which makes the T-poses of both skeletons equal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEIGHT_ABOVE_HEAD_JOINT = 0.15  # m
 
 
 class GmrFollower:
-    """Follows by GMR with its table for BVH files."""
+    """Follower that uses GMR with its table for BVH files."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton) -> None:
         try:
@@ -61,7 +61,9 @@ class GmrFollower:
         }
 
     def reset(self) -> None:
-        """GMR keeps no state but the pose from which it iterates: a motion starts from the pose that it has reached."""
+        """GMR has no state except the pose from which it iterates, so a motion starts from the last pose of the
+        previous motion.
+        """
 
     def step(self, pose: AvatarPose) -> RobotState:
         positions, rotations = room_joints(pose)

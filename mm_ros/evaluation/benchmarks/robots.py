@@ -48,7 +48,7 @@ from mm_ros.tracking.simulation import resample, sample_times
 
 RATE = 60.0
 METHODS = ("follow", "decompose", "gmr")
-AT_LIMIT = 0.005  # a joint is at its limit within this share of its range
+AT_LIMIT = 0.005  # a joint counts as at its limit if it is nearer to the limit than this share of its range
 JUMP_RAD = 0.3
 JOINTS = {
     "left leg": (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT),
@@ -77,7 +77,7 @@ class Walk:
 
 
 def walk_of_clip(clip: Clip, seconds: float = 0.0) -> Walk:
-    """Poses of a clip at 60 Hz, from its start; `seconds` 0: all."""
+    """Poses of a clip at 60 Hz, from its start; `seconds` 0 takes the whole clip."""
     if clip.rate != RATE:
         times = sample_times(len(clip), clip.rate, RATE)
         p, q = resample(clip.positions.astype(np.float64), clip.rotations.astype(np.float64), clip.rate, times)
@@ -122,7 +122,7 @@ def walk_of_session(name: str, session: Session, database: Path, seconds: float 
 def measure(
     figure: Figure, walk: Walk, method: str = "follow", settings: FollowSettings | None = None
 ) -> dict[str, Any]:
-    """Rows of ROWS for one robot, one walk and one method; None where the robot lacks the limbs."""
+    """Values of ROWS for one robot, one walk and one method; a value is None if the robot lacks the limbs for it."""
     follower: Any
     if method == "gmr":
         follower = GmrFollower(figure, walk.skeleton)
@@ -133,7 +133,7 @@ def measure(
     follower.reset()
     states, took = [], []
     for pose in walk.poses:
-        began = time.thread_time()  # other processes on the machine do not count
+        began = time.thread_time()  # CPU time, so that other processes on the machine do not count
         states.append(follower.step(pose))
         took.append(time.thread_time() - began)
     avatar = [room_joints(pose) for pose in walk.poses]
@@ -232,7 +232,7 @@ def _feet(
 def _balance(
     figure: Figure, links: Sequence[dict[str, F64]], soles: dict[str, F64], contact: NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """Centre of mass against the polygon of the standing feet, on the floor."""
+    """Position of the centre of mass on the floor, relative to the polygon of the standing feet."""
     parts = [p for p in figure.robot.parts.values() if p.mass > 0]
     if not parts:
         return {}
@@ -291,7 +291,7 @@ def walks_of(paths: Sequence[Path], database: Path, seconds: float, progress: An
 
 
 def medians(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Median of each row over the results that have it."""
+    """Median of each row over the results that contain this row."""
     out: dict[str, Any] = {}
     for name in ROWS:
         values = [r[name] for r in results if r[name] is not None]

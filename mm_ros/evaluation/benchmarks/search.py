@@ -19,7 +19,7 @@ from mm_ros.search import Engine
 from mm_ros.search.interface import I64
 
 GROWTH = (16_000, 32_000, 64_000, 125_000, 250_000, 500_000, 1_000_000)
-_ROUND_S = 0.7  # duration of one contender's turn; slow contenders answer fewer queries
+_ROUND_S = 0.7  # s; maximum time of one contender in a round; slow contenders answer fewer queries
 Say = Callable[[str], None]
 
 
@@ -81,7 +81,9 @@ def _which(contender: Contender, stream: Stream) -> I64:
 def _figures(
     contender: Contender, times: list[F32], frames: I64, asked: I64, engine: Engine, case: Case, stream: Stream
 ) -> dict[str, float]:
-    """Figures of one contender. Each query counts with its median over the rounds, so that p99 excludes other load."""
+    """Figures of one contender. For each query the median over the rounds is used, so that other load on the machine
+    does not affect the p99.
+    """
     typical = np.median(times, axis=0)
     exact = engine.search_batch(stream.queries[asked], case.weights)[1].astype(np.float64)
     best = np.minimum(exact, stream.bounds[asked])

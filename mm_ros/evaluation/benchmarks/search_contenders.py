@@ -120,7 +120,9 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
 
 
 def _built(make: Callable[[], Any], rows: F32) -> tuple[Any, float, float]:
-    """Built index, build time in ms, and memory in MB: process growth, at least one copy of the rows."""
+    """Return the built index, the build time in ms, and the memory in MB: the growth of the process, but at least one
+    copy of the rows.
+    """
     before, start = _resident_mb(), time.perf_counter()
     made = make()
     return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, rows.nbytes / 1e6)

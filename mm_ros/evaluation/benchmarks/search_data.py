@@ -28,7 +28,9 @@ ENDS_EXCLUDED = 60
 EVERY = 10  # frames between searches
 TRAJECTORY = 12  # columns of the desired trajectory, first in the default layout
 PROCEDURAL = "procedural"
-_HELD_OUT = 7  # every 7th clip of subject 69 (or procedural clip) is held out and used as desired trajectories
+# every 7th clip of subject 69 (or every 7th procedural clip) is not in the database and serves as a source of desired
+# trajectories
+_HELD_OUT = 7
 _LAYOUT = default_layout()
 _VERSION = 1
 
@@ -37,7 +39,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Stream:
-    """Queries of a closed loop: the result of each query is played before the next query."""
+    """Recorded queries of a closed loop, in which the result of each query is played before the next query."""
 
     queries: F32
     bounds: F32  # cost of continuing, which is the bound of the query

@@ -32,10 +32,10 @@ from mm_ros.trajectory.path import PathSettings, PathStage
 RATE, DT = 60, 1 / 60
 AHEAD_S, AFTER_S = 2.5, 2.5  # duration of a run before and after each change of the input
 TURNS_DEG, REPEATS = (45, 90, 180), 6
-OVERSHOOTS_DEG = 30.0  # overshoot is measured after the error first falls below this
+OVERSHOOTS_DEG = 30.0  # overshoot is measured from the moment when the error first falls below this value
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
 STEADY_S = 1.5  # time after a change of the input from which the motion counts as steady
-GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot does has a standing pose
+GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot moves has a standing pose
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
 KEY_S = 1.0  # the character reaches a key point within this time of its simulated position
@@ -49,7 +49,7 @@ SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.
 
 
 # Szkaradek 2024, table 5.2: search time, forced search time, and time in which 99 % of an offset decays [s]. The last
-# one is not in the table: its pair with "high search" shows the forced search alone.
+# variant is not in the table; compared with "high search", it shows the effect of the forced search alone.
 VARIANTS = {
     "standard": (0.1, 0.1, 0.1), "no inertia": (0.1, 0.1, 0.0),
     "high search": (1.0, 1.0, 0.1), "low search": (0.01, 0.01, 0.01),
@@ -80,7 +80,9 @@ class Input:
 
 @dataclass(frozen=True)
 class Stream:
-    """Scripted input; `change_s`: when the key changes, `goal`: heading [rad] or speed [m/s] from then on."""
+    """Scripted input; `change_s`: time at which the key changes; `goal`: desired heading [rad] or speed [m/s] after
+    that time.
+    """
 
     kind: str
     seconds: float
@@ -118,7 +120,9 @@ def heading(angle: float) -> tuple[float, float]:
 
 
 def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
-    """All scripted inputs; the seed sets the moments of the changes, and so the phase of the step."""
+    """All scripted inputs; the seed sets the times of the changes, and thereby the phase of the step at which they
+    happen.
+    """
     rng = np.random.default_rng(seed)
     out: list[Stream] = []
 
@@ -172,7 +176,7 @@ def _always(asked: Input, _t: float) -> Input:
 
 
 class Rider:
-    """One engine with the stages around it."""
+    """One engine together with the stages before and after it."""
 
     def __init__(self, database: MotionDatabase, settings: MatcherSettings, post: PostSettings | None = None,
                  stick: JoystickSettings | None = None) -> None:  # fmt: skip
@@ -334,7 +338,7 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
     errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
     at = np.bincount(np.searchsorted(SPEED_BANDS, np.concatenate([r.speed for r in rides])), minlength=5)
     return out | {
-        # Pops of the database, weighted by the speeds of the runs
+        # Number of pops of the database, weighted by the speeds of the runs
         "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),
         "standing_frames": int(glides.sum()), "frames": len(glides),
         "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},

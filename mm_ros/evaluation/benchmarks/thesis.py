@@ -2,7 +2,8 @@
 
 Ponton 2022, figures 5.9 and 5.10: mean distance between avatar and user with 100 %, 25 % and 10 % of the database at
 α = 0.3 m (thesis: 19, 22, 27 cm), and number of different poses in five minutes at α = 0.3 and 0.1 m (thesis: 6,932
-and 5,715). The only database size in the thesis is 18,120 poses, so a part of that size is measured too.
+and 5,715). The only database size in the thesis is 18,120 poses, so a part of the database with that size is measured,
+too.
 """
 
 from __future__ import annotations

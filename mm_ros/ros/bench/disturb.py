@@ -1,7 +1,7 @@
 """Disturb a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second one of: a weight changes, the trajectory is reset, and every 4 s the database is replaced by a copy
-or back.
+Every half second, a weight is changed or the trajectory is reset. Every 4 s the database is replaced by its copy, or
+the copy by the original.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def main(words: list[str]) -> int:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
             rclpy.spin_until_future_complete(node, asked, timeout_sec=PATIENCE_S)
-            time.sleep(PERIOD_S)  # `spin_once` would return at once with the event of the change
+            # `spin_once` cannot be used to wait, because it would return at once with the event of the change
+            time.sleep(PERIOD_S)
     return 0
 
 

@@ -1,7 +1,8 @@
-"""Bare transport as a baseline: as many hops as the graph, messages of the same sizes, no computation.
+"""Plain transport of messages as a baseline: as many hops as in the graph and messages of the same sizes, but no
+computation.
 
-`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops). HOP one_hop:
-publish the /tf messages of trackers and pose as bytes, without any hop between.
+`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops). With HOP
+one_hop, the /tf messages of trackers and pose are published as bytes, without intermediate hops.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def _sample(topic: str, avatar: str) -> Any:
 
 class _NoGuard:
     def trigger(self) -> None:
-        """Do nothing: no other thread waits for this executor."""
+        """Do nothing, because no other thread waits for this executor."""
 
 
 class Executor(SingleThreadedExecutor):
-    """rclpy's executor without the two useless wait sets that follow each callback."""
+    """rclpy's executor without the two unnecessary wait sets after each callback."""
 
     _guard: Any
 
@@ -118,7 +119,9 @@ class Relay(Node):
 
 
 class OneHop:
-    """Executor and source in one: it sleeps until each sample is due and publishes its two /tf messages."""
+    """Executor and source in one: it sleeps until a sample is due and then publishes the two /tf messages of this
+    sample.
+    """
 
     def __init__(self, avatar: str, rate: float) -> None:
         self._avatar, self._rate = avatar, rate

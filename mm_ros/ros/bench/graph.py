@@ -1,4 +1,4 @@
-"""Latency from a tracker's stamp until /tf arrives in another process, compared with the bare transport."""
+"""Latency from a tracker's stamp until /tf arrives in another process, compared with plain transport of messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
-SHORT_TOLERANCE = 0.01  # tolerance for the number of samples: the first and the last one, and the source's own jitter
+# tolerance of the number of samples, because of the first and the last sample and the jitter of the source
+SHORT_TOLERANCE = 0.01
 GRACE_S = 0.5  # younger samples may still be in transport
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -51,10 +52,11 @@ class Plan:
 
 
 class Listener:
-    """Serialized messages of /tf with their arrival times; decoded after the round, so that decoding delays nothing.
+    """Serialized messages of /tf with their arrival times. They are decoded after the round, so that decoding does not
+    delay messages.
 
-    The wait set holds these subscriptions only and is emptied at each wake: rclpy's executor could not follow 24
-    avatars. `poses`: avatars whose `pose` is read, too, as a user's program does.
+    The wait set contains only these subscriptions, and all waiting messages are read at each wake-up, because rclpy's
+    executor is too slow for 24 avatars. `poses`: avatars whose `pose` is read, too, as a user's program does.
     """
 
     def __init__(self, poses: Sequence[str] = ()) -> None:
@@ -180,7 +182,7 @@ def measure(
     beside: Sequence[list[str]] = (),
     rate: int = 0,
 ) -> dict[str, Any]:
-    """Measure these processes. `beside`: commands that run meanwhile and whose load does not count."""
+    """Measure these processes. `beside`: commands that run at the same time and whose load is not counted."""
     listener = Listener(names_of(avatars) if poses else ())
     try:
         started_ns = time.time_ns()
@@ -294,7 +296,7 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
 
 
 def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Runs that are measured at one rate, in turns."""
+    """Variants of the graph that are measured alternately at one rate."""
 
     def floor(kind: str) -> Callable[[], dict[str, Any]]:
         return lambda: measure(floor_commands(kind, rate), 1, plan.seconds, folder, poses=False, rate=rate)
@@ -331,7 +333,7 @@ def _python_of(checkout: Path) -> list[str]:
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # These variables would load the messages and libraries of this checkout.
+    # These environment variables would make the other checkout load the messages and libraries of this checkout.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
@@ -376,7 +378,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def ratios(result: dict[str, Any]) -> list[str]:
-    """Sentences that compare the graph with the bare transport, and with the version before, of the same run."""
+    """Sentences that compare the graph with plain transport and with the other version, all of the same run."""
     out = []
     for mode in ("composed", "processes"):
         for rate, ours in result.get(mode, {}).items():

@@ -22,7 +22,8 @@ from mm_ros.ros.reach import settle_reach
 
 SESSION_S = 120  # length of the session, which loops; each pass is a new epoch
 PARTS = 12  # number of measurements
-WARM_PARTS = 2  # first parts, not counted for memory: rings, pools and logs fill
+# number of first parts whose memory is not counted, because ring buffers, pools and logs are still filling
+WARM_PARTS = 2
 START_S = 120.0
 
 

@@ -31,7 +31,7 @@ CHUNK_S = 10.0  # the listener's messages are counted in chunks of this length
 
 
 def run_minutes(minutes: float, avatars: int, rate: int, say: Say) -> dict[str, Any]:
-    """Run `avatars` invented users for so many minutes and measure in PARTS equal parts."""
+    """Run `avatars` synthetic users for this number of minutes, and measure in PARTS equal parts."""
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_minutes") as name:
         listener = Listener(names_of(avatars))
@@ -97,7 +97,7 @@ class _Count:
                 at = poses.pop(stamp, None)
                 if at is not None:
                     self._late_ms.append((at - stamp) * 1e-6)
-                elif stamp >= self._from_ns:  # samples that were under way when the count began do not count
+                elif stamp >= self._from_ns:  # samples that were on their way when the count began are not counted
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
                 del poses[stamp]  # the trackers of this pose arrived before the count began

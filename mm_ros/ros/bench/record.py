@@ -1,4 +1,4 @@
-"""Stand-in for `ros2 bag record -a` where it is not installed: `python -m mm_ros.ros.bench.record FILE`.
+"""Replacement for `ros2 bag record -a` on machines without it: `python -m mm_ros.ros.bench.record FILE`.
 
 The program subscribes to every topic of the graph, reliably where the publisher offers it, and writes each message to
 one file.

@@ -1,4 +1,6 @@
-"""Latency of the graph with and without a viewer, to which a client connects that draws nothing."""
+"""Latency of the graph with and without a viewer. The client that connects to the viewer receives everything but draws
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Benchmark of the headset page: a real Chromium and the composed graph; a simulated headset replaces WebXR.
 
-Truth of the stamps: `performance.now()` is 0 at `NavigationStart`, which Chromium's debug protocol gives in
-CLOCK_MONOTONIC.
+The true time of the stamps is known, because `performance.now()` is 0 at `NavigationStart`, which Chromium's debug
+protocol gives in CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling
 
 Samples = list[tuple[float, float]]  # time [s], value
 
-# A headset whose session is paced by a worker, because window timers and animation frames are not at its rate. Ticks
-# that come late are dropped. Each frame also goes to the echo server.
+# A simulated headset. A worker triggers its frames, because window timers and animation frames do not have the rate of
+# a headset. Late ticks are dropped. Each frame is also sent to the echo server.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
@@ -180,7 +180,9 @@ def by_minute(samples: Samples) -> list[float]:
 
 
 def growth(samples: Samples) -> float | None:
-    """Growth after minute 2: from the median of the third minute to that of the last; None for a shorter run."""
+    """Growth after minute 2, that is, the median of the last minute minus the median of the third minute; None for a
+    shorter run.
+    """
     end = samples[-1][0]
     late = [mb for t, mb in samples if t > end - 60.0]
     early = [mb for t, mb in samples if MINUTES_S <= t < MINUTES_S + 60.0]
@@ -188,7 +190,9 @@ def growth(samples: Samples) -> float | None:
 
 
 def _stamp_errors(stamps: _Stamps, times_ms: Any, navigation_s: float) -> Any:
-    """Published stamp minus time of the frame [ms]. Frames are 11 ms apart, so the nearest one is meant."""
+    """Published stamp minus time of the frame [ms]. Each stamp is compared with the nearest frame, because frames are
+    11 ms apart.
+    """
     published = (np.array(stamps.ns, np.int64) - stamps.shift_ns) / 1e6 - navigation_s * 1e3
     if not len(published) or not len(times_ms):
         return np.zeros(0)
@@ -231,7 +235,7 @@ class _Stamps:
     def __enter__(self) -> _Stamps:
         self.ns: list[int] = []
         self.on = False
-        # The clocks are read one after the other: an interruption in between makes the difference larger.
+        # The clocks are read one after the other, so an interruption between both readings makes the difference larger.
         self.shift_ns = min(-time.clock_gettime_ns(time.CLOCK_MONOTONIC) + time.time_ns() for _ in range(100))
         self._context = rclpy.Context()
         rclpy.init(context=self._context)

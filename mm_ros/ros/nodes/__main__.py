@@ -17,7 +17,7 @@ def main(words: list[str]) -> int:
     try:
         node = graph.node(words[1] if len(words) > 1 else "")
         with begun(words):
-            from mm_ros.ros.node import run_all  # imports the kernels' compiler: after `begun`
+            from mm_ros.ros.node import run_all  # this import loads numba, which takes long, so it comes after `begun`
 
             return run_all([node.node_class()], words)
     except MmRosError as error:

@@ -29,8 +29,8 @@ KEPT_STEPS = 64
 class InputSettings(Settings):
     timeout: float = setting(
         0.5,
-        "Input of `joy`, `cmd_vel` or the page that is older counts as a released stick. Larger values bridge longer "
-        "gaps.",
+        "If the newest input of `joy`, `cmd_vel` or the page is older than this, the stick counts as released. Larger "
+        "values bridge longer gaps.",
         "s",
         0.05,
         10.0,
@@ -45,7 +45,8 @@ class JoystickControl(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._stage = JoystickStage(self.settings(JoystickSettings), default_layout().trajectory_times)
         self.follow_layout(self._stage.set_times)
-        # Topic or page, time and sequence number of the newest input, and the step of the stage that it asks for.
+        # Source of the newest input (topic or page), its time and sequence number, and the call of the stage that it
+        # causes.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
         self._camera = 0.0  # direction of the camera in the world [rad]
         self._sequences: dict[int, int] = {}  # stamp → number of the page's input
@@ -117,6 +118,6 @@ class JoystickControl(AvatarNode):
 
 
 def _turned(stick: tuple[float, float], yaw: float) -> tuple[float, float]:
-    """The deflection of a stick in the world, when its up is the direction `yaw`."""
+    """The deflection of a stick in world axes, if pushing the stick up means the direction `yaw`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return c * stick[0] - s * stick[1], s * stick[0] + c * stick[1]

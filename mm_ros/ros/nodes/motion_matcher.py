@@ -32,7 +32,8 @@ from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.stages import build_matcher, fit_matcher
 from mm_ros.trajectory import CONTROLS
 
-Files = tuple[str, str, str, str]  # the open files: database, engine, model of a learned engine, features
+# parameters that decide which files are open: database, engine, model of a learned engine, features
+Files = tuple[str, str, str, str]
 WARM_UP_NS = 11_111_111
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 
@@ -55,7 +56,7 @@ class DatabaseSettings(Settings):
     )
     steered_features: str = like(features, STEERED, REPLACES.format("features"))
     runners_up: bool = setting(
-        False, "Publish the next best candidates in `match` too. Finding them takes longer than the search itself."
+        False, "Also publish the next best candidates in `match`. Finding them takes longer than the search itself."
     )
     follow: str = setting(
         "", "Follow only trajectories with this `source`. Empty: follow the source of the first trajectory received."
@@ -109,7 +110,7 @@ class MotionMatcher(AvatarNode):
     def _made(self, settings: MatcherSettings, found: Opened, run: int = 0) -> MatcherStage | StateMachineStage:
         stage = build_matcher(settings, found.database, self._calibration, found.learned, run)
         stage.clock = time.perf_counter
-        # These steps load kernels and pages, so that the first real steps are not slow.
+        # These steps load compiled functions and memory pages, so that the first real steps are not slow.
         if isinstance(stage, MatcherStage):
             stage.warm_up()
             return stage
@@ -141,7 +142,7 @@ class MotionMatcher(AvatarNode):
         self._stage.explain = subscribed and self.settings(DatabaseSettings).runners_up
         result = self._stage.step(trajectory)
         if result is None:
-            self.health.dropped += 1  # late or duplicate
+            self.health.dropped += 1  # the sample is late or a duplicate
             return
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
@@ -189,7 +190,7 @@ class MotionMatcher(AvatarNode):
         loaded, self._loaded = self._loaded, {}
         found = loaded[files] if files in loaded else opened(settings, files)
         if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
-            self._use(settings, found)  # this has the same effect as a restart of the node
+            self._use(settings, found)  # the effect is the same as that of a restart of the node
         else:
             self._stage.change(settings, found.database, found.learned)
             self._database, self._damage = found.database, found.damage

@@ -1,6 +1,6 @@
 """Node `pose_estimator`: image topic, webcam or video → landmarks.
 
-A separate thread estimates, because one image takes longer than the other callbacks may wait.
+The estimator runs in a separate thread, because one image takes longer than the other callbacks may wait.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ class EstimatorSettings(Settings):
     threads: int = setting(1, "Number of threads that run the networks.", low=1, high=16, live=False)
     min_detection_confidence: float = setting(
         0.5,
-        "Detector confidence above which a person is found. Larger: fewer false detections, more missed persons.",
+        "Detector confidence above which a person is found. Larger values give fewer false detections but miss more "
+        "people.",
         "",
         0.0,
         1.0,
     )
     min_presence_confidence: float = setting(
-        0.5, "Landmark confidence below which a person is lost and searched again. Larger: lost sooner.", "", 0.0, 1.0
+        0.5,
+        "Landmark confidence below which a person counts as lost and is searched again. With larger values people are "
+        "lost sooner.",
+        "",
+        0.0,
+        1.0,
     )
     loop: bool = setting(False, "Start a video or folder again when it ends.", live=False)
 

@@ -30,12 +30,12 @@ SKELETONS = 8
 class TfSettings(Settings):
     tf: str = setting(
         "joints",
-        "Frames of the avatar on TF: all `joints`, only `root`, or `off` for users who read `pose`. Fewer frames cost "
-        "less CPU here and in each listener.",
+        "Frames of the avatar on TF: all `joints`, only `root`, or `off` for programs that read `pose`. Fewer frames "
+        "need less CPU time in this node and in each subscriber.",
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF. 0: publish it for every pose.", "Hz", 0.0, 1000.0
+        0.0, "Maximum rate of TF. At 0 a message is published for every pose.", "Hz", 0.0, 1000.0
     )
 
 
@@ -89,13 +89,14 @@ class PosePostprocessor(AvatarNode):
         self.health.step(pose.stamp_ns)
 
     def _waits(self, listeners: tuple[int, int]) -> bool:
-        """Whether the pose of the former process stays, until its listeners are found again."""
+        """Whether to keep publishing the pose of the former process, because its subscribers have not been found yet.
+        """
         if self._reunion.over:
             return False
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # a listener that is found later misses a part of the fade
+            self._stage.declare()  # a subscriber that is found later misses a part of the fade
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:

@@ -32,8 +32,8 @@ from mm_ros.show.plot import write_plot
 SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
-DEADMAN_S = 0.5  # an older message of the deadman counts as released
-MOST_DRY = 60_000  # commands that a dry run keeps for its plot
+DEADMAN_S = 0.5  # s; if the newest message of the deadman is older, the deadman counts as released
+MOST_DRY = 60_000  # number of commands that a dry run stores for its plot
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
 
@@ -41,24 +41,34 @@ FIXED_RATE = (*SONIC, "twist2")
 @dataclass(frozen=True)
 class RobotSettings(Settings):
     urdf: str = setting("", "Robot file (URDF, xacro, MJCF). The node needs one.", live=False)
-    overrides: str = setting("", "robot.yaml with corrections. Empty: the one beside the robot file.", live=False)
+    overrides: str = setting(
+        "",
+        "robot.yaml with corrections. Empty: the robot.yaml in the folder of the robot file, if there is one.",
+        live=False,
+    )
     urdf_t_pose: str = setting(
         "", "For `method: decompose`: joint angles in T-pose [rad], 'joint=1.57'. Empty: found.", live=False
     )
     link_tf: bool = setting(
-        True, "Publish the robot's links on TF below <avatar>/robot/. False: leave them to robot_state_publisher.",
+        True, "Publish the robot's links on TF below <avatar>/robot/. Set it to false if robot_state_publisher "
+              "publishes them.",
         live=False,
     )  # fmt: skip
     output: str = setting(
-        "", "Where commands go. Empty: nowhere. trajectory: `joint_trajectory`; position: `joint_commands`; "
+        "", "Receiver of the commands. Empty: no commands are sent. trajectory: `joint_trajectory`; position: "
+            "`joint_commands`; "
         "sonic, sonic_body, sonic_planner: joints, a body of SMPL, or walking and three points, by ZeroMQ; "
         "twist2: Redis.",
         choices=("", "trajectory", "position", *SONIC, "twist2"), live=False,
     )  # fmt: skip
     dry_run: bool = setting(
-        True, "Only print and plot the commands. False: send them. Do a dry run first.", live=False
+        True, "Only print and plot the commands; if false, send them. Do a dry run first.", live=False
     )
-    plot: str = setting("", "PNG that a dry run writes when it ends: the commands over time. Empty: none.", live=False)
+    plot: str = setting(
+        "",
+        "PNG file with a plot of the commands over time, which a dry run writes when it ends. Empty: no file.",
+        live=False,
+    )
     joints: str = setting(
         "", "Joints of the command, in the controller's order, separated by commas. Empty: those of the robot file's "
         "<ros2_control> tag, or else all that follow, in the order of the file.", live=False,
@@ -71,15 +81,19 @@ class RobotSettings(Settings):
         "/joint_states", "Topic with the measured joints of the robot (sensor_msgs/JointState).", live=False
     )
     without_feedback: bool = setting(
-        False, "Start from `start_pose` without a measured state. Only for receivers that report no state.", live=False
+        False,
+        "Start from `start_pose` without a measured state. Set it only for receivers that report no state.",
+        live=False,
     )
     start_pose: str = setting(
         "", "Joint angles from which the ramp starts without feedback [rad]: 'joint=0.3, …'. Others are 0.", live=False
     )
     deadman: str = setting(
-        "service", "What enables commands. service: `robot_follower/enable`; topic: true on `deadman`, at least twice "
-        "a second; grip: grip buttons of the user's controllers (sources openxr, webxr, steamvr); joy: button "
-        "`deadman_button` of `joy`.", choices=("service", "topic", "grip", "joy"), live=False,
+        "service",
+        "Deadman switch that enables the commands. service: `robot_follower/enable`; topic: true on `deadman`, at "
+        "least twice a second; grip: grip buttons of the user's controllers (sources openxr, webxr, steamvr); joy: "
+        "button `deadman_button` of `joy`.",
+        choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
     deadman_hand: str = setting(
         "right", "Controller whose grip must be held (`deadman: grip`).", choices=("left", "right", "both"), live=False
@@ -102,7 +116,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # compiles
+        self._follower.step(rest_pose(default_skeleton()))  # compiles the functions
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")
@@ -287,7 +301,7 @@ class RobotFollower(AvatarNode):
             if len(self._dry) < MOST_DRY:
                 self._dry.append((now, command))
         else:
-            assert self._latest is not None  # the guard commands nothing before the first pose
+            assert self._latest is not None  # the guard sends no commands before the first pose
             base = self._base_guard.step(self._latest[1].base, command.runs)
             try:
                 self._sender.send(command, base)
@@ -304,7 +318,7 @@ class RobotFollower(AvatarNode):
         return f"{text} (dry run)" if self._sender is None else text
 
     def _publish_status(self) -> None:
-        """Heartbeat: a receiver may stop the robot when this topic is silent."""
+        """Publish the heartbeat. A receiver may stop the robot when no message of this topic arrives."""
         self._status.publish(String(data=self._status_text()))
 
     def _report_dry(self) -> None:

@@ -70,11 +70,13 @@ class BridgeSettings(Settings):
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
     left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
     right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
-    tracker_tf: bool = setting(True, "Publish the trackers on TF too, below <avatar>/tracker/.")
+    tracker_tf: bool = setting(True, "Also publish the trackers on TF, below <avatar>/tracker/.")
     tracker_topics: tuple[str, ...] = setting(
         ("",), "Role and PoseStamped topic of each body tracker: waist=/waist_pose, left_foot=…", live=False
     )
-    topics_axes: str = setting("ros", "Axes of these poses: ROS (x forward) or OpenXR.", choices=AXES, live=False)
+    topics_axes: str = setting(
+        "ros", "Axes of the poses on the PoseStamped topics: ROS (x forward) or OpenXR.", choices=AXES, live=False
+    )
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
     )
@@ -141,7 +143,9 @@ class TrackerBridge(AvatarNode):
         return given.with_values(frozen_s=0.0) if self._source.trusted else given
 
     def _build(self, place: tuple[float, ...]) -> TrackerStages:
-        """Build the stages with the calibration of the source, else of the user's file, else with default measures."""
+        """Build the stages with the calibration of the source, or else that of the user's file, or else with default
+        measures.
+        """
         s = self.settings(CalibrationSettings)
         given = self._source.calibration()
         self._given = given is not None
@@ -176,7 +180,7 @@ class TrackerBridge(AvatarNode):
             return None
 
     def _keep_measures(self) -> None:
-        """Store the measures that were taken without a request, so that they survive a crash and a restart."""
+        """Store the automatic measurements, so that they survive a crash and a restart."""
         user, hands = self._stages.calibrator.current.user, self._stages.hands
         if self._given:
             return
@@ -206,7 +210,7 @@ class TrackerBridge(AvatarNode):
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
 
     def _serve_page(self) -> None:
-        """Show the avatar on the headset page of the source webxr, and take the user's requests."""
+        """Show the avatar on the headset page of the source webxr, and handle the user's requests."""
         server = getattr(self._source, "server", None)
         if server is None:
             return
@@ -254,13 +258,17 @@ class TrackerBridge(AvatarNode):
         self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
-        """Stop or resume publishing; the source keeps running, and the avatar stands still meanwhile."""
+        """Stop or resume publishing; while publishing is stopped, the source continues to run and the avatar stands
+        still.
+        """
         self._paused = paused
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
     def _aim(self, stamp_ns: int) -> None:
-        """Tick next when the next sample is due. A fixed period would let each sample wait for a part of it."""
+        """Schedule the next tick for the time at which the next sample is due. With a fixed period, each sample would
+        wait for a part of the period.
+        """
         if self._ticks is None or not self._source.trusted:
             return
         period_ns = round(1e9 / self._source.rate)
@@ -305,7 +313,7 @@ class TrackerBridge(AvatarNode):
         self._truth.publish(truth)
 
     def _publish_skeleton(self, now: int) -> None:
-        """Publish skeleton and calibration again: the next mocap clip may show an actor of another height."""
+        """Publish skeleton and calibration again: the next mocap clip may be of an actor with another height."""
         self._skeleton_hash = now
         skeleton, given = self._source.truth_skeleton(), self._source.calibration()
         if skeleton is not None:

@@ -1,5 +1,6 @@
-"""Node `trajectory_predictor`: trackers + body_orientation (and landmarks) → trajectory; `stale` ones at 60 Hz without
-trackers."""
+"""Node `trajectory_predictor`: trackers + body_orientation (and landmarks) → trajectory; without trackers it publishes
+`stale` trajectories at 60 Hz.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ NS = 1e9
 @dataclass(frozen=True)
 class StaleSettings(Settings):
     silent_s: float = setting(
-        0.2, "Time without trackers after which stale trajectories stop the avatar. Larger: later.", "s", 0.05, 60.0
+        0.2,
+        "Time without trackers after which stale trajectories stop the avatar. With larger values the avatar stops "
+        "later.",
+        "s",
+        0.05,
+        60.0,
     )
 
 
@@ -56,7 +62,7 @@ class TrajectoryPredictor(AvatarNode):
         self.start()
 
     def _on_trackers(self, frame: TrackerFrame) -> None:
-        if frame.state[HEAD_ROLE] != LOST:  # without a head the avatar comes to a stand, as without trackers
+        if frame.state[HEAD_ROLE] != LOST:  # while the head is lost, the avatar stops and stands, as without trackers
             self._received_ns = self.now_ns()
             self._restart_watchdog()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
@@ -66,7 +72,8 @@ class TrajectoryPredictor(AvatarNode):
             self._step(pair[0], pair[1])
 
     def _on_orientation(self, facing: BodyOrientation) -> None:
-        # The predictor of the orientation has lost these trackers, which are best effort: nothing more will come.
+        # The orientation predictor did not receive these trackers, because their topic is best effort, so no
+        # orientation will follow.
         for lost in self._pairs.overdue(facing.stamp_ns):
             self._step(lost, self._headset_facing(lost))
         pair = self._pairs.put_second(facing.stamp_ns, facing)
@@ -124,4 +131,4 @@ class TrajectoryPredictor(AvatarNode):
         self._stages.trajectory.settings = self.settings(TrajectorySettings)
         self._stages.steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
-        self._ticks = max(self._ticks, 1)  # the watchdog takes the new period with the next sample
+        self._ticks = max(self._ticks, 1)  # the watchdog uses the new period from the next sample on

@@ -67,9 +67,16 @@ class ViewerSettings(Settings):
     )
     port: int = setting(8080, "Port of the page.", low=1, high=65535, live=False)
     view_rate: float = setting(
-        30.0, "Rate of frames sent to browsers. Larger: smoother motion and more load.", "Hz", 1.0, 90.0, live=False
+        30.0,
+        "Rate of frames sent to browsers. Larger values give smoother motion and more load.",
+        "Hz",
+        1.0,
+        90.0,
+        live=False,
     )
-    urdf: str = setting("", "Robot file whose links the page shows beside the avatar. Empty: no robot.", live=False)
+    urdf: str = setting(
+        "", "Robot file; the page shows the links of this robot beside the avatar. Empty: no robot.", live=False
+    )
     avatars: str = setting("", "Names of the avatars to show, separated by commas. Empty: all avatars.", live=False)
 
 
@@ -119,7 +126,7 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that ended and may restart
+        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended and may start again
         self._shown: dict[str, bool] = {}  # layers that the user has switched on or off
         self._beside = True
         self._cameras: dict[int, Camera] = {}
@@ -182,7 +189,7 @@ class Viewer(AvatarNode):
         self._list_avatars()
 
     def _listen(self, seen: Seen) -> None:
-        """Subscribe only to topics that are shown; publishers then skip the others."""
+        """Subscribe only to topics that are shown, so that the nodes do not compute the others."""
         wanted = {*UNSEEN, *(STREAMS if self._watched else ())}
         if self._watched and seen.scene.shown("matched"):
             wanted.add("matched_pose")
@@ -201,7 +208,7 @@ class Viewer(AvatarNode):
             seen.scene.named(len(self._seen) > 1)
 
     def _watch(self, name: str) -> None:
-        """Choose the avatar of buttons, settings and figures."""
+        """Choose the avatar to which buttons, settings and figures belong."""
         if name == self._settings.avatar:
             return
         self._panel.settings.clear()
@@ -252,7 +259,7 @@ class Viewer(AvatarNode):
     # ---- drawing
 
     def _tick(self) -> None:
-        """Draw a frame just after a pose arrived: the chain is idle until the next sample."""
+        """Draw a frame just after a pose has arrived, because the other nodes are then idle until the next sample."""
         self._act()
         self._settings.tick()
         self._notice_browsers()
@@ -283,7 +290,9 @@ class Viewer(AvatarNode):
             seen.inboxes["pose"].wait(self._frame_s)
 
     def _do_a_chore(self) -> None:
-        """Do at most one chore per frame, the most overdue first, so that all are done on a slow machine."""
+        """Do at most one chore per frame, the most overdue one first, so that all chores are done even on a slow
+        machine.
+        """
         now, chore = time.monotonic(), min(self._chores, key=lambda c: c.due_s)
         if now >= chore.due_s:
             chore.due_s = now + chore.period_s

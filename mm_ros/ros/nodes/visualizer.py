@@ -1,7 +1,7 @@
 """Node `visualizer`: the avatar's topics → markers for RViz, at `marker_rate`.
 
-A topic of markers is computed only while it has a subscriber, and its sources are subscribed only meanwhile: a display
-that is off in RViz costs nothing.
+A topic of markers is computed, and its inputs are subscribed, only while the topic has a subscriber. Therefore a
+display that is switched off in RViz needs no CPU time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ CANDIDATES = 5
 @dataclass(frozen=True)
 class VisualizerSettings(Settings):
     marker_rate: float = setting(
-        30.0, "Rate of the markers. Larger: smoother motion in RViz and more load.", "Hz", 1.0, 120.0, live=False
+        30.0,
+        "Rate of the markers. Larger values give smoother motion in RViz and more load.",
+        "Hz",
+        1.0,
+        120.0,
+        live=False,
     )
     database: str = setting(
         "",
@@ -168,7 +173,8 @@ class Visualizer(AvatarNode):
     def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
         """Skeleton of a candidate at the avatar's root, scaled to the avatar's size.
 
-        Empty where `database`, the hash of the database that was searched, is not that of this node's database.
+        The result is empty if `database`, the hash of the searched database, differs from the hash of this node's
+        database.
         """
         if self._database is None:
             s = self.settings(VisualizerSettings)
