@@ -34,7 +34,7 @@ class Steps:
     matched: AvatarPose
     match: Match
     pose: AvatarPose
-    feet: FeetEstimate | None = None  # the user's feet as the step estimator estimates them
+    feet: FeetEstimate | None = None  # the user's feet, estimated by the step estimator
 
 
 class Avatar:
@@ -69,7 +69,7 @@ class Avatar:
         its database.
         """
         settings = settings or AvatarSettings()
-        # Imported here: these modules import onnxruntime, which `Avatar` itself does not need.
+        # These modules are imported here, because they import onnxruntime, which `Avatar` itself does not need.
         from mm_ros.facing.model_file import load_facing_model
         from mm_ros.matching.model_file import load_learned
         from mm_ros.steps.model_file import load_step_model

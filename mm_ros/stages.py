@@ -49,7 +49,7 @@ class FacingStages:
     @classmethod
     def load(cls, orientation: OrientationSettings, fusion: FusionSettings) -> FacingStages:
         """Build the stages with the network that the settings name."""
-        # Imported here, as below: the module imports onnxruntime, which the stages themselves do not need.
+        # This module is imported here, because it imports onnxruntime, which the stages themselves do not need.
         from mm_ros.facing.model_file import load_facing_model
 
         return cls(orientation, fusion, Calibration(), load_facing_model(orientation))

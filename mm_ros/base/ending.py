@@ -46,7 +46,7 @@ def ignore_more() -> None:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             return
-        except KeyboardInterrupt:  # a further request arrived meanwhile
+        except KeyboardInterrupt:  # another Ctrl-C arrived in the meantime
             continue
 
 

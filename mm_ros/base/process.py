@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
-WAKE_NS = 1_000  # Linux may delay each wake-up by this time; its default is 50 µs
-# new objects before a garbage collection; with Python's default of 700, one of 16 frames is delayed by 0.05 ms
+WAKE_NS = 1_000  # Linux may delay each wake-up by this time; its default is 50 µs.
+# New objects before a garbage collection; with Python's default of 700, one of 16 frames is delayed by 0.05 ms
 COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded here, because nothing may be loaded between fork and exec
 TERMINAL_S = 0.3  # Ctrl-C of a terminal reaches the whole group; remaining processes get SIGINT after this time
@@ -45,7 +45,7 @@ def end_with_parent(parent: int = 0) -> None:
     if not expected or expected not in (os.getppid(), parent):
         return  # the parent has another id, so a different process started this one
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != expected:  # the parent ended before prctl
+    if os.getppid() != expected:  # the parent ended before this process called prctl
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mm_ros.base.errors import MmRosError
 
-PARAMETERS: dict[tuple[str, str], str] = {  # node, former name → name
+PARAMETERS: dict[tuple[str, str], str] = {  # node and former name → present name
     ("trajectory_predictor", "aside"): "lateral",
     ("trajectory_predictor", "aside_halflife"): "lateral_halflife",
     ("orientation_predictor", "use_worn"): "use_body_trackers",
@@ -15,7 +15,7 @@ PARAMETERS: dict[tuple[str, str], str] = {  # node, former name → name
     ("pose_estimator", "least_detection"): "min_detection_confidence",
     ("pose_estimator", "least_presence"): "min_presence_confidence",
 }
-VALUES: dict[tuple[str, str, str], str] = {  # node, parameter, former value → what to write
+VALUES: dict[tuple[str, str, str], str] = {  # node, parameter and former value → text to write instead
     ("motion_matcher", "engine", name): f"search_structure: {name}" for name in ("tree", "boxes", "brute")
 }
 

@@ -23,7 +23,7 @@ class Spec:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    live: bool = True  # may change while running
+    live: bool = True  # whether the parameter may change while the node runs
     file: str = ""  # file name ending when the value is a path; a web page may only choose among known files
 
 

@@ -12,7 +12,7 @@ JOINTS_PER_FINGER = 3
 NAMES_OF_FINGERS: tuple[str, ...] = tuple(
     f"{side}_{finger}_{k + 1}" for side, _, _ in SIDES for finger in FINGERS for k in range(JOINTS_PER_FINGER)
 )
-FOREARM_M = 0.25  # length of the forearm of a person with the offsets below
+FOREARM_M = 0.25  # length of the forearm of a person with the offsets below.
 # Offsets of the left hand [m] for a hand of 0.18 m: each finger's joints from the wrist on. Set by judgement; a file's
 # own offsets replace them.
 _OFFSETS: dict[str, tuple[tuple[float, float, float], ...]] = {

@@ -61,7 +61,7 @@ ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints
 LEG_OFF = 0.17  # if head and arms both suggest a leg length that differs by more than this, the leg is wrong
 AGREE = 0.10  # maximum difference of the leg lengths that head and arms suggest, for LEG_OFF to apply
-LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and is not changed
+LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and is not changed.
 # Plausible (minimum, maximum) from children to tall people. Other values are reported as probably wrong.
 PLAUSIBLE = (
     ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),

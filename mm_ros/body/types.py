@@ -229,7 +229,7 @@ class Match:
     engine: str  # "search", "learned", "state_machine"
     clip: str = ""
     clip_index: int = -1  # -1 without a database
-    frame: int = -1  # row of the database; -1 without one
+    frame: int = -1  # played row of the database; -1 without a database
     frame_fraction: float = 0.0  # share of the way from `frame` to the next frame
     time: float = 0.0  # s within the clip
     tags: tuple[str, ...] = ()  # tags of `frame`
@@ -242,7 +242,7 @@ class Match:
     search_time: float = 0.0  # duration of the search [s]; 0 when the stage has no clock
     search_structure: str = ""  # structure of engine "search": "tree", "boxes" or "brute"
     database: int = 0  # hash; 0 without one
-    layout: int = 0  # hash of the feature layout
+    layout: int = 0  # hash of the feature layout.
     # (D,) feature weights of the search; empty unless searched
     weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized, empty unless searched

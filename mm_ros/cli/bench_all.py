@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         verdict, results[name] = _run_one(name, args.quick)
         rows.append((name, verdict, time.monotonic() - start))
         if args.json != STDOUT:
-            write_json(args.json, results)  # Ctrl-C keeps the finished benches
+            write_json(args.json, results)  # after Ctrl-C the results of the finished benches are kept
     print("\n" + table(("bench", "result", "seconds"), rows))
     if earlier:
         changed = ratios(earlier, results)

@@ -15,7 +15,7 @@ from mm_ros.cli.arguments import add_database, add_learned_model, add_number, ou
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure the response to scripted keys, stick and path: turns, starts, stops, deviation, feet"
-# Figure, heading, factor, digits.
+# Columns of the table: figure, heading, factor, digits.
 COLUMNS = (
     ("turn_45_s", "45° s", 1, 2), ("turn_90_s", "90° s", 1, 2), ("turn_90_s_worst", "worst", 1, 2),
     ("turn_180_s", "180° s", 1, 2), ("turn_90_overshoot_deg", "over °", 1, 1),

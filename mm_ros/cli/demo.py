@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if args.urdf:
         from mm_ros.robot.figure import read_figure
 
-        read_figure(args.urdf)  # refuse a wrong robot file before any process starts
+        read_figure(args.urdf)  # refuse a wrong robot file before any process starts.
     # A random DDS domain separates the demo from other graphs
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     _prepare(args)
@@ -143,7 +143,8 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             port = free_port(args.port + 10)
             os.environ[INSPECTOR_VARIABLE] = inspector
             os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
-            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)  # a graph with a given code prints no address
+            # the graph does not print the address if the code is given
+            os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
             graph += ["--page", "-p", f"{node}.page_port={port}"]
             print(f"    {WAYS[args.control]}: {page}", flush=True)
         processes.start(*graph)

@@ -26,7 +26,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    at: float  # time of the search since the start, s
+    at: float  # s; time of the search after the start of the recording
     match: Match
     winner: Candidate
     runners_up: tuple[Candidate, ...]

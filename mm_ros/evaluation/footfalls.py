@@ -15,14 +15,14 @@ from mm_ros.body.types import F64
 
 SMOOTHED_S = 0.1
 SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
-STILL_SPEED = 0.1  # m/s; a slower foot is still
-SAME_EVENT_S = 0.2  # maximum time between two matching touchdowns of one foot
+STILL_SPEED = 0.1  # m/s; a foot that is slower than this counts as still
+SAME_EVENT_S = 0.2  # maximum time between two matching touchdowns of one foot.
 # s; a touchdown is a phantom if the user has no touchdown of either foot within this time Time shifts, as shares of the
 # duration, for the agreement by chance
 NEAR_S = 0.3
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
-Landings = tuple[F64, F64]  # sorted times [s] of the left and the right foot
+Landings = tuple[F64, F64]  # sorted times [s] of the touchdowns of the left and the right foot
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def smoothed_speed(points: F64, dt: float) -> F64:
 def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
     """Times [s] at which the foot touches down, interpolated between frames."""
     out: list[float] = []
-    stood: F64 | None = None  # position at which the foot stood last
+    stood: F64 | None = None  # position of the last stance of the foot
     swings, farthest = False, 0.0
     for i, speed in enumerate(speeds.tolist()):
         if not np.isfinite(speed) or not np.isfinite(points[i]).all():

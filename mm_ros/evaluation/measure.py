@@ -47,7 +47,7 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("predicted_facing_error_deg", "mean"), ("footfall_f1", None), ("same_foot", None), ("contact_agreement", None),
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
-DRAWS, FEWEST = 400, 5  # number of bootstrap samples; minimum number of recordings for an interval
+DRAWS, FEWEST = 400, 5  # number of bootstrap samples; minimum number of recordings for an interval.
 # Metrics of every row that a chain computes, with the source of their truth; a metric without truth is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
@@ -82,8 +82,8 @@ class Measured:
     numbers: dict[str, float] = field(default_factory=dict)
     by_frame: dict[str, F64] = field(default_factory=dict)  # values per frame at 60 Hz, for kinds of motion and plots
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
-    delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns
-    # fitted poses of the joints in the axes of the body trackers
+    delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns.
+    # Fitted poses of the joints in the axes of the body trackers
     offsets: dict[str, Offset] = field(default_factory=dict)
     feet: tuple[Feet, Feet] | None = None  # feet of the user, and feet of the avatar of this row
 

@@ -65,10 +65,10 @@ class Task:
     pop_limit: float
     given: Clip | Session | Table
     footfalls: Landings | None = None  # marked footfalls of the user, s
-    feed_all: bool = False  # give the body trackers to the avatar, too
+    feed_all: bool = False  # whether the avatar gets the body trackers, too
     hand_pose: str = ESTIMATED  # convention of hand poses (docs/hand-poses.md) in which a table states its controllers
     facing_by_hand_pose: bool = False  # measure the predicted facing for each convention of hand poses
-    keep: bool = False  # keep the poses for a report
+    keep: bool = False  # whether the poses are kept for a report
     camera: LandmarkSimulation = COMMON
 
 

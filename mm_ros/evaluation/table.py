@@ -7,7 +7,7 @@ from typing import Any
 from mm_ros.evaluation.look_ahead import SUFFIXES
 from mm_ros.evaluation.rows import ROW_NAMES
 
-# Metric, heading, factor, digits, statistic.
+# Columns of the table: metric, heading, factor, digits, statistic.
 COLUMNS = (
     ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
     ("facing_error_deg", "facing °", 1, 1, "mean"),

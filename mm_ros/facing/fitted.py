@@ -19,13 +19,14 @@ OUTLIER = 1.5  # limit of a difference, in standard deviations
 SMALLEST_SIGMA = 0.09  # rad; networks underestimate their own error
 MAX_STEP = 0.06  # maximum change of the correction per frame [rad], also after a gap
 CORRELATED = 0.8  # share of a picture's error that the next pictures have, too
-BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias
-STRAIN_HALFLIFE_S = 8.0  # half-life of the mean squared difference between pictures and filter, over its variance
-WORST_STRAIN = 12.0  # limit of one such ratio, so that a single picture does not raise the mean for long
+BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias.
+# half-life of the mean ratio of squared difference between picture and filter to its expected variance
+STRAIN_HALFLIFE_S = 8.0
+WORST_STRAIN = 12.0  # limit of this ratio for one picture, so that a single picture does not raise the mean for long
 
 # body_trackers.py
 TRACKER_SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}  # rad
-# Correlation time of their errors
+# Correlation time of the errors of these trackers
 TRACKER_LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}
 MOUNTING_LEARNED_FOR_S = 60.0  # maximum time over which the mounting is averaged
 
@@ -37,7 +38,7 @@ NOISE_LASTS_S = 0.4  # correlation time of landmark errors
 TURN_LASTS_S = 2.0  # s; twice the correlation time of the yaw error of the whole body
 NOISE_HALFLIFE_S = 6.0  # half-life of the measured noise
 NOISE_PRIOR_S = 1.0  # weight of NOISE_START, as seconds of observation
-NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height
+NOISE_START = (0.08, 0.04, 0.04)  # m: along the line of sight, across it, in height.
 # Limits of the measured noise [m]
 NOISE_FLOOR, NOISE_CEILING = (0.015, 0.008, 0.008), (0.20, 0.12, 0.12)
 TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4  # rad; yaw error of the whole body in a picture
@@ -62,8 +63,8 @@ ELSEWHERE_M = 0.5  # m; a person with a larger lateral miss is not the user
 ELSEWHERE = 4.0  # factor on the usual miss; a person with a larger lateral miss is not the user
 PLACE_NEEDED_S = 1.0  # time of observation before there is a result
 SCATTERED_M = 0.4  # m; if the usual miss is larger, the pictures do not show only the user
-MISS_M = 0.05  # minimum of the usual miss [m]
-MISS_LASTS_S = 1.0  # correlation time of the miss
+MISS_M = 0.05  # m; lower limit of the usual lateral miss
+MISS_LASTS_S = 1.0  # correlation time of the lateral miss
 FIELD_OF_VIEW_ERROR = 0.025  # rad; yaw error by lens distortion and an inexact field of view
 
 # camera/offsets.py
@@ -73,7 +74,8 @@ OFFSETS_HALFLIFE_S = 60.0  # half-life of the observations
 OFFSETS_LARGEST_M = 0.15  # limit of a learned offset
 
 # camera/timing.py
-SURELY_M2 = 1e-5  # minimum variance of a difference
-MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0  # of the mean differences of the signals, and of their variances
+SURELY_M2 = 1e-5  # lower limit of the variance of a difference between signals.
+# half-lives of the mean differences of the signals, and of the variances of these differences
+MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
 LATENCY_NEEDED_S = 3.0  # time of landmarks before a latency is estimated
 CONTRAST = 0.8  # the cost of the longest delay must exceed that of the best delay by at least this

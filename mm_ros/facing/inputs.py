@@ -41,11 +41,12 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
     """Order and signs (INPUTS,): inputs[order] * signs are the inputs of the motion mirrored left to right."""
     order, signs = np.arange(INPUTS), np.ones(INPUTS, np.float32)
     left, right, lines, averages = 13, 29, 45, 50
-    head_turned = [1, 4, 7, 9, 11]  # y of vectors; x and z of the angular velocity
+    head_turned = [1, 4, 7, 9, 11]  # these inputs change their sign: y of vectors; x and z of the angular velocity
     order[left:right], order[right:lines] = np.arange(right, lines), np.arange(left, right)
     hand_turned = [1, 4, 6, 8, 10, 13]
     flipped = [*head_turned, *(hand + i for hand in (left, right) for i in hand_turned)]
-    flipped += [lines, lines + 4]  # x of the vector between the hands, y of the vector to their middle
+    # these change their sign, too: x of the vector between the hands, y of the vector to their middle
+    flipped += [lines, lines + 4]
     for base in range(averages, INPUTS, CHANNELS):
         hands = [base + HEAD_CHANNELS, base + HEAD_CHANNELS + HAND_CHANNELS]
         flipped += [base + 1, base + 3, *(hand + i for hand in hands for i in (1, 4))]
@@ -200,7 +201,7 @@ def _averages_turned(memory: F64, c: float, s: float, out: F64) -> None:
         m, o = _AVERAGES + k * CHANNELS, 50 + k * CHANNELS
         for i in range(CHANNELS):
             out[o + i] = memory[m + i]
-        for i in (0, 2, 6, 9, 11, 14):  # x of each pair (x, y) in the floor plane
+        for i in (0, 2, 6, 9, 11, 14):  # indices of x in each pair (x, y) in the floor plane
             x, y = memory[m + i], memory[m + i + 1]
             out[o + i], out[o + i + 1] = c * x + s * y, -s * x + c * y
 

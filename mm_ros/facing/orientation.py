@@ -126,9 +126,10 @@ class OrientationStage:
 
     def _clear(self) -> None:
         self._memory = oi.new_memory()
-        self._state = self.model.nothing() if self.model else None  # heading frame: `_carry` leaves it unchanged
+        # the state is in the heading frame, so `_carry` does not change it
+        self._state = self.model.nothing() if self.model else None
         self._since_tick = math.inf
-        self._lost = np.full(2, math.inf)  # time [s] since each hand was last not LOST
+        self._lost = np.full(2, math.inf)  # time [s] since each hand was last tracked or extrapolated
         self._yaw = None
         self._rate = 0.0
         self._sigma = UNKNOWN_SIGMA

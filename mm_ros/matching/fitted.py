@@ -26,23 +26,23 @@ TEMPO_HALFLIFE_S = 0.1  # half-life of the smoothed tempo
 
 # root_control.py
 SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
-WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m
-# After a gap in tracking, the root returns to the user within this time instead of jumping …
+WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m.
+# After a gap in tracking, the root returns to the user within this time instead of jumping
 RETURN_S = 0.5
-RETURN_SPEEDS = (3.0, 6.0)  # … and at no less than these speeds: m/s, rad/s
+RETURN_SPEEDS = (3.0, 6.0)  # m/s, rad/s; minimum speeds of this return.
 # If the root is farther away, it is placed at the user at once: a fast return would look like a leap of the hands
 RETURN_M = 3.0
 
 # engines/learned.py
 CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # predicted log odds at which a contact begins and ends
-ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate
+ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate.
 # The projector is run only once if every weight is at least this share of its weight in the training
 SAME_WEIGHTS = 0.999
 
 # engines/state_machine.py
 LOOP_SPEEDS = (0.0, 1.2, 2.8)  # m/s, desired speed of each loop
 LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # m/s; speeds at which the state changes, and their tolerance
-CROSS_FADE_S = 0.25  # duration of the blend from one loop to the next
+CROSS_FADE_S = 0.25  # duration of the blend from one loop to the next.
 # Weights of a difference of speed [per m/s] and of posture [per m] that are added to squared normalized features
 SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
 SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # duration of a loop

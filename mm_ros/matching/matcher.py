@@ -200,14 +200,14 @@ class MatcherStage:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
         self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
-        self.explain = False  # add runners-up to the Match; this takes far longer than the search
-        # clock [s] for Match.search_time, because stages do not read a clock by themselves
+        self.explain = False  # add runners-up to the Match; this takes far longer than the search.
+        # Clock [s] for Match.search_time, because stages do not read a clock by themselves
         self.clock: Callable[[], float] = lambda: 0.0
         self._input = ""  # source of the trajectories
         self._use(settings, database, learned)
         self.control = RootControl(self._active)
         self.timeline = Timeline()
-        self._played: deque[tuple[float, ...]] = deque()  # time, x, y, yaw of the root
+        self._played: deque[tuple[float, ...]] = deque()  # rows of time, x, y, yaw of the played root
         self.reset()
 
     @property

@@ -23,7 +23,7 @@ FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
-BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°
+BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°.
 # s; frames up to this time before a bend count as bent, because playback would continue into the bend
 BEND_LEAD_S = 0.5
 

@@ -16,7 +16,8 @@ from mm_ros.motion.contacts import central_difference
 from mm_ros.motion.features import POSITION, VELOCITY, Feature, FeatureLayout
 
 Array = Any
-FeatureFunction = Callable[[F64, F64, float], Array]  # positions (F, J, 3), rotations (F, J, 4), rate -> (F, width)
+# function of positions (F, J, 3), rotations (F, J, 4) and rate that returns values (F, width)
+FeatureFunction = Callable[[F64, F64, float], Array]
 Functions = Mapping[str, FeatureFunction]  # functions by the name of their feature
 NO_FUNCTIONS: Functions = MappingProxyType({})
 
@@ -59,7 +60,9 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
 
 
 def at_time(values: F64, frames: float, grow: bool) -> F64:
-    """Shift values (F, …) by `frames`, interpolated linearly; held beyond the ends, or extrapolated with `grow`."""
+    """Shift values (F, …) by `frames` with linear interpolation. Beyond the ends they are constant, or extrapolated
+    with `grow`.
+    """
     at = np.arange(len(values)) + frames
     inside = np.clip(at, 0, len(values) - 1)
     i = np.minimum(inside.astype(np.int64), max(len(values) - 2, 0))
@@ -73,7 +76,7 @@ def at_time(values: F64, frames: float, grow: bool) -> F64:
 
 
 def at_rotation(q: F64, frames: float) -> F64:
-    """Shift rotations (F, 4) by `frames`, interpolated; held beyond the ends."""
+    """Shift rotations (F, 4) by `frames` with interpolation; beyond the ends they are constant."""
     at = np.clip(np.arange(len(q)) + frames, 0, len(q) - 1)
     i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
     a, b = q[i], q[np.minimum(i + 1, len(q) - 1)]

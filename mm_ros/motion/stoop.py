@@ -50,8 +50,8 @@ LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
 # the legs by half of it.
 BALANCE = 0.36
 STEEPEST = np.radians(85)  # rad; maximum pitch of the upper chest; to lower the head further, the knees bend, too
-DEEPEST = 0.3  # maximum lowering of the pelvis by bent knees, as a share of the head height
-# maximum hip–ankle distance as a share of the leg's length, because stooped people bend their knees
+DEEPEST = 0.3  # maximum lowering of the pelvis by bent knees, as a share of the head height.
+# Maximum hip–ankle distance as a share of the leg's length, because stooped people bend their knees
 _STRAIGHTEST = 0.96
 _ENVELOPE_S = 0.4  # window that smooths the lowering of the pelvis
 _SEARCH_RATE = 10.0  # Hz; frame rate of the search for the depth

@@ -17,7 +17,7 @@ from mm_ros.motion.kinds import RUN_SPEED, kinds_of, root_motion
 
 CELL = 0.25  # m/s
 AHEAD = (-2.0, 4.0)  # m/s; range of the heat map
-ACROSS = (-2.0, 2.0)  # the same to the left
+ACROSS = (-2.0, 2.0)  # m/s; range of the heat map to the left
 _SHADES = " ·░▒▓█"
 
 
@@ -104,7 +104,7 @@ def rows(summary: Summary) -> list[tuple[str, Any]]:
 
 
 EVERY = 6  # joint positions are computed for every sixth frame only, so that a large database takes seconds
-LEAST_MIN = 0.2  # minutes; the summary warns of a kind of motion with less than this
+LEAST_MIN = 0.2  # minutes; the summary warns of a kind of motion with less than this.
 # Limits for moving [m/s], turning [rad/s], crouching and squatting (head height ratios)
 MOVES, TURNS, CROUCHES, SQUATS = 0.4, np.radians(45), 0.82, 0.65
 GESTURE_SPEED = 0.5  # minimum speed [m/s] of a hand relative to the hips in a gesture

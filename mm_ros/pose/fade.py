@@ -47,7 +47,7 @@ HALFLIFE_S = 0.12  # half-life of the fade
 OWN_MOTION_M = 0.05  # m; distance that head and hands may move by themselves from one pose to the next
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # joints that carry the head and the limbs
-STRAIGHTEST = 0.999  # largest distance from shoulder to hand, or hip to foot, as a share of the limb's length
+STRAIGHTEST = 0.999  # largest distance from shoulder to hand, or hip to foot, as a share of the limb's length.
 # m/s; at this speed a joint moves 0.17 m between poses for a subscriber that loses two of three poses at 90 Hz
 FASTEST = 5.0
 PEAK = 2.0 * math.log(2.0) / math.e  # fastest rate of the spring, in offsets per half-life
@@ -122,7 +122,8 @@ class FadeIn:
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
         self._joints = np.zeros((2, len(pose.rotations) + 1, 3))
-        both = min(len(last.rotations), len(pose.rotations))  # the skeleton may have got or lost fingers
+        # the new skeleton may have fingers that the former one lacks, or vice versa
+        both = min(len(last.rotations), len(pose.rotations))
         before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
         self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))
         self._joints[0, -1] = last.positions[HIPS] - pose.positions[HIPS]
@@ -183,7 +184,8 @@ class FadeIn:
             upper, lower = end_joint - 2, end_joint - 1
             root, middle, tip = (tuple(p[j].tolist()) for j in (upper, lower, end_joint))
             first, second = (quat.norm(quat.sub(b, a)) for a, b in ((root, middle), (middle, tip)))
-            longest = max(STRAIGHTEST * (first + second), quat.norm(quat.sub(tip, root)))  # straight limbs stay so
+            # straight limbs stay straight
+            longest = max(STRAIGHTEST * (first + second), quat.norm(quat.sub(tip, root)))
             line = quat.shortened(quat.sub(goal, root), longest)
             end = quat.add(root, line)
             along = quat.unit(line, (0.0, 0.0, -1.0))

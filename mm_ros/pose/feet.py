@@ -30,10 +30,10 @@ BENT_KNEE = 0.08  # m; a tracked knee at least this far from the line from hip t
 LOCK_HEIGHT = 0.06  # m; a toe higher than this above its rest height is not locked, even in reported contact
 RELOCK_COOLDOWN_S = 0.12  # cooldown after a release, because a foot that locked sooner would be released again at once
 TOE_TIP = 0.07  # m; distance from the toe joint to the tip of the toes
-HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch.
 # rad; the heel rises ever more slowly within this angle of the limit, because an abrupt stop would jerk the ankle
 HEEL_RAISE_ZONE = 0.3
-UNREACHABLE = 0.005  # m; a locked foot is released when its toe is farther than this from the locked place
+UNREACHABLE = 0.005  # m; a locked foot is released when its toe is farther than this from the locked place.
 # m, m/s, s; a locked foot without contact is released when its toe is higher or faster, or after this time
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.04
 # Factor on LIFT_HEIGHT and LIFT_SPEED while the other foot is in the air, because one foot must stand
@@ -45,7 +45,7 @@ SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6
 AT_REST = 0.12  # m/s: a locked foot counts as standing if its toe is slower than this
 LANDING_ZONE = 0.01  # m; the descent of a free toe slows down within this distance of its rest height
 HEEL_ZONE = 0.015  # m; the descent of the ankle slows down within this distance of its lowest height
-FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target
+FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target.
 # m; lift added to a fast free foot, because a blend of two steps may be too low
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
 # m, s; additional lift while the other foot is free, too, and half-life with which this lift starts (an abrupt start
@@ -231,7 +231,8 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0  # reset, because the offset of the lock contains the lift
+    # the lift is reset, because the offset of the lock already contains it
+    feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0
     feet.flight[side] = 0.0
 
 

@@ -38,14 +38,14 @@ from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
-FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues
+FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues.
 # Half-life of the filter on body trackers; a larger value smooths more, but delays more (8 ms with this value)
 TREMBLE_HALFLIFE_S = 0.025
 # factor on the certainty of a stance; the product is limited to 1, so a certainty of 1 / 1.6 counts fully
 SURE_STANCE = 1.6
 HEEL_UP = 0.06  # m; the heel is raised when the estimated ankle is higher than this above its rest height
 TOE_LIFT = 0.6  # ratio of the toe's height to the ankle's height in the middle of a swing
-SHARE_HALFLIFE_S = 0.1  # half-life with which the share of the user's feet follows their certainty
+SHARE_HALFLIFE_S = 0.1  # half-life with which the share of the user's feet follows their certainty.
 # Contact probability below which a foot may be released; maximum amount by which an uncertain estimate raises the
 # probability of motion that the release requires
 RELEASED_CONTACT, CALM = 0.7, 0.4
@@ -88,7 +88,7 @@ class User(NamedTuple):
     """State of the stage for the user's estimated feet (left, right)."""
 
     ankles: F64  # (2, 3)
-    moves: F64  # (2,) probability that the foot moves
+    moves: F64  # (2,) probability that the foot moves.
     # (2, 2): row 0 the share of the user's foot in the avatar's foot, row 1 the certainty that the foot stands; both
     # smoothed
     share: F64

@@ -31,12 +31,12 @@ KNEELS_S = 1.5  # a user whose hips are low and calm for this time is shown knee
 BEND_FULL = 0.05  # drop of the head from which on the trunk takes the whole estimated lean
 LEGS_HALFLIFE_S = 0.15  # half-life with which the legs change their posture
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
-HIPS_SHARE = 0.5  # share of the lean that the pelvis takes; the spine takes the rest
+HIPS_SHARE = 0.5  # share of the lean that the pelvis takes; the spine takes the rest.
 # Heights [m] of knee and ankle above the floor for a leg of LEG_M
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
 KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad; pitch of the foot, positive with the toes down
-LEG_M = 0.82  # leg length of the heights above
-# factor of the change from front to back: the legs lie along the body as soon as it begins to turn over
+LEG_M = 0.82  # leg length of the heights above.
+# Factor of the change from front to back: the legs lie along the body as soon as it begins to turn over
 TURNED_OVER = 3.0
 
 SIT, KNEEL, LIE = range(3)

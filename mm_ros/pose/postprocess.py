@@ -52,8 +52,8 @@ __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # half-life with which the root's height follows uneven ground
-NO_FEET = np.zeros((0, 10))  # the empty array stands for an unknown FeetEstimate
-# the arrays are read-only, like those that arrive in a node, so that both use the same compiled kernel
+NO_FEET = np.zeros((0, 10))  # the empty array stands for an unknown FeetEstimate.
+# The arrays are read-only, like those that arrive in a node, so that both use the same compiled kernel
 NO_FEET.flags.writeable = False
 # Half-lives of the height of a sitting head, upwards and downwards
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0

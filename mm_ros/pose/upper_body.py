@@ -41,25 +41,25 @@ BACKWARD = 0.9  # rad; the twist of the spine fades out when the turn of the hea
 COMFORTABLE_SHIFT = 0.08  # m; people shift their hips by up to this distance, and lean to reach farther
 LEAN_SHARE = 0.5  # share of the shift beyond COMFORTABLE_SHIFT that becomes lean
 
-HEIGHT_CORRECTION = 0.03  # m: maximum change of the hips' height that compensates for the lean of a low trunk
+HEIGHT_CORRECTION = 0.03  # m: maximum change of the hips' height that compensates for the lean of a low trunk.
 # Half-lives of the filter on the hips' horizontal shift and height
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025
 
-STRAIGHT_LEG = 0.95  # maximum hip–ankle distance of a standing user, as a share of the leg's length
+STRAIGHT_LEG = 0.95  # maximum hip–ankle distance of a standing user, as a share of the leg's length.
 # Cosine of the angle below which a torso is upright; rad: maximum rotation of the spine toward upright
 UPRIGHT, STRAIGHTENED = 0.995, 0.6
 REACH_ZONE = 0.008  # m; within this distance of full length the arm stretches ever more slowly
 SHARPEST_ELBOW = 2.65  # rad
 CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
 CLAVICLE_LIMIT = 0.6  # rad
-TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows
+TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows.
 # rad; m: limits of the spine's twist, and of the shoulders' shift relative to the head
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
 # Half-lives of the trunk's motion toward a hand out of reach, and of its return
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
 # factor on the pull of a hand below the shoulder, because shoulders rise more easily than they sink
 CLAVICLE_DOWN = 0.55
-FOREARM_TWIST_LIMIT = 1.5  # rad in both directions
+FOREARM_TWIST_LIMIT = 1.5  # rad; limit of the forearm's twist in both directions
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
 
 WRIST_SEARCH_STEPS = 24  # iterations to find the position of the wrist when its limits turn the hand
@@ -307,7 +307,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # continue from the allowed rotation, which ends an oscillation
+        if step % 8 == 7:  # the next iteration continues from the allowed rotation, which prevents an oscillation
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # a full step would oscillate at a limit
     if weight < 1.0:

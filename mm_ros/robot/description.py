@@ -13,7 +13,7 @@ from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
-STEP_M = 0.003  # difference of radius between the pieces of a tapered bone
+STEP_M = 0.003  # difference of radius between the pieces of a tapered bone.
 # Eyes and nose show the facing of the head: position in head axes and radius [m], for a head joint at 1.6 m.
 _FACE = (
     ((0.098, 0.034, 0.095), 0.015, "eyes"),

@@ -81,7 +81,7 @@ FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # leg lengths; a standing foot that is farther than this from its target is placed again
 JUMP_M = 0.5  # when the avatar's root moves farther than this between two frames, the robot is moved with it
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longer steps are cut; time of the first step
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longer steps are cut; time of the first step.
 # Leg lengths: distance from which a constraint is added, and distance that it keeps; maximum number of constraints
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
 FLOOR_NEAR = 0.06  # leg lengths; a constraint is added for soles below this height
@@ -174,7 +174,7 @@ class Follower:
         self._angles = np.clip(self._start, self._limits[:, 0], self._limits[:, 1])
         self._rates = np.zeros(self._n)
         self._base = np.concatenate([[0.0, 0.0, self.figure.leg_length], self.figure.front])
-        self._feet = np.zeros((2, 8))  # held, anchor x y, offset x y z, share of level, known
+        self._feet = np.zeros((2, 8))  # for each foot: held, anchor x y, offset x y z, share of the level sole, known
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)
         self._swayed = np.zeros(1)  # lateral move of the pelvis in the last frame

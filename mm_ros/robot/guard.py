@@ -19,7 +19,7 @@ from mm_ros.maths import rotations as rot
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
 HOLD_S = 1.0  # s; after a stop, commands are still sent for this time
 LATE_TICKS = 10.0  # a delay of more than this many periods between two ticks is a stall of this process
-STILL = 1e-6  # rad/s or m/s; a slower joint has stopped
+STILL = 1e-6  # rad/s or m/s; a slower joint has stopped.
 # Base: highest speed and acceleration, and time to settle; first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
@@ -103,7 +103,7 @@ class CommandGuard:
         self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, "not enabled"
-        self._armed = False  # the deadman has been released since the last stop
+        self._armed = False  # whether the deadman has been released since the last stop
         self._moved = Limiter(np.zeros(len(self.names)), lower, upper)
         self._from = self._moved.x
         self._since = self._held_at = 0.0

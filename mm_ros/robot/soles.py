@@ -18,7 +18,7 @@ from mm_ros.robot.model import Robot, Shape
 MESH_KINDS = (".stl", ".obj", ".dae", ".ply")
 MOST_MESH_BYTES = 64 << 20
 DEPTH = (0.005, 0.5)  # leg lengths; plausible heights (minimum, maximum) of an ankle above its sole
-LEVEL_RAD = 0.14  # a sole whose tilt at zero angles is smaller than this counts as level
+LEVEL_RAD = 0.14  # a sole whose tilt at zero angles is smaller than this counts as level.
 # Measures of an unknown sole as shares of the leg: depth below the ankle, toe ahead, heel behind, half the width.
 ESTIMATE = (0.09, 0.23, 0.12, 0.05)
 

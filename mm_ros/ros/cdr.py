@@ -18,8 +18,8 @@ from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Ar
 
 from mm_ros.base.errors import MmRosError
 
-HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options
-# spare bytes before the header, so that the numbers are aligned in memory; CDR aligns them relative to the end of the
+HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options.
+# Spare bytes before the header, so that the numbers are aligned in memory; CDR aligns them relative to the end of the
 # header
 SPARE = 4
 PADDED = 4  # the middleware fills a message between processes up to a multiple of this number of bytes

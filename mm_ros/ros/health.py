@@ -36,7 +36,7 @@ class Health:
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings that are cleared after one report
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # called before each report, to fill values and warnings
+    watch: Callable[[], None] | None = None  # function that is called before each report, to fill values and warnings
     _last_ns: int = 0
     _stamp_ns: int = 0  # stamp of the last step
     _rate: float = 0.0

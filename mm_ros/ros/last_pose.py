@@ -24,7 +24,7 @@ from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # maximum age [s] of a pose from which the node resumes
-WAIT_S = 1.5  # s; maximum time to wait after the first pose until the former subscribers are found again
+WAIT_S = 1.5  # s; maximum time to wait after the first pose until the former subscribers are found again.
 # a subscriber finds the publisher at about the time when the publisher finds the subscriber Checksum of the rest, size
 # of the slot's content, number, joints, written at, stamp, epoch, run, skeleton, listeners
 SETTLED_S = 0.2

@@ -274,7 +274,7 @@ class Loop:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)
                 continue
-            ticker.queued_ns = NEVER  # not queued, unless `reset` in the callback or the lines below queue it again
+            ticker.queued_ns = NEVER  # `reset` in the callback, or the lines below, queue the ticker again
             ticker.fire(now_ns)
             if ticker.queued_ns == NEVER and not ticker.simulated:
                 ticker.queued_ns = ticker.due_ns

@@ -38,7 +38,7 @@ class RemoteSettings:
         self._found, self._changed, self._told = found, changed, told
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
-        self._asked: dict[str, Any] = {}  # node → future of its answer
+        self._asked: dict[str, Any] = {}  # maps a node to the future of its answer
         self._known: dict[tuple[str, str], Any] = {}
         self._wanted: dict[tuple[str, str], Any] = {}  # newest value that is not sent yet
         self._under_way: set[tuple[str, str]] = set()

@@ -14,10 +14,10 @@ from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class, publisher_qos
 
 STICK_S, PATH_S = 1 / 30, 0.5
-CHANGES_S = (1.2, 3.0)  # s; minimum and maximum time between two changes of the stick
+CHANGES_S = (1.2, 3.0)  # s; minimum and maximum time between two changes of the stick.
 # m; if the avatar is farther than this from the middle, the next direction of the stick is back to the middle
 FARTHEST_M = 3.0
-GAITS = ((5, 0.25), (4, 0.15))  # button and probability: jog, strafe
+GAITS = ((5, 0.25), (4, 0.15))  # buttons for jog and strafe, each with its probability
 ROUND = ((0.0, 0.0), (2.5, 0.0), (3.5, 1.5), (2.0, 2.5), (1.0, 4.0), (-1.0, 3.0), (-0.5, 1.5))
 
 

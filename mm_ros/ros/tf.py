@@ -128,7 +128,8 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
-        self._wires: dict[tuple[int, ...], tuple[SerializedTf, NDArray[np.int64]]] = {}  # messages by tracked roles
+        # one message for each set of tracked roles
+        self._wires: dict[tuple[int, ...], tuple[SerializedTf, NDArray[np.int64]]] = {}
 
     def message(self, frame: TrackerFrame) -> TFMessage:
         stamp, seen = stamp_to_ros(frame.stamp_ns), _seen(frame)

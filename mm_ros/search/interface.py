@@ -129,7 +129,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
         return BAD_LENGTH
     query_sum = np.float32(0)
     for c in range(dimensions):
-        query_sum += query[c] - query[c]  # 0, or NaN for NaN and infinity
+        query_sum += query[c] - query[c]  # the product is 0, or NaN for NaN and infinity
         if not (weights[c] >= 0 and weights[c] <= LARGEST):
             return BAD_WEIGHT
     if query_sum != 0:

@@ -28,7 +28,7 @@ NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
 # s; time for which past estimates are stored for the comparison with images; age of the newest image at which the
 # correction ends
 PAST_S, FORGOTTEN_S = 0.6, 0.4
-IMAGE_HALFLIFE_S = 0.03  # half-life of the average over images
+IMAGE_HALFLIFE_S = 0.03  # half-life of the average over images.
 # Fitted on CMU subjects 07, 16, 82, 83, 120 with a simulated camera (benchmarks/2026-11-steps.md): standard deviation
 # of the measured difference of the ankles to the front, to the left and upwards [m], 1.4 times what was measured
 # because the errors of successive images are correlated; and the share of the squared errors of the estimate in each
@@ -36,7 +36,8 @@ IMAGE_HALFLIFE_S = 0.03  # half-life of the average over images
 CAMERA_M = np.array([0.20, 0.17, 0.13])
 SHARES = np.array([0.8, 0.1, 0.1])
 
-TRACKER_M, UNMEASURED_M = 0.015, 0.15  # standard deviation of a tracked ankle: mounting measured; not, or extrapolated
+# standard deviation of a tracked ankle: with a measured mounting; without one, or while extrapolated
+TRACKER_M, UNMEASURED_M = 0.015, 0.15
 BLEND_HALFLIFE_S = 0.1  # half-life with which a tracker is blended in, and with which it is blended out after its loss
 MOVING, SPREAD = 0.12, 0.03  # m/s; a tracked foot of this speed moves with probability 0.5
 LOW = 0.12  # share of the standing height; a still ankle above this height does not stand on the floor

@@ -27,12 +27,12 @@ CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 
 AVERAGES_S = (0.35, 1.5)  # time constants of the averages that are subtracted from the position
-YAW_AVERAGE_S = 1.0  # the same of the heading
+YAW_AVERAGE_S = 1.0  # time constant of the average of the heading.
 # Hz; pass bands of the causal filters for the head's height and lateral position
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
 AXES_TAU_S = 0.5  # time constant of the smoothed yaw that defines the lateral direction of the sway
-LEVEL_TAU_S = 1.0  # time constant of the mean amplitude of bob and sway
-# share of the standing height; if the mean amplitude is below this, the normalized bob and sway are small
+LEVEL_TAU_S = 1.0  # time constant of the mean amplitude of bob and sway.
+# Share of the standing height; if the mean amplitude is below this, the normalized bob and sway are small
 LEAST_LEVEL = 0.0015
 
 BLOCKS: tuple[tuple[str, int], ...] = (
@@ -52,7 +52,7 @@ _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
 _LATERAL = _AXES_YAW + 1  # lateral position, integrated along the turning axes
-_BOB = _LATERAL + 1  # low and high state, last value, level, level of the rate
+_BOB = _LATERAL + 1  # five numbers: low and high state, last value, level, level of the rate
 _SWAY = _BOB + 5
 _VALID = _SWAY + 5
 MEMORY = _VALID + 2

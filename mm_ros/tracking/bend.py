@@ -19,11 +19,11 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import damp
 
-HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joint's standing height
-# share of the standing height; a smaller drop of the head is no bending, because the head also bobs in walking
+HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joint's standing height.
+# Share of the standing height; a smaller drop of the head is no bending, because the head also bobs in walking
 BENT_FROM = 0.035
 SOFT = 0.04  # scale of the gradual start of bending: of a drop of this size, one half counts
-LARGEST_DROP = 0.9  # limit of the drop of the head
+LARGEST_DROP = 0.9  # limit of the drop of the head.
 # Weights of the logistic function for: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head,
 # and both hand values × drop. The weights were fitted to skeletons with corrected proportions (as on import), because
 # the head joint of CMU's files is 11 cm too low: with such short trunks every squat would look like a bow. CMU contains
@@ -181,7 +181,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # the controllers are too far away to be held
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # the controllers are too far away to be in the hands
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S

@@ -104,10 +104,10 @@ SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each ch
 CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
 HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher is taken to lie on a shelf
 UNDER_FLOOR = 0.04  # m; a controller this far below the measured floor shows that the measured floor was a shelf
-UNDER_FLOOR_S = 0.3  # for at least this time
+UNDER_FLOOR_S = 0.3  # s; minimum time for which the controller must be below the floor.
 # m; if a controller is seen farther than this below the floor, the origin of the source may be elsewhere
 ORIGIN_UNDER = 0.15
-ORIGIN_LACKS = 0.5  # m; if the origin is elsewhere, the head is lower than the user's height by more than this
+ORIGIN_LACKS = 0.5  # m; if the origin is elsewhere, the head is lower than the user's height by more than this.
 # s, m; a headset that moves less than NOT_WORN_M within NOT_WORN_S is not on a head
 NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015
 GAP_S = 3.0  # after this time without a tracked head another person may wear the headset
@@ -206,16 +206,17 @@ class Calibrator:
             floor_sigma=SOURCE_FLOOR_SIGMA,
         )  # fmt: skip
         self.current = with_places(self.current, settings)
-        self._from_person = known is not None and known.calibrated  # measured by request, or read from a file
+        # whether the calibration was measured by request or read from a file
+        self._from_person = known is not None and known.calibrated
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._heights = HeightDistribution()
-        self._after_gap = False  # another person may wear the headset
+        self._after_gap = False  # whether another person may wear the headset
         self._span_known = True  # whether the arm span is that of the present person; false after a gap
         self._judged_ns = 0
         self._seen_s: float | None = None  # last time with a tracked head
         self._resting: dict[int, tuple[float, float, F64]] = {}
         self._under: dict[int, float] = {}  # role → time at which the controller was first seen below the floor
-        self._floor_assumed = False  # the floor is estimated from an assumed height
+        self._floor_assumed = False  # whether the floor is estimated from an assumed height
         self._timeline = Timeline()
         self._reach = ArmReach()
         self._stood: float | None = None  # measured standing height in the source's room

@@ -39,7 +39,7 @@ from mm_ros.tracking.motion import KEPT, end_velocities
 
 # Compositors stamp frames irregularly: two stamps can be 2 ms apart while the poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
-BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets.
 # s; a device that repeats its pose for longer than this is EXTRAPOLATED, and LOST some time after `frozen_s`
 REPEATED_S = 0.1
 SEEN_M = 0.001  # while the output is farther than this from the device, its state is EXTRAPOLATED
@@ -152,7 +152,7 @@ class TrackerGate:
         self.settings = settings
         self._refusals = np.zeros(1 + len(REASONS), np.int64)
         self._timeline = Timeline()
-        self._added_epochs = 0  # number of epochs that the gate has added to the source's
+        self._added_epochs = 0  # number of epochs that the gate has added to those of the source
         self._raw_epoch: int | None
         self._clear()
         self._last_ns = self._head_seen_ns = 0

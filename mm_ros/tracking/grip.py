@@ -17,7 +17,7 @@ from mm_ros.maths.quat import Quat, Vec
 
 STEP_S = 0.024  # s; time between the three samples of a second difference
 TWIST = 1.3  # rad/s; slower turns are left out
-AXIS = 0.8  # cosine of the largest angle between the axis of the turn and the forearm
+AXIS = 0.8  # cosine of the largest angle between the axis of the turn and the forearm.
 # m; scale of the robust weight m; standard deviations beside the forearm, beside it with a stored fit, and along it
 RESIDUAL = 0.004
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
@@ -46,7 +46,8 @@ class GripOffset:
         rate = quat.norm(turn)
         if rate < TWIST or abs(quat.dot(turn, quat.rotate(q, along))) < AXIS * rate:
             return False
-        self._skip = not self._skip  # neighbouring samples share most of their data
+        # a neighbouring sample is skipped, because it shares most of its data with the last one
+        self._skip = not self._skip
         if self._skip:
             return False
         middle, first = self._at(time_s - STEP_S), self._at(time_s - 2 * STEP_S)

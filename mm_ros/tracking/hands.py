@@ -30,7 +30,7 @@ TORSO_HALFLIFE_S = 0.3  # half-life with which the torso's yaw follows the heads
 SAMPLE_S = 0.03  # minimum time between samples of the fit
 TURNED_RAD, WAITED_S = 0.15, 0.5  # rad, s; a device gives a new sample after a turn by TURNED_RAD or after WAITED_S
 NEUTRAL_TWIST = 0.27  # rad; mean twist of the hand against the model's forearm on CMU
-PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: angles beyond it add little to the cost
+PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: angles beyond it add little to the cost.
 # Longest plausible arm and scale of the cost beyond it, as shares of the head joint's height
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
 # Extra cost per sample of conventions that recordings rarely have.
@@ -42,7 +42,7 @@ LONG = 400.0  # number of samples over which the fit averages
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction of the convention, and of a stored fit
 FEWEST_OFFSET = 20.0  # minimum number of samples of an offset that is reported and kept
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
-TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation follows the fitted rotation
+TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation follows the fitted rotation.
 # half-life with which the applied offset follows the fitted offset Controllers are exchanged if they are this far on
 # the wrong side for EXCHANGED_S, within the first WATCHED_S
 OFFSET_HALFLIFE_S = 1.0
@@ -123,7 +123,7 @@ class HandStage:
         self.estimating = name in ("", ESTIMATED)
         self.convention = "steamvr_raw" if self.estimating else hand_pose(name).name
         self.exchanged = False
-        self.height = 1.6  # m; head joint of the standing user
+        self.height = 1.6  # m; height of the head joint of the standing user
         self.arm_span = 0.0  # m; 0: not measured
         self.grips_given = False
         self._begin()

@@ -47,7 +47,7 @@ FACE = np.array(
      (0.09, -0.025, -0.01)]
 )  # fmt: skip
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
-TRUNK_RADIUS = 0.16  # m; a hand behind the trunk is hidden
+TRUNK_RADIUS = 0.16  # m; radius of the trunk, which hides hands behind it
 HIDDEN_NOISE = 3.0  # factor on the noise of hidden landmarks
 RANGES = {  # ranges of the options; 0 to 1000 for all others
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
@@ -67,7 +67,7 @@ class LandmarkSimulation:
     aspect: float = 16 / 9
     height: float = 1.2  # m, of the camera
     pitch: float = 0.0  # rad; > 0 looks down
-    side: float = 0.6  # rad; direction in the room from the middle of the person's path to the camera
+    side: float = 0.6  # rad; direction in the room from the middle of the person's path to the camera.
     # m; minimum distance from the person's path; the camera is farther away if the motion needs more space
     nearest: float = 2.2
     latency_s: float = 0.10  # time from the picture to the arrival of its landmarks

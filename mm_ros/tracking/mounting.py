@@ -49,24 +49,24 @@ TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
 LONGEST_STEP_S = 0.1  # longer times between two observations are cut
-T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation
-# weight of one second of standing within the looser limits; such frames count until the weight is SURE
+T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation.
+# Weight of one second of standing within the looser limits; such frames count until the weight is SURE
 LOOSE_WEIGHT = 0.15
 # Accumulated weights from which a mounting is used, and from which a contradiction means that it has slipped
 FIRST, SURE = 0.05, 0.4
-STORED_WEIGHT = 1.0  # weight of a mounting from the user's file
+STORED_WEIGHT = 1.0  # weight of a mounting from the user's file.
 # A still device whose pose differs by more than this from its mounting has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
 SLIPPED_S = 1.0  # s; a device whose pose contradicts its mounting for this time is measured again
 UPRIGHT = (0.955, 1.06)  # limits of head height over standing height for an upright user
-STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head of a standing user
+STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head of a standing user.
 # Minimum speed of a walk, and maximum angle between its direction and that of the headset
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
-LEVEL_RAD = 0.45  # largest pitch or roll of the headset
+LEVEL_RAD = 0.45  # largest pitch or roll of the headset.
 # Looser limits of standing: head height ratio, tilt of the head, speed and turn rate of a device.
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # m, rad; changes of a mounting that are smaller than this are not reported
-SHIN_M = 0.18  # m; a foot tracker that is higher above the ankle than this is strapped to the shin
+SHIN_M = 0.18  # m; a foot tracker that is higher above the ankle than this is strapped to the shin.
 # Largest distance of a device from the joint that carries it
 FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),

@@ -21,7 +21,7 @@ SAMPLE_S = 0.05  # time between two samples
 FEWEST = 40  # minimum number of samples of a hand
 LONGEST_MEMORY = 2000
 FEWEST_SPREAD = 8  # minimum number of samples with both arms spread
-SPREAD = 0.85  # cosine of the largest angle between a spread arm and the line of the shoulders
+SPREAD = 0.85  # cosine of the largest angle between a spread arm and the line of the shoulders.
 # Length of the arm (shoulder to wrist) relative to the head joint's height, with standard deviations of CMU's people.
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05

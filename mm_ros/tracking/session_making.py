@@ -26,7 +26,7 @@ from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_lan
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
 
-START_NS = 1_700_000_000_000_000_000  # fixed, so that the same input makes the same session
+START_NS = 1_700_000_000_000_000_000  # a fixed start time, so that the same input makes the same session
 PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 

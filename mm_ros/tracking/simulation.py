@@ -40,7 +40,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
-RATE = 90.0  # Hz; rate of a usual headset
+RATE = 90.0  # Hz; rate of a usual headset.
 # Place of each body tracker on its strap, in the axes of the joint that carries it [m].
 STRAPPED: dict[int, tuple[float, float, float]] = {
     WAIST_ROLE: (0.12, 0.0, 0.03), LEFT_FOOT_ROLE: (0.09, 0.0, 0.02), RIGHT_FOOT_ROLE: (0.09, 0.0, 0.02),
@@ -56,7 +56,7 @@ class Simulation:
     rate: float = RATE
     headset_in_head: tuple[float, float, float] = HEADSET_IN_HEAD
     controller_along_hand: float = CONTROLLER_ALONG_HAND
-    noise_m: float = 0.0  # standard deviation of each coordinate
+    noise_m: float = 0.0  # standard deviation of the noise of each coordinate of a position
     noise_rad: float = 0.0
     grip_sd_rad: float = 0.0  # standard deviation per axis of a constant random rotation of each controller
     grip_sd_m: float = 0.0

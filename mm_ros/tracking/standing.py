@@ -17,8 +17,8 @@ import numpy as np
 from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, TRACKED, TrackerFrame
 
 SAMPLE_S = 1 / 30  # interval of the samples that enter the distribution
-BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550  # m; the origin may be at the head
-HALFLIFE_S = 150.0  # half-life of the distribution, so that time on a step or stairs is forgotten
+BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550  # m; the heights may be below 0, because the origin may be at the head
+HALFLIFE_S = 150.0  # half-life of the distribution, so that time on a step or stairs is forgotten.
 # A sample counts if the heights within this time differ by at most this distance; jumping and sitting down move more
 CALM_S, CALM_M = 0.4, 0.10
 HELD_S = 0.8  # minimum time at heights near the top of a cluster
@@ -26,7 +26,7 @@ CLUSTER = 0.07  # m: height of the cluster of upright standing and walking
 QUANTILE = 0.80  # quantile of the cluster that is the standing height, because walking lowers the head by 2 to 3 %
 ENOUGH_S = 2.0  # minimum time in a cluster before it counts as a measurement
 TIPTOE = (5, 14)  # tiptoe or a low step raises the head by this many bins (minimum, maximum)
-CLIMBED = 15  # stairs, a stool or another raised place lifts the head by at least this many bins
+CLIMBED = 15  # stairs, a stool or another raised place lifts the head by at least this many bins.
 # Maximum number of bins by which a stool lifts the head; the difference between standing and sitting is larger
 STOOL = 32
 # A lower cluster is the standing height after this time of walking in it, if its time and its walking are this many
@@ -40,7 +40,7 @@ TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10
 
 TALLEST_SEAT = 1.36  # m; height of the headset of a tall adult on a chair: a higher headset means standing
 WALKED_ENOUGH_S = 1.5  # minimum time of walking which shows that a user with a low head is a standing child
-TRAVEL_S, TRAVEL_M = 2.0, 0.7  # s, m; the user walks if the head travels TRAVEL_M within TRAVEL_S
+TRAVEL_S, TRAVEL_M = 2.0, 0.7  # s, m; the user walks if the head travels TRAVEL_M within TRAVEL_S.
 # m; maximum range of the head's heights that counts as level walking; walking to a chair and sitting down has a larger
 # range
 LEVEL_WALK_M = 0.12

@@ -22,7 +22,8 @@ from mm_ros.search.engine import search_at
 from mm_ros.search.interface import I64
 from mm_ros.search.tree.simd import LEAN
 
-Run = Callable[[Stream, I64], tuple[F32, I64]]  # stream, indices of queries → microseconds and frames
+# function of a stream and the indices of its queries that returns microseconds and frames
+Run = Callable[[Stream, I64], tuple[F32, I64]]
 
 
 @dataclass

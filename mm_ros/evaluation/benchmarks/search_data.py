@@ -109,7 +109,7 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
     )
     slower = 1
-    while count < rows:  # after all motion is used: the same clips, scaled slightly
+    while count < rows:  # when all motion has been used, the same clips are added again, slightly scaled
         slower += 1
         part = parts[slower % len(parts)] * np.float32(1 + 0.01 * np.sin(slower))
         parts.append(part[: rows - count])
@@ -156,7 +156,7 @@ def _closed_loop(engine: Engine, case: Case, desired_rows: F32, every: int) -> S
 def stick_trajectories(frames: int, seed: int) -> F32:
     """Raw trajectory columns for a random joystick; velocity and facing follow it as critically damped springs."""
     rng = np.random.default_rng(seed)
-    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # critically damped, half-life 0.27 s
+    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # a critically damped spring with a half-life of 0.27 s
     velocity, acceleration, goal = np.zeros(2), np.zeros(2), np.zeros(2)
     yaw, turning, facing, left = 0.0, 0.0, 0.0, 0
     out = np.empty((frames, TRAJECTORY), np.float32)
@@ -165,7 +165,7 @@ def stick_trajectories(frames: int, seed: int) -> F32:
             left, direction = int(rng.uniform(0.5, 3) * RATE), rng.uniform(-np.pi, np.pi)
             speed = rng.choice(
                 [0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15]
-            )  # walking speeds only, as in the sizes small and medium
+            )  # only walking speeds are used, as in the sizes small and medium
             goal = speed * np.array([np.cos(direction), np.sin(direction)])
             new = direction if rng.random() < 0.8 else rng.uniform(-np.pi, np.pi)
             facing = yaw + (new - yaw + np.pi) % (2 * np.pi) - np.pi if speed else facing

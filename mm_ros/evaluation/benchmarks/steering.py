@@ -56,7 +56,8 @@ VARIANTS = {
     "high decay": (0.1, 0.1, 1.0), "low decay": (0.1, 0.1, 0.01),
     "high search high decay": (1.0, 1.0, 1.0), "high search, forced at once": (1.0, 0.0, 0.1),
 }  # fmt: skip
-DECAY_PER_HALFLIFE = math.log(100.0) / (2.0 * math.log(2.0))  # 3.3, for a spring with w = 2 ln 2 / halflife
+# this factor is 3.3 for a spring with w = 2 ln 2 / halflife
+DECAY_PER_HALFLIFE = math.log(100.0) / (2.0 * math.log(2.0))
 
 
 def variant(name: str, engine: str, model: str = "") -> tuple[MatcherSettings, PostSettings]:

@@ -21,7 +21,7 @@ STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
 OVERLAP = 0.3  # intersection over union above which two boxes show one person
 REGION_SCALE = 1.25  # ratio of the side of the region to the diameter of the circle around the person
-REFINE_WINDOW, REFINE_FROM = 3, 0.5  # side of the window [cells] and smallest peak of a refined landmark
+REFINE_WINDOW, REFINE_FROM = 3, 0.5  # side of the window [cells] and smallest peak of a refined landmark.
 # 33 landmarks of the body, then middle and rim of the circle around the person, then 4 auxiliary points
 RAW_LANDMARKS = 39
 MIDDLE, RIM = 33, 34

@@ -43,7 +43,7 @@ class Fit(NamedTuple):
 
     turn: float  # best yaw of this picture minus the camera's yaw, rad
     variance: float  # variance of `turn`, rad²
-    miss2: F64  # (3,) m²: along the line of sight, across it, in height
+    miss2: F64  # (3,) m²: mean squared residuals along the line of sight, across it, and in height
 
 
 NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # fewer than two points are visible
@@ -279,7 +279,8 @@ class Camera:
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2  # 1: perpendicular to the line of sight
+        # 1 for a line perpendicular to the line of sight
+        depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2
         noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         across2 = 2 * fitted.TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2
         variance = across2 / np.maximum(seen, 0.05) ** 2 + fitted.TWIST**2

@@ -35,7 +35,7 @@ class Offsets:
         share = w / w.sum()
         centred = carried - share @ carried
         missed = (seen - share @ seen) - centred
-        axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)  # (3, 3, 3): columns are the axes
+        axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)  # (3, 3, 3): columns are the axes.
         # Jacobian: derivative of point i in room axes with respect to the offset of point j in its device's axes
         moved = np.zeros((3, 3, 3, 3))
         for j in range(3):

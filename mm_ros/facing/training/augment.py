@@ -29,23 +29,24 @@ class Augmentation:
     """Options of the augmentation: probabilities per clip, and sizes as standard deviations or ranges."""
 
     mirror: float = 0.5
-    reverse: float = 0.15  # backward in time: forward walking becomes backward walking
+    reverse: float = 0.15  # probability of a motion reversed in time: forward walking becomes backward walking
     time: tuple[float, float] = (0.8, 1.25)
     size: tuple[float, float] = (0.85, 1.15)
     height_error: float = 0.03
     reach: tuple[float, float] = (0.95, 1.05)  # factor on the distance between hands and head
     look_around: float = 0.65
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
-    look_sideways: float = 0.05  # looks to one side for the whole clip, up to look_sideways_deg
+    # probability that the head looks to one side during the whole clip, by up to look_sideways_deg
+    look_sideways: float = 0.05
     look_sideways_deg: float = 50.0
     other_hand: float = 0.12  # probability that a hand moves like a hand in another clip, relative to the body
     other_head: float = 0.15  # probability that the head turns like the head in another clip
     gesture: float = 0.1  # probability that a hand reaches to random places and returns
-    crab: float = 0.2  # the whole body is turned relative to its path: lateral, backward and diagonal steps
+    crab: float = 0.2  # probability that the body is turned relative to its path: lateral, backward and diagonal steps
     crab_deg: float = 100.0
     crab_looks: float = 0.5  # share of `crab` clips with a head turned towards the path
     head_pitch: float = 6.0  # degrees, constant
-    head_yaw: float = 2.0  # degrees, constant: the headset is mounted askew
+    head_yaw: float = 2.0  # degrees; constant error of a headset that is mounted askew
     grip: float = 28.0  # degrees per axis
     wild_grip: float = 0.1  # share of clips with controllers of nearly random axes
     grip_m: float = 0.03
@@ -56,7 +57,8 @@ class Augmentation:
     dropouts: float = 0.35
     one_hand: float = 0.10
     no_hands: float = 0.07
-    wrong_past: float = 0.1  # the room turns during the clip, as after a re-centring that was not reported
+    # probability that the room turns during the clip, as after a re-centring that was not reported
+    wrong_past: float = 0.1
 
 
 NONE = Augmentation(

@@ -16,15 +16,15 @@ from mm_ros.facing.training.recurrent import RecurrentMembers, tick_of_frame
 OUTPUTS = 4  # sine, cosine of facing minus heading; log of the Laplace scale (rad); rate (rad/s)
 MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs of a motion and of its mirror image
 MIN_LOG_SCALE = -4.0  # lower limit of the predicted logarithm of the error, so that the loss stays finite
-TINY = 1e-9  # added to lengths before a division
-CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
+TINY = 1e-9  # added to lengths before a division, so that the divisor is not 0
+CLIP = 8.0  # limit of the normalized inputs, in standard deviations, because larger values are tracking errors
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
     width: int = 128
     layers: int = 2
-    members: int = 4  # networks of each kind (plain, recurrent) whose outputs are averaged
+    members: int = 4  # number of networks of each kind (plain, recurrent), whose outputs are averaged
     memory: int = 48  # state size of each recurrent member; 0: no recurrent members
 
 

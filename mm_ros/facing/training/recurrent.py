@@ -36,7 +36,7 @@ class RecurrentMembers(nn.Module):
         self.weights = nn.ParameterList(w.detach().clone() for w in weights)
         self.biases = nn.ParameterList(b.detach().clone() for b in biases)
         with torch.no_grad():
-            self.into_bias[..., :units] = 2.0  # keep the state at the start of training
+            self.into_bias[..., :units] = 2.0  # at the start of the training, the gate keeps the state
 
     def nothing(self, count: int) -> Tensor:
         return torch.zeros(len(self.into), count, self.units)

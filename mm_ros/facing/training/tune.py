@@ -19,7 +19,7 @@ from mm_ros.facing.training.data import Motion, motion_of, without_head_bias
 from mm_ros.facing.training.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.facing.training.validate import Errors, measure
 
-RUNGS = (1, 2, 4)  # epochs after which ASHA compares trials
+RUNGS = (1, 2, 4)  # epochs after which ASHA compares trials.
 # s; the search ends if no trial has reported a result for this time; the longest rung takes some minutes
 PATIENCE = 1800.0
 

@@ -34,8 +34,8 @@ class SearchRequest:
     jump_cost: float  # minimum absolute cost reduction for a jump, on top of `margin`
     exclusion_s: float  # minimum distance of a jump target from the current frame
     explain: bool = False  # whether to return the next best frames, too
-    band_grace_s: float = 0.0  # s; motion that leaves the height band may continue for this time …
-    height_ratio: float = 1.0  # … if its head height is near this desired one
+    band_grace_s: float = 0.0  # s; motion that leaves the height band may continue for this time
+    height_ratio: float = 1.0  # desired head-height ratio; motion outside the band may continue only near this ratio
     heights: tuple[float, float] = ANY_HEIGHT  # lowest and highest head-height ratio of the band
 
 

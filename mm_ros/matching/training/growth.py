@@ -17,7 +17,7 @@ from mm_ros.matching.training.networks import Sizes
 from mm_ros.matching.training.train import STAGES, Options, Training, expected_s, finish
 from mm_ros.motion.database import MotionDatabase
 
-SHARES, WIDTHS = (0.25, 1.0), (128, 512)  # of the database; of the networks
+SHARES, WIDTHS = (0.25, 1.0), (128, 512)  # shares of the database; widths of the networks
 
 
 def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], seed: int = 0) -> list[dict[str, Any]]:

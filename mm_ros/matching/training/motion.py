@@ -14,7 +14,7 @@ from mm_ros.matching.training.networks import Layers, Sizes
 from mm_ros.matching.training.pose import least_squares
 
 WINDOW = 20
-FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8  # loss weights of the stepper
+FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8  # loss weights of the stepper.
 # Noise as a share of a state's standard deviation, with which the stepper learns to return to the motion
 START_NOISE = 0.06
 

@@ -13,7 +13,7 @@ from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.training.data import Drawing, MotionData
 from mm_ros.matching.training.networks import Body, Layers, Sizes, angles
 
-RIDGE = 1e-3  # of the least squares, relative to the mean square of the inputs
+RIDGE = 1e-3  # regularization of the least squares, relative to the mean square of the inputs.
 # Loss weights of errors in joint positions [m], joint velocities [m/s], columns of rotation matrices and their rates,
 # root velocity [m/s, rad/s] and contacts.
 POSITION, VELOCITY, ROTATION, ROTATION_SPEED, ROOT, CONTACT = 40.0, 2.0, 10.0, 0.3, 8.0, 0.3

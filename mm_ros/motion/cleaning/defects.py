@@ -20,8 +20,8 @@ Array = Any
 FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
 FASTEST_HIPS = 13.0  # m/s; sprinters reach 12
 SUDDEN = 3.0  # minimum ratio of a glitch's speed to the median speed of neighbouring frames
-LONGEST_BRIDGED_GLITCH_S = 0.1  # s; shorter glitches are interpolated, longer glitches split the clip
-# minimum difference between two rotation steps of a flicker; sprinters' ankles reach 1200°/s
+LONGEST_BRIDGED_GLITCH_S = 0.1  # s; shorter glitches are interpolated, longer glitches split the clip.
+# Minimum difference between two rotation steps of a flicker; sprinters' ankles reach 1200°/s
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
 # Longest gap inside one flicker; time around it that is replaced too; longest flicker that is replaced
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2

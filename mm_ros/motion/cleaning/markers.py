@@ -46,10 +46,10 @@ FARTHEST_ANKLE = 1.4  # rad; an ankle that is rotated by more than this from its
 FASTEST_ANKLE = 15.0  # rad/s; frames next to a wrong ankle are wrong, too, if the ankle is faster than this
 LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and are too long to interpolate
 
-UPSIDE_DOWN = -0.7  # cosine of the foot's roll; the sole points up rather than sideways
+UPSIDE_DOWN = -0.7  # cosine of the foot's roll below which the sole points up rather than sideways
 
 STRUCK = 800.0  # rad/s²; muscles cannot accelerate limbs by more, so the marker must have jumped
-LONGEST_STRIKE_S = 0.15  # longer jolts may be motion
+LONGEST_STRIKE_S = 0.15  # longer jolts may be motion.
 # Groups of joints that are detected and bridged together: errors of thigh and shin compensate each other, as in arms
 PARTS = (
     [*range(HIPS, UPPER_CHEST + 1), LEFT_SHOULDER, RIGHT_SHOULDER], [NECK, HEAD],
@@ -75,8 +75,8 @@ def mended(clip: Clip) -> Clip:
             for joint in joints:
                 q[first:stop, joint] = _bridge(q[:, joint], first, stop)
     changed[:, 1:] |= changed[:, parents[1:]]
-    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot …
-    changed[:, len(NAMES) :] = False  # … and fingers keep their rotation relative to the hand
+    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot
+    changed[:, len(NAMES) :] = False  # fingers keep their rotation relative to the hand
     frames, nodes = np.nonzero(changed)
     rotations = clip.rotations.copy()
     rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, parents[nodes]]), q[frames, nodes])

@@ -45,7 +45,7 @@ class Task:
 
     path: str
     skeleton: Skeleton  # of the file
-    fitted: Skeleton  # corrected to the proportions of a person
+    fitted: Skeleton  # skeleton corrected to the proportions of a person
     nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
     unit_to_m: float
     rate: float  # true frame rate, Hz
@@ -74,7 +74,7 @@ class Fit:
 class Work:
     """Motion between two steps: first frames of a file, and clips as soon as `clips` is filled."""
 
-    rate: float  # Hz, of the frames
+    rate: float  # Hz; rate of the frames
     task: Task | None = None
     fit: Fit | None = None
     positions: Array = None  # (F, N, 3) nodes of the file

@@ -29,8 +29,8 @@ class Dialect:
     order: str = "ZYX"  # order of the rotation channels
     joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its rotation (4,) in the T-pose
     extra_root: str = ""  # name of a static joint above the hips; empty for none
-    positions_everywhere: bool = False  # write six channels for every joint
-    offset_repeats_frame_0: bool = False  # write the hips' position in frame 0 as their OFFSET
+    positions_everywhere: bool = False  # whether six channels are written for every joint
+    offset_repeats_frame_0: bool = False  # whether the hips' position in frame 0 is written as their OFFSET
 
 
 def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:

@@ -91,7 +91,7 @@ KEYS = tuple(f.name for f in fields(Overrides))
 class ImportOptions:
     rate: float = 60.0
     smooth_root: bool = True
-    fingers: bool = False  # add 30 joints of fingers to the skeleton
+    fingers: bool = False  # whether 30 joints of fingers are added to the skeleton
     strict: bool = False
     jobs: int = 1
     shortest_s: float = 0.5

@@ -17,8 +17,8 @@ Array = Any
 SLOWEST, FASTEST = 5.0, 1000.0  # Hz; rates outside are implausible, so the rate is estimated
 GRAVITY = 9.81  # m/s²
 WALK_RATIO = 0.38  # m/Hz; step length over cadence of adults at a self-chosen speed
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # candidate ratios of the header's rate to the true rate
-# cost that is added to the misfit of each factor; a factor with a larger cost needs more evidence
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # candidate ratios of the header's rate to the true rate.
+# Cost that is added to the misfit of each factor; a factor with a larger cost needs more evidence
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
 _USUAL = (24.0, 250.0)  # Hz; common recording rates
 _LEAST = 3  # minimum number of falls or walks that count as evidence

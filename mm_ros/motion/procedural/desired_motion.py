@@ -52,7 +52,9 @@ class DesiredMotion:
 def make_desired_motion(
     legs: list[Leg], blend_s: float = 0.16, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0
 ) -> DesiredMotion:
-    """Sample `legs` at RATE. `blend_s`: standard deviation of the blend between legs; it takes about 2.5 times that."""
+    """Sample `legs` at RATE. `blend_s`: standard deviation of the Gaussian that blends two legs; the blend lasts about
+    2.5 times as long.
+    """
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 
     def channel(name: str, sigma: float) -> F64:

@@ -42,7 +42,7 @@ class Ground:
     feet: tuple[FootMotion, FootMotion]
     support: F64  # (F, 2) room
     load_left: F64  # (F,) 0 … 1
-    phase: F64  # (F,) in steps; an integer in the middle of each support
+    phase: F64  # (F,) phase in steps; an integer in the middle of each support
     standing: F64  # (F,) 1 while both feet stand
 
 

@@ -57,7 +57,8 @@ def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float)
 def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank: float) -> tuple[Array, Array]:
     """Return global rotations of upper and lower leg; the knee points to `forward`."""
     upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
-    hinge = rot.unit(np.cross(-upper, side))  # y axis; z points up the bone, x is the direction of the knee
+    # y axis of the bone; z points up along the bone, and x points in the direction of the knee
+    hinge = rot.unit(np.cross(-upper, side))
     return tuple(from_axes(rot.unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
 
 

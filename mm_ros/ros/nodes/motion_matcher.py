@@ -85,8 +85,9 @@ class MotionMatcher(AvatarNode):
         self._layout = self.publisher("feature_layout")
         self._calibration = Calibration()
         self._source = ""
-        self._search_s = 0.0  # longest search since the last report
-        self._loaded: dict[Files, Opened] = {}  # loaded in another thread, for the next change of a setting
+        self._search_s = 0.0  # longest search since the last report.
+        # Files that were loaded in another thread, for the next change of a setting
+        self._loaded: dict[Files, Opened] = {}
         self._damage: list[str] = []  # errors that the background check of the database file found
         self._damage_logged: set[str] = set()
         self.health.watch = self._watch

@@ -54,7 +54,8 @@ class PosePostprocessor(AvatarNode):
         self._calibration = Calibration()
         self._stage: PostStage | None = None
         self._stage_skeleton = 0  # hash
-        self._skeletons: dict[int, CoreSkeleton] = {}  # by hash, oldest first; each pose names its skeleton
+        # skeletons by hash, oldest first; each pose contains the hash of its skeleton
+        self._skeletons: dict[int, CoreSkeleton] = {}
         self._last_pose = LastPose(self.avatar)
         self._former = self._last_pose.read()  # last published pose, from which a new stage continues
         self._reunion = Reunion(self._last_pose.listeners)
@@ -82,7 +83,7 @@ class PosePostprocessor(AvatarNode):
         listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
         pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
-        self._publish_tf(pose)  # TF first, because viewers wait for it
+        self._publish_tf(pose)  # TF is published first, because viewers wait for it
         self._pose.publish(pose)
         self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose

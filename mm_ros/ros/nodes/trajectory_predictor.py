@@ -21,7 +21,8 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-STALE_TICKS = 3  # after a stall of this process the timer runs before the waiting tracker messages
+# more than one tick, because after a stall of this process the timer runs before the waiting tracker messages
+STALE_TICKS = 3
 NS = 1e9
 
 

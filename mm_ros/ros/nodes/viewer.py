@@ -138,7 +138,7 @@ class Viewer(AvatarNode):
         self._move = mover(self._server)
         self._watched = False  # by a browser
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # compile the kernels now instead of at the first frame
+        room_joints(rest_pose(default_skeleton()))  # compile the kernels now instead of at the first frame.
         # Use a steady clock, so that the page works while simulated time is paused
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frame_s = 1.0 / s.view_rate

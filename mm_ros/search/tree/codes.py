@@ -20,7 +20,7 @@ PAIR = 2  # number of columns that share one 32-bit sum
 WIDE = 32  # columns of a query that are encoded at a time
 STEP = 4  # columns that are added at a time: two pairs
 MAX_COLUMNS = 128
-TAIL = 0.0005  # largest share of the frames at each end of the range that may be clamped as outliers
+TAIL = 0.0005  # largest share of the frames at each end of the range that may be clamped as outliers.
 # Outliers are clamped if they are outside the range of the others by more than its width; a clamped box is still a
 # lower bound
 OUTLIER = 1.0

@@ -30,7 +30,7 @@ from mm_ros.search.tree.simd import (
 FAR_SHARE = 1 / 16  # a query farther outside the codes than this share of their range needs the slower float sums
 UNEVEN = 64  # a query needs the float sums, too, if the factor of a column is below this value
 TOTAL = 2.0**30  # value to which the largest float sum is scaled
-HOPELESS = 0.05  # if the rounding error exceeds this share of the largest sum, the bounds exclude no frame
+HOPELESS = 0.05  # if the rounding error exceeds this share of the largest sum, the bounds exclude no frame.
 # Results of the encoding: bad input, integer sums, float sums, or brute force without the tree
 BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2
 _SINGLES, _DOUBLES, _WORDS = (ir.VectorType(kind, WIDE) for kind in (F, D, I16))

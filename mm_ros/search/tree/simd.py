@@ -19,7 +19,7 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 LANES = 16
-SCRATCH = 128  # default number of entries of a local array
+SCRATCH = 128  # default number of entries of a local array.
 # No reference counts: the caller keeps all arrays alive, and counting took longer than the search.
 LEAN = {"_nrt": False}
 COMPILED = not numba.config.DISABLE_JIT
@@ -139,7 +139,7 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         size = cgutils.unpack_tuple(builder, made.strides)[0]
         data = builder.gep(builder.bitcast(made.data, cgutils.voidptr_t), [builder.mul(arguments[1], size)])
-        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # read, keep in all caches, data
+        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # arguments of the prefetch: read, keep in all caches, data
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), size, ir.Constant(I64, 64)) as (offset, _):
             call(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(data, [offset]), *flags)
         return context.get_dummy_value()

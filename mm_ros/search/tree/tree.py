@@ -43,7 +43,7 @@ class TreeIndex(NamedTuple):
     row_tags: U64  # (leaves · 16,)
     box_codes: U16  # (blocks, pairs, 2, 32) low and high of 16 children
     any_tags: U64  # (blocks · 16,) bitwise OR of the tags of each child
-    all_tags: U64  # (blocks · 16,) bitwise AND of them
+    all_tags: U64  # (blocks · 16,) bitwise AND of the tags of each child
     children: I32  # (blocks, 2) first child, and a bit mask of the lanes that are not padding
     top: I32  # (4,) first and last + 1 block of the top level; number of block levels; last code
     base: F32  # CodeSpace
@@ -229,8 +229,9 @@ def _descend(corpus: Any, index: Any, probe: Any, node: Any, ids: Any, costs: An
 
 @njit(inline="always", **LEAN)
 def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: Any) -> Any:
-    """Search with one list of nodes per level. A list is expanded into the one below until that one is full or this
-    one is empty."""
+    """Search with one list of nodes per level. A list is expanded into the list of the level below, until the list
+    below is full or the upper list is empty.
+    """
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
     top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, lists 1 … top contain blocks

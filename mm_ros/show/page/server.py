@@ -144,7 +144,7 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
             await handler(connection)
         except ConnectionClosed:
             pass
-        except Exception:  # any exception of the decoding
+        except Exception:  # the decoding may raise any exception
             await connection.close(1003, "message not understood")
         finally:
             live.discard(connection)

@@ -71,9 +71,9 @@ class Window:
     moves: F32  # (T, 2)
     contact: F32  # (T, 2)
     event: F32  # (T, 2)
-    ankles: F32  # (T, 2, 3) from the head's floor point, heading axes, over the height
+    ankles: F32  # (T, 2, 3) ankles relative to the floor below the head, in heading axes, divided by the height
     velocities: F32  # (T, 2, 3)
-    ahead: F32  # (T, 3, 2) shift of the hips on the floor, heading axes, over the height
+    ahead: F32  # (T, 3, 2) displacement of the hips on the floor, in heading axes, divided by the height
     turned: F32  # (T, 3) facing at these times minus the present heading, rad
     valid: F32
     ahead_valid: F32

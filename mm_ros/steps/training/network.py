@@ -24,7 +24,7 @@ from mm_ros.steps.outputs import (
     VELOCITY,
 )
 
-CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
+CLIP = 8.0  # limit of the normalized inputs, in standard deviations, because larger values are tracking errors
 MIN_LOG, MAX_LOG = -4.6, 0.7  # limits of the logarithm of the scales
 
 

@@ -20,7 +20,7 @@ class TrackerSource(Protocol):
     trusted: bool  # true for a simulated source, in which constant poses are correct
     own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
     wake: Callable[[], None]
-    hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated
+    hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated.
     # Whether the grip buttons of the left and right controller are held now; None: the source has no buttons
     grips: tuple[bool, bool] | None
 

@@ -60,7 +60,7 @@ class Ended(Exception):
 @dataclass(frozen=True)
 class Recentred:
     at: int  # XrTime
-    new_from_old: F64 | None  # None if the runtime does not report it
+    new_from_old: F64 | None  # None if the runtime does not report the transform
 
 
 class OpenXrSession:

@@ -49,7 +49,7 @@ PAIRING_FILES = ("pair.js", "page.css")
 # Paths that are served over Wi-Fi without the token
 PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
-MOST_BAD = 100  # maximum number of malformed messages of one page
+MOST_BAD = 100  # maximum number of malformed messages of one page.
 # Maximum numbers of devices that type the code at the same time, and of codes that one connection may send
 PAIRING, MOST_CODES = 8, 10
 UNDER_WAY = 2
@@ -178,7 +178,7 @@ class HeadsetServer:
         belongs to.
         """
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # the server's loop has just ended
+            with suppress(RuntimeError):  # RuntimeError: the server's loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:

@@ -60,8 +60,8 @@ class PageFrame(NamedTuple):
     time_ms: float  # page's clock: time for which the poses are predicted, else the time of the callback
     lead_ms: float  # predicted time minus the time of the callback
     logic_ms: float  # time that the page's own code needed for the last frame
-    poses: tuple[float, ...]  # 3 × (x, y, z, qx, qy, qz, qw)
-    # new origin in the old space, if the space was re-centred and the transform is known
+    poses: tuple[float, ...]  # 3 × (x, y, z, qx, qy, qz, qw).
+    # New origin in the old space, if the space was re-centred and the transform is known
     moved: tuple[float, ...] | None
 
     @property
