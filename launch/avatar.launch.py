@@ -1,4 +1,6 @@
-"""Launch the whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. See mm_ros/ros/graph.py."""
+"""Launch the whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. mm_ros/ros/graph.py describes nodes and
+topics.
+"""
 
 from launch.actions import OpaqueFunction
 

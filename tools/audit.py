@@ -2,7 +2,8 @@
 
 `python tools/audit.py ADVISORIES [--path SITE_PACKAGES]`. ADVISORIES: advisories in OSV's format, one YAML or JSON file
 each, for example a clone of github.com/pypa/advisory-database or an unpacked export of osv.dev. The exit code is 1 if a
-package has a known vulnerability. What was published after the newest file cannot be found.
+package has a known vulnerability. Vulnerabilities that were published after the newest file of the folder cannot be
+found.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def advisories(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_affected(version: str, affected: dict[str, Any]) -> bool:
-    """OSV's rule: the version is listed, or lies in a range that begins at `introduced` and ends before `fixed`."""
+    """Whether a version is affected by OSV's rule: it is listed, or it is in a range that begins at `introduced` and
+    ends before `fixed`.
+    """
     if version in affected.get("versions", []):
         return True
     try:
@@ -40,7 +43,7 @@ def is_affected(version: str, affected: dict[str, Any]) -> bool:
             if given["type"] == "ECOSYSTEM" and _inside(own, given["events"]):
                 return True
     except InvalidVersion:
-        return True  # a version that cannot be compared is reported rather than passed
+        return True  # a version that cannot be compared is reported as affected
     return False
 
 

@@ -2,8 +2,8 @@
 
 `python tools/bend.py [--fit]`: error of the hips behind the head on people of CMU (the shared data, head joint
 corrected as on import; subjects 07, 16, 82, 83 and 120 for choosing, 08 and 35 for the claim) and on synthetic users
-who squat, bow, lunge and sit. A synthetic user keeps the balance: ankle, knee and hip bend so that the centre of mass
-stays above the feet. `--fit` fits the weights anew to the other subjects and to other synthetic users.
+who squat, bow, lunge and sit. A synthetic user is in balance: ankle, knee and hip bend so that the centre of mass stays
+above the feet. `--fit` fits the weights again to the other subjects and to other synthetic users.
 """
 
 import argparse
@@ -21,10 +21,12 @@ from mm_ros.tracking import bend
 
 CHOOSE, CLAIM = ("07", "16", "82", "83", "120"), ("08", "35")
 KINDS = ("squat", "bow", "lunge", "sit")
-SHIN = THIGH = 0.2785  # of the standing height of the head joint, as all lengths here: ankle, legs and trunk fill it
+# lengths as shares of the standing height of the head joint, like all lengths in this file; ankle, legs and trunk add
+# up to 1
+SHIN = THIGH = 0.2785
 ANKLE, FEET_CENTRE = 0.045, 0.03
 LEAST_DROP = 0.03
-NOISE = (0.0, 0.2, 0.08, 0.08, 0.0)  # of drop, pitch and hands in the fit: people nod, and hold things
+NOISE = (0.0, 0.2, 0.08, 0.08, 0.0)  # noise of drop, pitch and hands in the fit, because people nod and hold things
 # Rows of samples: drop, pitch [rad], hands forward, hands above, hips behind the head
 Samples = NDArray[np.float64]
 
@@ -48,7 +50,7 @@ def of_cmu(clips: list[Any]) -> dict[str, Samples]:
 
 
 def head_ahead(drop: float, lean: float) -> float | None:
-    """How far the head is ahead of the ankles in balance; None if the legs are too short or too long for this lean."""
+    """Distance of the head ahead of the ankles in balance; None if the legs are too short or too long for this lean."""
     height = 1.0 - drop - bend.HIPS_TO_HEAD * np.cos(lean) - ANKLE
     if not 0.05 < height < SHIN + THIGH:
         return None
@@ -111,7 +113,7 @@ def fitted(groups: list[Samples]) -> NDArray[np.float64]:
     rng = np.random.default_rng(0)
     noisy = [np.concatenate([g + rng.normal(0, 1, g.shape) * NOISE for _ in range(3)]) for g in groups]
     every = np.concatenate(noisy)
-    weight = np.concatenate([np.full(len(g), len(g) ** -0.5) for g in noisy])  # each group counts the same
+    weight = np.concatenate([np.full(len(g), len(g) ** -0.5) for g in noisy])  # each group has the same weight
     start = np.array(bend.WEIGHTS)
 
     def residuals(w: NDArray[np.float64]) -> NDArray[np.float64]:

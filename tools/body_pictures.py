@@ -1,7 +1,8 @@
 """docs/pictures/bodies.png: wrists with real controllers' conventions, and six trackers on straps.
 
-Above: with the assumptions of earlier versions (the pose of a device is that of its joint); below: as shipped. The user
-is a person of CMU motion (the shared data) with controllers that report `openxr_grip`. `python tools/body_pictures.py`
+The upper row uses the assumption of earlier versions, that the pose of a device is that of its joint; the lower row
+shows the present version. The user is a person of CMU motion (the shared data) with controllers that report
+`openxr_grip`. `python tools/body_pictures.py`
 """
 
 from dataclasses import replace
@@ -32,7 +33,7 @@ GRIP_TURN = (0.12, -0.15, 0.1)  # rad; this user does not hold the controllers e
 
 
 def gripped(track: TrackerTrack) -> TrackerTrack:
-    """The track with hands that are reported as grips."""
+    """Copy of the trackers in which the hands are reported in the convention of grips."""
     positions, rotations = track.positions.copy(), track.rotations.copy()
     for side in range(2):
         role, device = LEFT_HAND_ROLE + side, hand_in_device("openxr_grip", side)

@@ -15,7 +15,7 @@ FLAGS = [
     "--ignore-gpu-blocklist",
 ]  # fmt: skip
 MARK = "MM_ROS_BROWSER_OF"
-# The pages are small because each one draws all the time on the processor that the graph needs too.
+# The pages are small, because they draw all the time on the processor that the graph needs, too.
 SIZE = {"width": 760, "height": 560}
 
 
@@ -27,7 +27,9 @@ def free_port() -> int:
 
 class Browser:
     """A browser that starts with its first page. Some calls of playwright (`close`, `is_visible`, `all`) have no time
-    limit, and Chromium sometimes does not answer them. Then it is killed, and the next page starts it again."""
+    limit, and Chromium sometimes does not answer them. In such a case the browser is killed, and the next page starts
+    it again.
+    """
 
     def __init__(self, playwright, close_s: float = 20.0, flags: tuple[str, ...] = ()) -> None:
         self._playwright, self._browser, self._close_s = playwright, None, close_s
@@ -69,8 +71,9 @@ def _kill_chromium() -> None:
 
 
 def processes() -> list[int]:
-    """All Chromium processes of this process, by the mark in their environment. Crash handlers are not children of this
-    process, and playwright's `close` waits until they have closed its pipes too."""
+    """All Chromium processes that this process has started, found by a mark in their environment. Crash handlers are
+    not children of this process, and playwright's `close` waits until they have closed its pipes too.
+    """
     mark, found = f"{MARK}={getpid()}".encode(), []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

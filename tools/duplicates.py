@@ -1,4 +1,4 @@
-"""List blocks of six or more equal lines that stand in two files: `python tools/duplicates.py [FOLDER …]`.
+"""List blocks of six or more equal lines that occur in two files: `python tools/duplicates.py [FOLDER …]`.
 
 Blank lines, comments, docstrings and imports do not count, and the indentation is ignored.
 """
@@ -26,7 +26,7 @@ def counted(path: Path) -> list[tuple[int, str]]:
 
 
 def blocks(files: list[Path]) -> list[tuple[int, list[tuple[Path, int]]]]:
-    """Length and places of each block that stands in two files or more, longest first."""
+    """Length and places of each block that occurs in two or more files, the longest first."""
     code = {f: counted(f) for f in files}
     seen: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
     for f, lines in code.items():

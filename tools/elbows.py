@@ -1,4 +1,5 @@
-"""Distance of captured elbows from the rule of pose/upper_body.py, for given hands and shoulders.
+"""Measure how far the elbows of motion capture are from the positions that the rule of pose/upper_body.py gives for the
+same hands and shoulders.
 
 `python tools/elbows.py FILE_OR_FOLDER…` prints per person, in cm: distance to the rule, distance to the arm's line.
 """
@@ -19,7 +20,9 @@ EACH_S = 0.05
 
 
 def deviation(clip: Clip) -> np.ndarray:
-    """(samples of both arms, 2): distance of the elbow from the rule's, and from the line shoulder–wrist [m]."""
+    """(samples of both arms, 2): distance of the elbow from that of the rule, and from the line between shoulder and
+    wrist [m].
+    """
     p, q = clip.globals()
     every = max(1, round(EACH_S * clip.rate))
     p, chest = p[::every], rot.inverse(q[::every, UPPER_CHEST])

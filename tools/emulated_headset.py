@@ -1,4 +1,4 @@
-"""A headset that IWER (Meta's emulator of WebXR) emulates in a headless Chromium, on the headset page.
+"""The headset page in a headless Chromium, in which IWER (Meta's emulator of WebXR) emulates a headset.
 
 `python tools/emulated_headset.py [--seconds 20] [--pictures FOLDER]` starts a graph with the source webxr and an
 emulated user who walks in a circle, and prints what arrives; with `--pictures` the user stands before the mirror, and
@@ -25,8 +25,8 @@ TOP = Path(__file__).resolve().parents[1]
 FOLDER = TOP / "tools" / "headset_page"
 IWER = FOLDER / "node_modules" / "iwer" / "build" / "iwer.min.js"
 
-# IWER marks all controllers as emulated; a real device does so only when it loses them. `__tracked` sets this, and
-# `__lose` hides the viewer, which IWER cannot do.
+# IWER marks all controllers as emulated; a real device does so only when it loses them. `__tracked` sets this mark, and
+# `__lose` hides the pose of the viewer, which IWER cannot do.
 EMULATOR = """
 window.__xr = new IWER.XRDevice(IWER.metaQuest3, {stereoEnabled: true});
 __xr.installRuntime({forceInstall: true});
@@ -59,7 +59,7 @@ def why_not() -> str:
 
 
 class EmulatedHeadset:
-    """The headset page in a tab of its own, with a Quest 3 that moves only when it is told to."""
+    """The headset page in a separate tab, with a Quest 3 that moves only when the test moves it."""
 
     def __init__(self, browser: Browser, url: str, size: tuple[int, int] = (320, 200)) -> None:
         self.browser = browser
@@ -76,7 +76,9 @@ class EmulatedHeadset:
         return self.page.evaluate(text, argument)
 
     def until(self, condition: str, seconds: float = 180.0, what: str = "") -> Any:
-        """Wait for a condition of the page. The page's policy forbids playwright's own way, which uses eval."""
+        """Wait for a condition of the page. The method of playwright cannot be used, because it needs eval, which the
+        page's security policy forbids.
+        """
         end = time.monotonic() + seconds
         while not (value := self.page.evaluate(condition)):
             assert time.monotonic() < end, f"{what or condition}: not within {seconds:g} s; {self.errors}"
@@ -105,7 +107,7 @@ class EmulatedHeadset:
         self.evaluate("([h, l, r]) => __place(h, l, r)", [_plain(head), *hands])
 
     def _ray(self, side: str, grip: Any) -> Any:
-        """IWER places the target ray: ray = grip · offset⁻¹."""
+        """IWER sets the pose of the target ray, not of the grip: ray = grip · offset⁻¹."""
         if grip is None:
             return None
         if not hasattr(self, "_offsets"):
@@ -146,7 +148,7 @@ def _quaternion(r: Any) -> Any:
     return np.linalg.eigh(k / 3.0)[1][:, -1]
 
 
-# A user who walks in a circle around x = 0, z = 0, with swinging hands. The step length fits the speed.
+# A user who walks in a circle around x = 0, z = 0, with swinging hands. The step length corresponds to the speed.
 WALK = """
 (() => { const height = 1.62, speed = 0.9, radius = 1.1, begun = performance.now();
   const turned = (yaw) => [0, Math.sin(yaw / 2), 0, Math.cos(yaw / 2)];

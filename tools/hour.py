@@ -40,7 +40,7 @@ def main() -> None:
     avatar.warm_up()
     track = simulate_clip(clip)
     frames = [track.frame(i) for i in range(len(track))]
-    frames += frames[-2:0:-1]  # backward too, so that the position does not jump
+    frames += frames[-2:0:-1]  # the motion is also played backward, so that the position does not jump
     steps = round(args.hours * 3600 * RATE)
     took = np.zeros(steps, np.float32)
     for k in range(steps):

@@ -81,7 +81,7 @@ def photographs(shot: Any, running: list[subprocess.Popen[bytes]]) -> list[Image
     shot.set_default_timeout(PATIENCE_S * 1000)
     open_page(shot)
     shot.get_by_text(re.compile(r"latency p99 \d")).wait_for()
-    with suppress(Exception):  # the notification 'slow renderer' of machines without a GPU
+    with suppress(Exception):  # hides the notification 'slow renderer', which machines without a GPU show
         shot.locator(".mantine-Notification-closeButton").first.click(force=True, timeout=8000)
     shot.mouse.move(300, 350)
     shot.mouse.wheel(0, -220)  # nearer
@@ -99,7 +99,7 @@ def still(shot: Any, running: list[subprocess.Popen[bytes]]) -> Image.Image:
     """Screenshot while graph and viewer are stopped: a browser that draws in software needs the whole processor."""
     for process in running:
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.1)  # until the viewer has sent the last pose
+        time.sleep(0.1)  # time until the viewer has sent the last pose
     try:
         shot.wait_for_timeout(1500)
         return Image.open(BytesIO(shot.screenshot())).convert("RGB")

@@ -1,9 +1,8 @@
 """docs/pictures/pose-*.png: a walk, a turn on the spot, a crouch, a reach; the avatar in colour, the true body in sand.
 
-CMU clips (the shared data) run through the whole chain, on a database of the other subjects' motion. For the reach, the
-right controller of a standing user moves up, to the side and down.
-stooped-copy.png: a bent copy of a walk, beside the original walk.
-`python tools/pose_pictures.py [walk turn crouch reach copy]`
+CMU clips (the shared data) run through the whole chain, on a database of the other subjects' motion. For the picture of
+the reach, the right controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy of a
+walk, beside the original walk. `python tools/pose_pictures.py [walk turn crouch reach copy]`
 """
 
 import sys

@@ -1,7 +1,7 @@
 """docs/pictures/postures.png: a synthetic user squats, lunges, sits, kneels and lies, and a child stands.
 
-Above: without the stage of low postures, and the child with an adult's height; below: as shipped. Red: headset and
-controllers. The matched motion is a person who stands. `python tools/posture_pictures.py`
+The upper row is without the stage of low postures, and the child has an adult's height; the lower row shows the present
+version. Red: headset and controllers. The matched motion shows a standing person. `python tools/posture_pictures.py`
 """
 
 from pathlib import Path

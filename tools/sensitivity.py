@@ -3,10 +3,10 @@
     python tools/sensitivity.py mm_ros/trajectory/fitted.py walk.bvh user.csv --only HALFLIFE_S
 
 Each variant runs a copy of the package with one number changed. Compiled kernels are kept between the variants, except
-those of the modules that import the changed one, because kernels contain the constants. First the package runs as it
-is, then twice with noise of the trackers: changes smaller than the spread between these runs do not count. A constant
-whose row says "no difference" serves nothing on these recordings. Run it on other kinds of motion, and think about the
-faults that its rule guards against, before it is deleted together with the rule.
+those of the modules that import the changed one, because kernels contain the constants. First the unchanged package
+runs, then twice with noise added to the trackers. Changes smaller than the spread between these runs do not count. A
+constant whose row says "no difference" has no effect on these recordings. Before deleting such a constant together with
+its rule, run the tool on other kinds of motion, and consider the faults that the rule prevents.
 """
 
 from __future__ import annotations

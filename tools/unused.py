@@ -1,8 +1,8 @@
-"""List names below mm_ros/ that nothing but tests refers to: `python tools/unused.py`.
+"""List names below mm_ros/ to which only tests refer: `python tools/unused.py`.
 
-A name counts as used if it stands a second time below mm_ros/ outside its own definition, as a word of the code or in
-a string. Docs do not count. ALLOWED names those that others call: numba, rclpy, viser, torch and the users of the API.
-The list may miss a method whose name another class uses too.
+A name counts as used if it occurs below mm_ros/ outside its own definition, as a word of the code or in a string.
+Occurrences in docs do not count. ALLOWED lists names that other software calls: numba, rclpy, viser, torch and the
+programs of users. The list may miss a method if another class has a method of the same name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
-# Name → who calls it.
+# Name → software that calls it.
 ALLOWED = {
     "example_yaml": "tools/describe.py",
     "parameters_yaml": "tools/describe.py",

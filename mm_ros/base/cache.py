@@ -89,7 +89,7 @@ def _warn(why: str, fallback: Path) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether the folder is writable or could be created. Does not create it."""
+    """Whether the folder is writable or could be created. The folder is not created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)
@@ -157,8 +157,9 @@ def configure_bytecode() -> None:
     """Keep Python's compiled modules in the cache folder if Python is set not to write them beside the sources.
 
     With PYTHONDONTWRITEBYTECODE, as in many containers, a node would compile about 300 modules at each start (1.2 s of
-    CPU time). This applies to the processes that mm_ros starts; a program that imports mm_ros keeps its own setting. A
-    cache folder without kernels is not used: either `mm_ros clean` has emptied it, or no node has been started yet.
+    CPU time). The setting applies to the processes that mm_ros starts; a program that imports mm_ros keeps its own
+    setting. A cache folder without kernels is not used: either `mm_ros clean` has emptied it, or no node has been
+    started yet.
     """
     if sys.dont_write_bytecode and sys.pycache_prefix is None and (cache_root() / "kernels").is_dir():
         environment = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]
@@ -166,7 +167,7 @@ def configure_bytecode() -> None:
 
 
 def forget_old_code(days: float = 30.0) -> None:
-    """Remove folders of kernels and bytecode unused for `days`: each change of the sources makes a new one."""
+    """Remove folders of kernels and bytecode unused for `days`: each change of the sources leads to new folders."""
     current = (Path(os.environ.get("NUMBA_CACHE_DIR", "")), Path(sys.pycache_prefix or ""))
     for folder in current:
         mark_used(folder)
@@ -183,7 +184,7 @@ def mark_used(path: Path) -> None:
 
 
 def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
-    """Paths unused for `days`. Newer ones may still be in use by another checkout or an older version."""
+    """Paths unused for `days`. Newer paths may still be in use by another checkout or an older version."""
     out = []
     for path in folder.glob(pattern):
         with suppress(OSError):  # another process has just removed the folder

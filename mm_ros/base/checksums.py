@@ -69,8 +69,8 @@ class BodyChecksums:
 
 
 class SoundFile:
-    """An entry in the cache that marks a file as checked. Its name depends on device, inode, size, time and header
-    checksum.
+    """An entry in the cache that marks a file as checked. The name of the entry depends on device, inode, size, time
+    and header checksum.
     """
 
     def __init__(self, path: Path, header_crc: int) -> None:

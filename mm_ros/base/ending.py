@@ -61,7 +61,7 @@ def say_once() -> None:
 
 
 def during_imports() -> None:
-    """On Ctrl-C, end with the line instead of a traceback while the command `mm_ros` imports its modules.
+    """While the command `mm_ros` imports its modules, a Ctrl-C ends it with one line instead of a traceback.
 
     `mm_ros demo` starts its processes with Ctrl-C blocked, because Ctrl-C during Python's start prints a traceback.
     """

@@ -28,7 +28,7 @@ def refuse_renamed(node: str, name: str, value: Any = None) -> None:
 
 
 def refuse_renamed_in(content: Any) -> None:
-    """Refuse former names in a parameter file. The nodes report other errors in it."""
+    """Refuse former names in a parameter file. The nodes report other errors in the file."""
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:

@@ -61,7 +61,7 @@ class Settings:
         return {f.name: f.default for f in fields(cls)}
 
     def numbers(self) -> list[float]:
-        """Values in the order of the fields, for compiled code. All of them must be numbers."""
+        """Values in the order of the fields, for compiled code. All values must be numbers."""
         return [float(getattr(self, f.name)) for f in fields(self)]
 
     def with_values(self: S, **values: Any) -> S:

@@ -1,8 +1,8 @@
 """Conversions between the types of this package and messages: one codec for the live graph and for bags.
 
 `Encoder` makes messages of the given classes (rclpy's, or those of a bag's type store); `x_from` reads a message of
-either. Only this module reorders quaternions: w is first in the types, last in messages. `x_from` raises MmRosError for
-wrong lengths, for numbers that are not finite, and for implausible sizes (`plausible.py`).
+either kind. Only this module reorders quaternions: w is first in the types, last in messages. `x_from` raises
+MmRosError for wrong lengths, for numbers that are not finite, and for implausible sizes (`plausible.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Body proportions of skeletons: comparison with those of people, and correction of joints that sit wrong.
+"""Body proportions of skeletons: comparison with those of people, and correction of joints at implausible positions.
 
 A database is scaled to its user by the height of the head joint, so a head that sits too low over the legs gives the
 user's avatar legs that are too long. All lengths are relative to the leg: the bones from hip joint to ankle.
@@ -133,7 +133,8 @@ def unusual(skeleton: Skeleton) -> list[str]:
 
 
 def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
-    """Move joints that sit wrong to where people have them; return the skeleton and a description of each change.
+    """Move joints at implausible positions to where people have them; return the skeleton and a description of each
+    change.
 
     Directions of bones do not change, so that rotations keep their meaning. Skeletons of children, who have other
     proportions, and skeletons that are not human are returned unchanged.

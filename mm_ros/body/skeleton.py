@@ -1,8 +1,8 @@
 """The skeleton: joint tree, names and rest pose of a motion or an avatar.
 
-Every skeleton begins with the same canonical joints, in one order. Code about the body (feet, head, hands) names them
-by the constants of this module. Further joints, for example fingers, follow behind; names, parents, partners of the
-other side and their number come from the `Skeleton`.
+Every skeleton begins with the same canonical joints, in one order. Code about the body (feet, head, hands) refers to
+these joints by the constants of this module. Further joints, for example fingers, follow behind; names, parents,
+partners of the other side and their number come from the `Skeleton`.
 
 In the rest pose (a T-pose facing +x, arms along ±y, legs along −z) the rotation of every joint is the identity.
 Skeletons therefore differ only in their offsets, and a local rotation means the same on all of them.
@@ -122,7 +122,7 @@ WHOLE = Segments()
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Joint tree of J joints, which begins with the canonical ones.
+    """Tree of J joints; the canonical joints come first.
 
     `offsets` (J, 3): each joint in its parent's axes at rest [m]; `offsets[HIPS]` is above the floor. `parents` (J,):
     index of each joint's parent, which precedes it; −1 for the root.

@@ -104,7 +104,7 @@ class BodyOrientation:
 
 @dataclass
 class FeetEstimate:
-    """Estimate of the user's feet, which no tracker measures. Its properties are views of the columns of `numbers`."""
+    """Estimate of the user's feet, which no tracker measures. The properties are views of the columns of `numbers`."""
 
     numbers: F64  # (2, 10) rows: left, right
 
@@ -139,7 +139,7 @@ class FeetEstimate:
         return self.numbers[:, 9]
 
     def flat(self) -> F32:
-        """The estimate as FEET_NUMBERS numbers, as messages carry it."""
+        """The estimate as an array of FEET_NUMBERS numbers, as in messages."""
         return self.numbers.astype(np.float32).ravel()
 
 

@@ -190,8 +190,8 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """JSON entry of a clip. `facing_to_way_deg` is the angle between facing and walking direction. It is near 0 for
-    forward walking, so a large angle shows a wrong facing.
+    """JSON entry of a clip. `facing_to_way_deg` is the angle between facing and walking direction. The angle is near 0
+    for forward walking, so a large angle shows a wrong facing.
     """
     import numpy as np
 

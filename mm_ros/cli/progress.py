@@ -7,8 +7,8 @@ import time
 
 
 class Progress:
-    """Progress callback (what, done, of). It draws a bar on a terminal; otherwise it prints one line every ten seconds
-    and for each stage.
+    """Progress callback (what, done, of). On a terminal the callback draws a bar; otherwise it prints one line every
+    ten seconds and for each stage.
     """
 
     def __init__(self, quiet: bool = False) -> None:

@@ -233,8 +233,8 @@ def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
 
 
 def true_facing(truth: Truth, track: TrackerTrack) -> Any:
-    """True facing of the pelvis at the tracker samples (F,), rad. It equals the measurement of a waist tracker without
-    error.
+    """True facing of the pelvis at the tracker samples (F,), rad. The result equals the measurement of a waist tracker
+    without error.
     """
     seconds = (track.stamps_ns - track.stamps_ns[0]) * 1e-9
     yaw = np.unwrap(m.facing_of_pelvis(truth.positions))

@@ -12,8 +12,8 @@ UNTURNED = (1.0, 0.0, 0.0, 0.0)  # no rotation
 
 
 class MountedTracker:
-    """One body tracker. It measures the facing as its rotation since the first sample plus the mean facing of the body
-    at zero rotation.
+    """One body tracker. The measured facing is the rotation of the tracker since the first sample plus the mean facing
+    of the body at zero rotation.
     """
 
     def __init__(self, role: int) -> None:

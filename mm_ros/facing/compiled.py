@@ -29,7 +29,7 @@ class Network(Protocol):
 
 
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
-    """The network of an ONNX graph, or None if no class here computes the same."""
+    """The compiled network of an ONNX graph, or None if no class of this module computes this graph."""
     if numba.config.DISABLE_JIT:
         return None  # without compilation, a frame would take half a second
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}

@@ -1,9 +1,9 @@
 """Kalman filter of the network's facing error, on the circle.
 
 The filter has two states, each an Ornstein–Uhlenbeck process: `error` of the prediction, which changes slowly, and
-`bias` of the camera's measurement, which changes faster. A camera measurement observes their sum; variances and
-correlation times decide how a difference is divided between them. Without measurements the estimated error decays
-continuously to zero.
+`bias` of the camera's measurement, which changes faster. A camera measurement observes the sum of both states;
+variances and correlation times decide how a difference is divided between them. Without measurements the estimated
+error decays continuously to zero.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Inputs of the facing networks: compiled, exact in dt, and the same for training and live use.
 
 All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. Slow averages serve
-as the memory of the past. They are stored in room axes, so that a turn of the head does not change them, and are
-rotated into the heading frame at each frame.
+as the memory of the past. The averages are stored in room axes, so that a turn of the head does not change them, and
+are rotated into the heading frame at each frame.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class OnnxModel:
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
     """Load the network that the settings select; None for the predictor headset forward.
 
-    Avatars of one process share it, because it keeps no state between two steps.
+    The avatars of one process share the network, because it keeps no state between two steps.
     """
     if settings.predictor == "hmd_forward":
         return None

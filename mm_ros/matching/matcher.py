@@ -125,7 +125,7 @@ def parse_weights(text: str) -> dict[str, float]:
 
 
 def tag_mask(database: MotionDatabase, query: str) -> Mask:
-    """Parse a tag query such as `(walk|run)&!crouch`. Raise MmRosError if no frame matches it."""
+    """Parse a tag query such as `(walk|run)&!crouch`. Raise MmRosError if no frame matches the query."""
     mask = mask_of(query, database.tag_names)
     if query.strip() and not mask.matches(np.asarray(database.tags)).any():
         raise MmRosError(f"tags: no frame of the database matches '{query}'. Tags: {', '.join(database.tag_names)}")
@@ -232,7 +232,7 @@ class MatcherStage:
             self._masks.clear()
 
     def reset(self) -> None:
-        """Reset all state. The next step starts at its desired position."""
+        """Reset all state. The next step starts at the desired position of that step."""
         self.timeline.reset()
         self.since_search = 0.0
         self._due = "start"
@@ -371,7 +371,9 @@ class MatcherStage:
 
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
-        """End of the desired trajectory relative to its current position [m]. It is constant during a steady walk."""
+        """End of the desired trajectory relative to its current position [m]. This vector is constant during a steady
+        walk.
+        """
         (end_x, end_y), (x, y) = desired.positions[-1].tolist(), desired.position.tolist()
         return end_x - x, end_y - y
 

@@ -13,7 +13,8 @@ T = TypeVar("T", bound=tuple[Any, ...])
 def packed(values: T) -> tuple[Any, T]:
     """Copy a NamedTuple of arrays, numbers and such tuples into one structured array (1,); also return views of it.
 
-    In compiled code the element 0 has the fields of the NamedTuple. Without compilation it is the NamedTuple of views.
+    In compiled code the element 0 has the fields of the NamedTuple. Without compilation, the element 0 is the
+    NamedTuple of views.
     """
     memory = np.zeros(1, _dtype(values))
     views = _views(values, memory)

@@ -14,7 +14,7 @@ Array = Any
 
 
 def wrap(angle: float) -> float:
-    """Return the angle in −π … π. `rotations.wrap_angle` does it for arrays, `quat.wrap` in compiled code."""
+    """Return the angle in −π … π. `rotations.wrap_angle` does the same for arrays, and `quat.wrap` in compiled code."""
     return math.remainder(angle, 2 * math.pi)
 
 

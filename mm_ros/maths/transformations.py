@@ -1,6 +1,6 @@
 """Matrices and URDF angles ↔ quaternions (w, x, y, z), by ROS's `tf_transformations`.
 
-If that package is not installed (pip does not have it), `transforms3d` gives the same numbers, because
+If that package is not installed (it cannot be installed by pip), `transforms3d` gives the same numbers, because
 `tf_transformations` wraps it. Compiled code uses maths/quat.py.
 """
 

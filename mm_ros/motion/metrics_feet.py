@@ -1,4 +1,4 @@
-"""Metrics of feet and roughness. Import them from motion/metrics.py."""
+"""Metrics of feet and roughness. Other modules import these metrics from motion/metrics.py."""
 
 from __future__ import annotations
 
@@ -127,7 +127,9 @@ def _accelerations(positions: Array, dt: float) -> F64:
 
 
 def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
-    """The 99.9th percentile of joint accelerations over clips [(F, J, 3), …]. Pops exceed 1.5 times this limit."""
+    """The 99.9th percentile of joint accelerations over clips [(F, J, 3), …]. Accelerations above 1.5 times this limit
+    count as pops.
+    """
     every = [_accelerations(p, dt).ravel() for p in clips if len(p) > 2]
     return float(np.percentile(np.concatenate(every), 99.9)) if every else float("nan")
 

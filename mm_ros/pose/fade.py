@@ -7,8 +7,8 @@ than `FASTEST`. Head, hands and feet have separate offsets in the room, so that 
 stay on headset, controllers and floor. If the new pose is farther away, the avatar appears at its new place with a new
 `run`.
 
-A restarted process is connected to the subscribers of its topics only after some tenths of a second. Until then it
-publishes the last pose of the former process, because a subscriber that joins during the fade would see a leap.
+A restarted process is connected to the subscribers of its topics only after some tenths of a second. Until then the new
+process publishes the last pose of the former process, because a subscriber that joins during the fade would see a leap.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does no
 
 
 class FadeIn:
-    """Fade-in of the published pose. Its state is the last published pose, the offset of that pose from the stage's
-    pose, and the number that is combined with `run`."""
+    """Fade-in of the published pose. The state of this class is the last published pose, the offset of that pose from
+    the stage's pose, and the number that is combined with `run`.
+    """
 
     def __init__(self, former: AvatarPose | None = None) -> None:
         """`former`: last pose that another process published before it was killed."""

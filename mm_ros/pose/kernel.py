@@ -55,7 +55,9 @@ RETURN_HALFLIFE_S = 0.06  # half-life of the offset between a limb's held target
 
 
 class Source(NamedTuple):
-    """The last matched pose and the offsets on it: row j is joint j's rotation, the last row the hips' position."""
+    """The last matched pose, and the offsets that are added to it: row j is for the rotation of joint j, the last row
+    for the position of the hips.
+    """
 
     positions: F64  # (J, 3)
     rotations: F64  # (J, 4)
@@ -420,8 +422,8 @@ def post_step(
 
 @njit
 def _least(a: float, b: float) -> float:
-    """The value nearest to 0 between `a` and `b`. It is the shift of the feet when the trunk bends, because bending on
-    the spot moves the hips back, but not the feet.
+    """The value nearest to 0 between `a` and `b`. The result is the shift of the feet when the trunk bends, because
+    bending on the spot moves the hips back, but not the feet.
     """
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 

@@ -113,8 +113,8 @@ class PostStage:
         return True
 
     def _on_this_skeleton(self, role: int, mounting: F64) -> F64:
-        """Mounting on this skeleton with which, in the rest pose, the device is at the same place as on the default
-        skeleton.
+        """Convert a mounting to this skeleton, so that in the rest pose the device is at the same place as on the
+        default skeleton.
 
         Mountings are measured on the default skeleton; a database may have longer legs.
         """
@@ -146,7 +146,9 @@ class PostStage:
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def declare(self) -> None:
-        """Give all later poses another `run`, so that no listener takes them for a continuation."""
+        """Give all later poses another `run`, so that no subscriber takes these poses for a continuation of the former
+        ones.
+        """
         self._fade.declare()
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None, wait: bool = False) -> AvatarPose:

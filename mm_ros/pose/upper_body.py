@@ -149,7 +149,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
 
 @njit
 def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
-    """Set the rotations of neck and head. Returns the vector from the head to its target."""
+    """Set the rotations of neck and head. Returns the vector from the head joint to the target of the head."""
     turn_joint(body, NECK, neck)
     turn_joint(body, HEAD, head)
     update_room(body, HEAD, TORSO_STOP)

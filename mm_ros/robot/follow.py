@@ -133,7 +133,7 @@ class RobotState:
 
 
 class Follower:
-    """Follows the poses of one avatar; `step` takes them in order of time."""
+    """Follows the poses of one avatar; `step` needs the poses in order of time."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, settings: FollowSettings | None = None) -> None:
         try:

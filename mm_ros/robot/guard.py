@@ -1,8 +1,8 @@
 """The guard between follower and robot: ramp-in, clamps, deadman, and a smooth stop that latches.
 
-It is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the deadman must be
-released and pressed again; then a new ramp begins at the robot's measured state. The guard is not a safety function in
-the sense of any standard.
+The guard is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the deadman must
+be released and pressed again; then a new ramp begins at the robot's measured state. The guard is not a safety function
+in the sense of any standard.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class CommandGuard:
     def step(
         self, now: float, enabled: bool, target: F64 | None, rates: F64 | None, target_at: float
     ) -> Command | None:
-        """The command of this tick, or None when nothing is sent. `target_at`: time of arrival of the target."""
+        """The command of this tick, or None when no command is sent. `target_at`: time of arrival of the target."""
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now

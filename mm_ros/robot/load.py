@@ -22,7 +22,7 @@ LARGEST_M = 100.0  # m; maximum distance from a link to its parent, to a shape o
 
 
 def load_robot(path: str | Path) -> Robot:
-    """Read a robot file. Raises MmRosError with the reason when it cannot be used.
+    """Read a robot file. Raises MmRosError with the reason when the file cannot be used.
 
     A .xacro file is expanded by the package xacro where it is installed. xacro evaluates expressions of the file: use
     only files from a trusted source.
@@ -38,7 +38,7 @@ def load_robot(path: str | Path) -> Robot:
 
 
 def _noted(robot: Robot) -> Robot:
-    """The robot with a note on meshes that are absent. Raises MmRosError if it is absurdly large."""
+    """The robot with a note on meshes that are absent. Raises MmRosError if the robot is absurdly large."""
     places = [(f"joint '{j.name}'", j.origin) for j in robot.joints]
     places += [(f"a shape of link '{name}'", s.pose) for name, part in robot.parts.items() for s in part.shapes]
     places += [(f"the mass of link '{name}'", part.centre) for name, part in robot.parts.items()]

@@ -29,7 +29,7 @@ MESH_SITE = "mm_ros mesh "
 
 
 def read_mjcf(path: str | Path) -> Robot:
-    """Read an MJCF file. Raises MmRosError with the reason when it cannot be used."""
+    """Read an MJCF file. Raises MmRosError with the reason when the file cannot be used."""
     path = Path(path)
     root = parse(file_text(path), str(path))
     if root.tag != "mujoco":

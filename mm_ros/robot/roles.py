@@ -318,7 +318,7 @@ def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bo
 
 
 def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
-    """Whether the joint turns about the limb, so that it belongs to either neighbour."""
+    """Whether the joint turns about the axis of the limb, so that the joint may belong to either neighbouring joint."""
     i = chain.index(joint)
     a, b = (tree.points[chain[0]], tree.points[chain[bend]]) if i < bend else (
         tree.points[chain[bend]], tree.end_of(chain)

@@ -24,7 +24,7 @@ FARTHEST_M = 1000.0  # largest number in a file; larger ones overflow when squar
 
 
 def file_text(path: str | Path) -> str:
-    """Text of a robot file. Raises MmRosError with the reason when it cannot be read."""
+    """Text of a robot file. Raises MmRosError with the reason when the file cannot be read."""
     path = Path(path)
     if not path.exists():
         raise MmRosError(f"{path}: there is no such file")

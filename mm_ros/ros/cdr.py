@@ -1,9 +1,9 @@
 """Serialized messages of one shape, filled and read in place.
 
-rclpy converts a message to C and serializes it, and does the reverse on arrival. For most messages of mm_ros this takes
-longer than the computation of the stage. The layout of a serialized message (CDR, version 1, little endian) depends
-only on its strings and on the lengths of its sequences. A `Template` holds the bytes of one such shape, and numpy views
-of their numbers.
+rclpy converts a message to C and serializes it, and does the reverse on arrival. For most messages of mm_ros this
+conversion takes longer than the computation of the stage. The layout of a serialized message (CDR, version 1, little
+endian) depends only on its strings and on the lengths of its sequences. A `Template` holds the bytes of one such shape,
+and numpy views of their numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generated texts: config/avatar.yaml and the tables of docs/graph.md. CI checks that they are up to date."""
+"""Generated texts: config/avatar.yaml and the tables of docs/graph.md. CI checks that these texts are up to date."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Qos:
     """QoS that a topic's publisher offers and that a subscription of the live chain requests.
 
     A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. A
-    subscription of the chain keeps `live_depth` messages: after a stall it drops all but the newest.
+    subscription of the graph's nodes keeps `live_depth` messages: after a stall, older messages are dropped.
     """
 
     reliable: bool = True

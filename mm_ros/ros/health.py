@@ -72,15 +72,15 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Delay of the first report, 0.5 to 1.5 s. It depends on the node's name, so that nodes report in different
-        frames.
+        """Delay of the first report, 0.5 to 1.5 s. The delay depends on the node's name, so that nodes report in
+        different frames.
         """
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Delay of about 1 s until the next report. It ends at phase CALM of a frame, when the nodes are idle, so that
-        no pose is delayed.
+        """Delay of about 1 s until the next report. The delay ends at phase CALM of a frame, when the nodes are idle,
+        so that no pose is delayed.
         """
         if self._rate < CALM_RATE:
             return REPORT_NS

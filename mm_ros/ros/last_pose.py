@@ -1,7 +1,7 @@
 """The last published pose in a small mapped file, from which a postprocessor that was killed resumes.
 
-DDS keeps a latched message only while its publisher exists, so it is lost after SIGKILL. The memory pages of a mapped
-file remain. Two slots are written alternately, so that a kill can damage at most one of them.
+DDS keeps a latched message only while its publisher exists, so the message is lost after SIGKILL. The memory pages of a
+mapped file remain. Two slots are written alternately, so that a kill can damage at most one of them.
 """
 
 from __future__ import annotations

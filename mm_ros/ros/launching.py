@@ -1,4 +1,6 @@
-"""Launch arguments and actions of the launch files, made from `mm_ros/ros/graph.py`. Only launch files import it."""
+"""Launch arguments and actions of the launch files, made from `mm_ros/ros/graph.py`. Only launch files import this
+module.
+"""
 
 from __future__ import annotations
 

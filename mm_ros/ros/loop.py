@@ -142,7 +142,7 @@ class Loop:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Read this inlet from now on. It gets the latched values of this process when the loop runs."""
+        """Read this inlet from now on. The inlet gets the latched values of this process when the loop runs."""
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0

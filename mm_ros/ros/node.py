@@ -92,7 +92,9 @@ class AvatarNode(Node):
         return bool(self._time_source.ros_time_is_active)
 
     def publisher(self, topic: str) -> Outlet:
-        """Publisher of a topic of the graph. It takes values if `wire.KINDS` contains the topic, otherwise messages."""
+        """Publisher of a topic of the graph. The publisher takes values if `wire.KINDS` contains the topic, otherwise
+        messages.
+        """
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)

@@ -42,7 +42,7 @@ def profile(pid: int) -> Path:
 
     A process that is started again after SIGKILL would get the ports of the killed one. Fast DDS makes a new queue in
     shared memory for such a port, but all other processes continue to fill the old queue, so their messages are lost.
-    They stop only after two checks, one per second, have found that the queue is not read.
+    The other processes stop only after two checks, one per second, have found that the queue is not read.
     """
     common = share_folder() / "config" / "this_machine.xml"
     offset = 11 + 2 * (pid % PORTS)  # an odd number, because the ports for discovery are even

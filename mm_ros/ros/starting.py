@@ -1,8 +1,8 @@
 """Start of ROS in a process of nodes, before the modules of the nodes are imported.
 
 DDS processes need some tenths of a second, and sometimes seconds, to find each other. This discovery runs in threads of
-DDS. Therefore it is started first, and modules are imported and kernels loaded at the same time. Topics that are
-created afterwards are matched within milliseconds, so that a restarted process joins the graph sooner.
+DDS. Therefore the discovery is started first, and modules are imported and kernels loaded at the same time. Topics that
+are created afterwards are matched within milliseconds, so that a restarted process joins the graph sooner.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class SerializedTf:
     def filled(self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] | None = None) -> bytes:
         """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms.
 
-        `root` (7,) replaces the first of them.
+        `root` (7,) replaces the pose of the first transform.
         """
         sec, nanosec = divmod(stamp_ns, 1_000_000_000)
         write_transforms(self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations)

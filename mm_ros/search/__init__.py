@@ -6,7 +6,8 @@ See docs/search.md.
     frame, cost = engine.search(query_normalized, weights, bound=cost_of_continuing, mask=Mask(all_of=upright))
 
 All engines return the same frame and the same cost, bit for bit. Frames too near the end of their clip are never
-returned. Of frames with equal cost the lower one is returned. If no cost is below the bound, the frame is -1.
+returned. Of frames with equal cost, the frame with the lower number is returned. If no cost is below the bound, the
+frame is -1.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def make_engine(
 ) -> Engine:
     """Create an engine over normalized features (N, D), which may be memory-mapped; clips are [start, stop).
 
-    `arrays`: a stored index from `to_arrays`. If it was made from the same data, it is used in place, also when
-    memory-mapped (see `from_store`); otherwise the index is built. `usual_weights`: the weights for which the index is
-    optimized; searches with other weights are exact too, but may be slower.
+    `arrays`: a stored index from `to_arrays`. An index that was made from the same data is used in place, also when
+    memory-mapped (see `from_store`); otherwise a new index is built. `usual_weights`: the weights for which the index
+    is optimized; searches with other weights are exact too, but may be slower.
     """
     if name not in ENGINES:
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")

@@ -1,4 +1,6 @@
-"""The reference engine: it computes the cost of every searchable frame. All other engines must agree with it."""
+"""The reference engine: it computes the cost of every searchable frame. All other engines must return the same results
+as this engine.
+"""
 
 from __future__ import annotations
 

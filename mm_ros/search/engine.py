@@ -101,7 +101,7 @@ def seal(name: str, corpus: Corpus) -> U64:
 
 
 class Engine:
-    """A search engine over one database. Searches do not change it, so avatars and threads may share it."""
+    """A search engine over one database. Searches do not change the engine, so avatars and threads may share it."""
 
     def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
         self.name = name

@@ -1,6 +1,7 @@
 """Software renderer for bodies: triangles on a floor with a soft shadow.
 
-The demo without a browser, the reports and the docs use it. `write_gif` and `write_png` need pillow (extra `viewer`).
+The demo without a browser, the reports and the docs use this renderer. `write_gif` and `write_png` need pillow (extra
+`viewer`).
 """
 
 from __future__ import annotations

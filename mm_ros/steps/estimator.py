@@ -123,7 +123,7 @@ class StepStage:
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image. They take effect from the next step on."""
+        """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
         self._camera.watch(landmarks)
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:

@@ -1,6 +1,6 @@
 """Inputs of the step network: compiled, on a fixed grid of 60 Hz, and the same for training and live use.
 
-One frame of trackers becomes `CHANNELS` plain numbers (`channels_of`). Between two frames they are interpolated
+One frame of trackers becomes `CHANNELS` plain numbers (`channels_of`). Between two frames the numbers are interpolated
 linearly onto the grid, so that a source of 15 to 120 Hz gives the same inputs. All inputs are in the axes of the
 headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not used, so the
 grip does not matter.

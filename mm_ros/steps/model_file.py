@@ -11,7 +11,9 @@ from mm_ros.steps.inputs import layout_hash
 
 
 def load_step_model(settings: StepSettings) -> OnnxModel | None:
-    """Load the network that the settings select; None if steps are not estimated. Avatars of one process share it."""
+    """Load the network that the settings select; None if steps are not estimated. The avatars of one process share the
+    network.
+    """
     if not settings.steps:
         return None
     path = Path(settings.steps_model) if settings.steps_model else MODELS / "steps.onnx"

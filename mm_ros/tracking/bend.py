@@ -1,9 +1,9 @@
 """Estimate how the user bends: the angle of the line from hips to head, from head height, head pitch and hands.
 
-The height of the head alone does not distinguish bent knees from a bent back. A share of its drop is due to the back:
-L (1 − cos lean), with the length L from hips to head; the rest is due to the knees. A person who looks down and whose
-hands are low bends the back; one who looks ahead bends the knees. The share is a logistic function, fitted to CMU
-motion (docs/pose.md).
+The height of the head alone does not distinguish bent knees from a bent back. A share of the drop of the head is due to
+the back: L (1 − cos lean), with the length L from hips to head; the rest is due to the knees. A person who looks down
+and whose hands are low bends the back; one who looks ahead bends the knees. The share is a logistic function, fitted to
+CMU motion (docs/pose.md).
 """
 
 from __future__ import annotations

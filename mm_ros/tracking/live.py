@@ -1,6 +1,6 @@
 """The stages between a source of trackers and the facing: gate, hand poses, calibration, room and mountings.
 
-The tracker bridge applies them to live frames, `live_frames` to recorded ones.
+The tracker bridge applies these stages to live frames, and `live_frames` to recorded frames.
 """
 
 from __future__ import annotations

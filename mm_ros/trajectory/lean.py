@@ -1,8 +1,8 @@
 """Estimate how far the hips are behind the centre of the head, from the user's bend and from turns.
 
 The bend (tracking/bend.py) may be wrong: the head height alone does not distinguish bent knees from a bent back. But a
-walking body turns about its hips: at turn rate w, a head at distance d in front of the hips has the lateral velocity
-w d. From that, a correction of the bend is learned.
+walking body turns about the hips: at turn rate w, a head at distance d in front of the hips has the lateral velocity w
+d. From that, a correction of the bend is learned.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from mm_ros.base.process import settle
 
 TIME_S, MEMORY_BYTES = 10.0, 1 << 30
 BATCH = 400  # inputs per process
-BUSY = 12  # times the time limit that an input may take while its process gets no CPU
+BUSY = 12  # factor on the time limit of an input while its process gets no CPU time
 
 
 def content(kind: Format, seed: int, number: int) -> bytes:
@@ -37,7 +37,7 @@ def content(kind: Format, seed: int, number: int) -> bytes:
 
 
 def place() -> str:
-    """Place in mm_ros that raised the current exception."""
+    """Line of mm_ros that raised the current exception."""
     error, trace = sys.exc_info()[1], traceback.extract_tb(sys.exc_info()[2])
     ours = [f for f in trace if "/mm_ros/" in f.filename]
     last = ours[-1] if ours else trace[-1]

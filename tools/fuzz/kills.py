@@ -1,8 +1,8 @@
 """`python -m fuzz.kills --nodes 60 --composed 40`: kill processes of a running graph, and measure how TF returns.
 
-Starts the graph of a synthetic user, once with a process for each node and once composed. A process that was killed is
-started again after the delay of the launch files. Requires that each kill is survived, and counts undeclared leaps: of
-a joint by more than 30 cm from one pose to the next, with the same `epoch` and `run`.
+The program starts the graph of a synthetic user, once with a process for each node and once composed. A process that
+was killed is started again after the delay of the launch files. After each kill the graph must come back. Undeclared
+leaps are counted: a joint moves by more than 30 cm from one pose to the next, with the same `epoch` and `run`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.ros.reach import settle_reach
 
 LEAP_M = 0.3
-BETWEEN_S = (1.0, 3.0)  # from the return of the graph to the next kill
-FLOWING = 40  # TF messages after which the graph is back
+BETWEEN_S = (1.0, 3.0)  # time from the return of the graph to the next kill
+FLOWING = 40  # number of TF messages after which the graph counts as back
 PATIENCE_S = 120.0
-FAST_S = 0.06  # between the stamps of two poses of which none was lost
+FAST_S = 0.06  # maximum time between the stamps of two poses if no pose between them was lost
 
 
 class Program:
@@ -97,7 +97,7 @@ class Watch:
 def kill(watch: Watch, program: Program) -> dict[str, Any]:
     """Kill a program, start it again, and wait until TF flows."""
     begun, readies, leaps = time.monotonic(), program.ready(), len(watch.leaps)
-    before = program.command.count("up") * 4 + 1  # "ready" lines of one start
+    before = program.command.count("up") * 4 + 1  # number of "ready" lines of one start
     program.process.kill()
     program.process.wait()
     watch.spin(RESPAWN_S)

@@ -42,11 +42,12 @@ from mm_ros.web.headset import certificates, wire
 class Format:
     """A file format. `seeds`: contents of valid files. A finding is any exception of `open_file` but MmRosError.
 
-    `share`: inputs per input of the other formats; less where each input starts a program.
+    `share`: number of inputs per input of the other formats; it is small for formats in which each input starts a
+    program.
     """
 
     name: str
-    file: str  # name of the file
+    file: str  # name of the input file
     seeds: tuple[bytes, ...]
     open_file: Callable[[Path], object]
     text: bool = False
@@ -233,7 +234,7 @@ def formats(folder: Path) -> list[Format]:
 
 
 def _with_and_without_checksum(path: Path) -> tuple[bytes, ...]:
-    """Mostly without, as files of older versions, because the checksum finds nearly all damage."""
+    """Most inputs have no checksum, like older files, because the checksum would detect nearly all damage."""
     content = path.read_bytes()
     return (content, *[unsealed(content)] * 4)
 

@@ -33,7 +33,7 @@ def manifest(bundle: bytes) -> dict[str, dict[str, str]]:
 
 
 def install() -> None:
-    """Install the pinned packages beside the sources, unless they are there. No script of a package is run."""
+    """Install the pinned packages beside the sources, unless they are there. Scripts of the packages are not run."""
     kept = HERE / "node_modules" / ".package-lock.json"
     lock = HERE / "package-lock.json"
     if not kept.is_file() or kept.stat().st_mtime < lock.stat().st_mtime:

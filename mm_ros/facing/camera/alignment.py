@@ -35,7 +35,7 @@ def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
 
 @njit
 def _gain(h: F64, pitch: float) -> tuple[float, float]:
-    """Best yaw at this pitch [rad], and before it the value of the objective."""
+    """Return the value of the objective at this pitch, and the best yaw [rad]."""
     c, s = math.cos(pitch), math.sin(pitch)
     across = c * h[1, 0] + s * h[1, 2] - h[0, 1]
     along = c * h[0, 0] + s * h[0, 2] + h[1, 1]

@@ -131,7 +131,7 @@ def _overlap(box: F64, boxes: F64) -> F64:
 
 
 def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Region:
-    """Square around the circle through `rim`, rotated so that the person is upright in it. Pixels."""
+    """Square region around the circle through `rim`, rotated so that the person is upright in the region. Pixels."""
     dx, dy = rim[0] - middle[0], rim[1] - middle[1]
     angle = math.pi / 2 - math.atan2(-dy, dx)
     angle = (angle + math.pi) % (2 * math.pi) - math.pi

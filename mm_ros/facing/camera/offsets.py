@@ -1,10 +1,11 @@
 """Learned offsets of nose and wrists relative to the devices, as corrections of the calibration.
 
 Each picture shows the differences between the three landmarks and the points that follow from the devices, except for a
-common shift of all three. In device axes this is a linear least-squares problem with nine unknowns. Its sums fade, and
-ridge regression keeps the solution near the calibration. A tenth unknown is the size of the estimator's body relative
-to the user's; without this unknown, an error of the size would be learned as offsets. The learned offsets help little
-after an exact calibration, but clearly after one with an error of 10 cm (docs/fusion.md).
+common shift of all three. In device axes, the offsets are the solution of a linear least-squares problem with nine
+unknowns. The sums of this problem fade over time, and ridge regression keeps the solution near the calibration. A tenth
+unknown is the size of the estimator's body relative to the user's; without this unknown, an error of the size would be
+learned as offsets. The learned offsets help little after an exact calibration, but clearly after one with an error of
+10 cm (docs/fusion.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Picture sources: a webcam, a video file or a folder. Each yields (picture, its time in the source [s] or None)."""
+"""Picture sources: a webcam, a video file or a folder. Each source yields pairs of a picture and its time in the source
+[s] or None.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Recurrent members of the facing network: a gated recurrent unit (GRU) added to the inputs of a plain member.
 
-Their errors differ from those of plain members, so the mean of both kinds is better. The state changes only at ticks of
-about 30 Hz while the output is computed at every frame, so that results at 72, 90 and 120 Hz agree.
+The errors of recurrent members differ from those of plain members, so the mean of both kinds is better. The state
+changes only at ticks of about 30 Hz while the output is computed at every frame, so that results at 72, 90 and 120 Hz
+agree.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], 
 def patiently(search: Callable[[], Any], results: Callable[[], int], patience: float = PATIENCE) -> Any:
     """Run `search` and return its result; raise MmRosError if `results()` does not grow for `patience` seconds.
 
-    Ray waits without limit for frozen workers, so it runs in a daemon thread. Waits are counted instead of read from a
+    Ray waits without limit for frozen workers, so Ray runs in a daemon thread. Waits are counted instead of read from a
     clock, so that a time in which this process is frozen does not count.
     """
     found: list[Any] = []

@@ -48,7 +48,7 @@ class LearnedNetworks(Protocol):
 
 
 def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> LearnedNetworks:
-    """Return the model. Raise MmRosError if it does not fit the database."""
+    """Return the model. Raise MmRosError if the model does not fit the database."""
     if networks is None:
         raise MmRosError("engine 'learned' needs a model, and none was loaded")
     own = networks.digest
@@ -214,10 +214,10 @@ class LearnedSource:
         """The projected state and its cost.
 
         The projector finds the nearest state under the weights of its training. For other weights (`quality`,
-        `responsiveness`, `weights`) it runs again with a modified query. Let w be the training's weights, s the shares
-        of `share_of` (at most 1) and x the state so far. Then Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a
-        constant, with equality at y = x. Therefore an exact answer to the query x + s (q - x) costs no more than x.
-        Longer steps may not reduce the cost, but if they do, they reduce it faster, so they are tried first.
+        `responsiveness`, `weights`) the projector runs again with a modified query. Let w be the training's weights, s
+        the shares of `share_of` (at most 1) and x the state so far. Then Σ w s (q - y)² is at most Σ w (x + s (q - x) -
+        y)² plus a constant, with equality at y = x. Therefore an exact answer to the query x + s (q - x) costs no more
+        than x. Longer steps may not reduce the cost, but if they do, they reduce it faster, so they are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()

@@ -1,8 +1,8 @@
 """Read and write BVH files in the file's own axes, unit, names and channel order.
 
-`motion/importing` converts them to canonical clips. Position channels have one of three meanings, which their values
-decide: they replace the joint's offset (the usual case), they are added to the offset (values near 0 although the
-offset is not), or they are positions in the axes of the room (some exporters write the head in this way).
+`motion/importing` converts BVH files to canonical clips. Position channels have one of three meanings, which their
+values decide: they replace the joint's offset (the usual case), they are added to the offset (values near 0 although
+the offset is not), or they are positions in the axes of the room (some exporters write the head in this way).
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Bvh:
 def rate_of(frame_time: float, text: str = "") -> float:
     """Return the frame rate in Hz.
 
-    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). Otherwise it means a
-    usual rate whose period rounds to the text ('0.033' is 30 Hz, '.0083333' is 120 Hz), or is truncated to it
+    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). Otherwise the frame time
+    means a usual rate whose period rounds to the text ('0.033' is 30 Hz, '.0083333' is 120 Hz), or is truncated to it
     ('0.0166' is 60 Hz).
     """
     allowed = usual_rates(frame_time, text)

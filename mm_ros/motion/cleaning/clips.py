@@ -1,7 +1,7 @@
 """Processing of recorded clips for the database: resampling, mirroring, virtual root.
 
 The virtual root is the projection of the hips on the floor, with the facing of the hip joints. A 3rd-order
-Savitzky–Golay filter smooths it (31/60 s for the position, 61/60 s for the direction, as in Karst 2023).
+Savitzky–Golay filter smooths the virtual root (31/60 s for the position, 61/60 s for the direction, as in Karst 2023).
 """
 
 from __future__ import annotations

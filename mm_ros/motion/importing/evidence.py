@@ -1,4 +1,6 @@
-"""Evidence about one file's axes, size, sides, posture and frame rate. `doctor.py` pools it over an actor's files."""
+"""Evidence about one file's axes, size, sides, posture and frame rate. `doctor.py` combines the evidence of all files
+of an actor.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The desired motion of a walker: path of the body over the floor, and posture. Footsteps are planned from it."""
+"""The desired motion of a walker: path of the body over the floor, and posture. The footsteps are planned from the
+desired motion.
+"""
 
 from __future__ import annotations
 

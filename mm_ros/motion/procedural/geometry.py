@@ -42,7 +42,7 @@ def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float)
     """Solve a two-bone chain from `start` to `end` that bends towards `pole`.
 
     Return unit vectors in the room: the directions of both bones, and the direction of the bend. If `end` is out of
-    reach, the chain points to it.
+    reach, the stretched chain points to `end`.
     """
     reach = end - start
     distance = np.linalg.norm(reach, axis=-1, keepdims=True)

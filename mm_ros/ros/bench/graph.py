@@ -52,8 +52,8 @@ class Plan:
 
 
 class Listener:
-    """Serialized messages of /tf with their arrival times. They are decoded after the round, so that decoding does not
-    delay messages.
+    """Serialized messages of /tf with their arrival times. The messages are decoded after the round, so that decoding
+    does not delay messages.
 
     The wait set contains only these subscriptions, and all waiting messages are read at each wake-up, because rclpy's
     executor is too slow for 24 avatars. `poses`: avatars whose `pose` is read, too, as a user's program does.

@@ -40,7 +40,8 @@ NO_LIMIT = 2**31 - 1
 
 def _sum_of_two_products(builder: Any, a: Any, b: Any) -> Any:
     """a0 · b0 + a1 · b1 for each pair of adjacent words, which must be below 2^15. With AVX-512 VNNI, LLVM merges this
-    and the following addition into one instruction."""
+    operation and the following addition into one instruction.
+    """
     if "avx512bw" in CPU_FEATURES:
         return call(builder, "llvm.x86.avx512.pmaddw.d.512", INTS, a, b)
     if "avx2" in CPU_FEATURES:
@@ -68,7 +69,9 @@ def _share(builder: Any, a: Any, factor: Any) -> Any:
 
 
 def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the selected lanes (bits of `alive`) to the list. Up to 16 entries after its end may be overwritten."""
+    """Append the selected lanes (bits of `alive`) to the list. Up to 16 entries after the end of the list may be
+    overwritten.
+    """
     lanes = ir.Constant(INTS, list(range(LANES)))
     numbers = builder.add(splat(builder, builder.trunc(first, I32)), lanes)
     ids, costs = builder.gep(ids, [count]), builder.gep(costs, [count])

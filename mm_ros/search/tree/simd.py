@@ -193,7 +193,7 @@ def _array_at(typing: Any, address: Any, shape: Any, dtype: Any) -> Any:
 
 
 def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
-    """The array at an address. The caller must keep its owner alive."""
+    """The array at an address. The caller must keep the owner of the memory alive."""
     dtype = np.dtype(dtype)
     count = int(np.prod(shape))
     if not count:

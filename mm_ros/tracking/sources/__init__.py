@@ -1,4 +1,4 @@
-"""Tracker sources by name. Each is imported when it is selected, because its libraries are optional."""
+"""Tracker sources by name. Each source is imported only when it is selected, because its libraries are optional."""
 
 from __future__ import annotations
 
