@@ -9,10 +9,12 @@ import pytest
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import LEFT_FOOT, RIGHT_FOOT
 from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, LOST, RIGHT_HAND_ROLE, feet_from_flat
+from mm_ros.evaluation.footfalls import SAME_EVENT_S, feet_of, pairs
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.user import SyntheticUser
-from mm_ros.steps.estimator import StepSettings, StepStage
-from mm_ros.steps.inputs import RATE
+from mm_ros.steps import outputs as so
+from mm_ros.steps.estimator import StepSettings, StepStage, Touchdowns
+from mm_ros.steps.inputs import RATE, layout_hash
 from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
@@ -74,12 +76,50 @@ def test_the_grip_of_the_controllers_changes_nothing() -> None:
         assert np.array_equal(a.step(straight.frame(i)).feet.flat(), b.step(turned.frame(i)).feet.flat())
 
 
-def test_steps_are_found_where_the_user_steps() -> None:
-    given, own = track(), stage()
+@pytest.mark.parametrize("rate", [15.0, 90.0])
+def test_touchdowns_are_those_of_the_user(rate: float) -> None:
+    given, own = track(rate), stage()
     landed = np.array([own.step(given.frame(i)).feet.touchdown for i in range(len(given))])
+    times = (given.stamps_ns - given.stamps_ns[0]) * 1e-9
     positions, _ = clip().globals()
-    moved = np.linalg.norm(np.diff(positions[:, LEFT_FOOT], axis=0), axis=1).sum()
-    assert moved > 3 and 3 <= landed[:, 0].sum() <= 60 and 3 <= landed[:, 1].sum() <= 60
+    true = feet_of(positions[:, [LEFT_FOOT, RIGHT_FOOT]], 1 / RATE).landings
+    found = tuple(times[landed[:, foot]] for foot in range(2))
+    matched = [b[j] - a[i] for a, b in zip(true, found, strict=True) for i, j in pairs(a, b, SAME_EVENT_S)]
+    count = sum(map(len, true)) + sum(map(len, found))
+    assert count > 20 and 2 * len(matched) / count > 0.85 and abs(np.median(matched)) < 0.06
+
+
+class Script:
+    """A network that says of the left foot: it moves for half a second, stands for half a second, and so on."""
+
+    layout = layout_hash()
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+    def nothing(self) -> None:
+        return None
+
+    def step(self, inputs: np.ndarray, remembered: None, tick: bool) -> tuple[np.ndarray, None]:
+        out = np.zeros((1, so.OUTPUTS), np.float32)
+        out[0, so.MOVES] = 3.0 if self.ticks % 60 < 30 else -3.0
+        out[0, so.CONTACT], out[0, so.EVENT] = -out[0, so.MOVES], -9.0
+        self.ticks += 1
+        return out, None
+
+
+def test_a_foot_touches_down_when_motion_and_contact_say_so() -> None:
+    own, given = StepStage(StepSettings(), from_skeleton(clip().skeleton), Script()), track(60.0)
+    landed = np.array([own.step(given.frame(i)).feet.touchdown for i in range(180)])
+    assert np.flatnonzero(landed[:, 0]).tolist() == [30, 90, 150] and not landed[:, 1].any()
+
+
+def test_a_foot_that_has_not_been_lifted_does_not_touch_down() -> None:
+    events = Touchdowns(0.5)
+    stands = [0.9, 0.4, 0.9, 0.2, 0.4, 0.6, 0.9, 0.2, 0.6, 0.2, 0.4, 0.6]
+    said = [events.lands(0, p, k * 10**8) for k, p in enumerate(stands)]
+    assert [k for k, lands in enumerate(said) if lands] == [5, 8, 11]
+    assert not events.lands(0, 0.2, 1_200_000_000) and not events.lands(0, 0.9, 1_300_000_000)  # too soon
 
 
 def test_a_room_that_turns_takes_the_feet_along() -> None:

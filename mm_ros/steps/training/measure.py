@@ -12,7 +12,7 @@ from mm_ros.body.types import F64
 from mm_ros.facing.model_file import OnnxModel
 from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps import outputs as so
-from mm_ros.steps.estimator import StepSettings, Touchdowns, in_room, touchdown_probability
+from mm_ros.steps.estimator import StepSettings, Touchdowns, in_room, standing_probability
 from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_hash
 from mm_ros.steps.training.augment import shrink
 from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_of, touchdowns_of
@@ -104,7 +104,7 @@ def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list
         numbers = out[0].astype(np.float64)
         in_room(numbers, channels[t], height, 0.0, feet[t], ahead)
         for foot in range(2):
-            if events.lands(foot, touchdown_probability(numbers, foot), round(t / RATE * 1e9)):
+            if events.lands(foot, standing_probability(numbers, foot), round(t / RATE * 1e9)):
                 times[foot].append(t / RATE)
     return feet[:, :, 3:6], [np.array(t) for t in times], feet[:, :, 2]
 
