@@ -17,6 +17,7 @@ from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
 from mm_ros.ros.cdr import deserialized, stamp_of
+from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
 LISTENERS_NS = 50_000_000  # time between two counts of the subscribers in other processes
@@ -163,8 +164,7 @@ class Inlet:
         message, so the executor would wake up for each message, and without end for a message that is not read.
         """
         for handler in self.subscription.event_handlers:
-            handler._ready_to_take_data = True
-            event = handler.take_data()
+            event = taken_event(handler)
             if event is not None and event.total_count_change:
                 handler.callback(event)
 

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from mm_ros.ros import graph
+from mm_ros.ros.internals import Unattended, WaitSet
 from mm_ros.ros.qos import message_class
 
 DEPTH = 12  # messages kept between two polls: 33 ms at 360 Hz
-
-
-class Unattended(CallbackGroup):
-    """Callback group whose subscriptions the executor ignores."""
-
-    def can_execute(self, _entity: Any) -> bool:
-        return False
-
-    def beginning_execution(self, _entity: Any) -> bool:
-        return False
-
-    def ending_execution(self, _entity: Any) -> None:
-        """Do nothing, because no execution has begun."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +47,7 @@ class Inbox:
     def wait(self, seconds: float) -> None:
         """Wait until a message is available, at most `seconds`."""
         with (handle := self._subscription.handle), (context := self._node.context.handle):
-            waiting = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, context)
+            waiting = WaitSet(1, 0, 0, 0, 0, 0, context)
             waiting.clear_entities()
             waiting.add_subscription(handle)
             waiting.wait(int(seconds * 1e9))

@@ -18,13 +18,12 @@ from typing import Any
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.guard_condition import GuardCondition
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.timer import Timer
 
 from mm_ros.base import ending
 from mm_ros.ros.hub import Hub, Inlet
-from mm_ros.ros.inbox import Unattended
+from mm_ros.ros.internals import Unattended, WaitSet, is_running
 
 LONGEST_NS = 500_000_000  # s; maximum wait, which is also the maximum delay of Ctrl-C
 NEVER = 1 << 62
@@ -101,7 +100,7 @@ class _Services(SingleThreadedExecutor):
 
     def serve(self, wake_loop: Callable[[], None]) -> None:
         try:
-            while self._context.ok() and not self._is_shutdown:
+            while is_running(self):
                 handler, _, _ = self.wait_for_ready_callbacks()
                 with self._lock:
                     handler()
@@ -110,7 +109,7 @@ class _Services(SingleThreadedExecutor):
         except (ShutdownException, ExternalShutdownException):
             pass
         except BaseException as error:
-            if self._context.ok() and not self._is_shutdown:
+            if is_running(self):
                 self.failed = error
         wake_loop()
 
@@ -257,7 +256,7 @@ class Loop:
         self._attended = wanted
         self._by_pointer = {inlet.handle.pointer: inlet for inlet in wanted}
         with context.handle:
-            self._waiting = _rclpy.WaitSet(len(wanted), 1, 0, 0, 0, 0, context.handle)
+            self._waiting = WaitSet(len(wanted), 1, 0, 0, 0, 0, context.handle)
 
     def _run(self, ready: list[Inlet]) -> None:
         for inlet in ready:

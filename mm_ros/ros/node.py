@@ -25,8 +25,9 @@ from mm_ros.ros import graph
 from mm_ros.ros.conversions import calibration_from_ros, trajectory_times_from_ros
 from mm_ros.ros.health import Health
 from mm_ros.ros.hub import Inlet, Outlet
+from mm_ros.ros.internals import LoadingParameterService, is_simulated
 from mm_ros.ros.loop import ByExecutor, Loop, Ticker
-from mm_ros.ros.parameters import LiveSettings, LoadingParameterService, checked_frame
+from mm_ros.ros.parameters import LiveSettings, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.starting import announced, begin
 
@@ -86,10 +87,8 @@ class AvatarNode(Node):
         return int(self.get_clock().now().nanoseconds) if self.is_simulated() else time.time_ns()
 
     def is_simulated(self) -> bool:
-        """Whether the time comes from /clock. The clock's own property is not used, because it would take a lock ten
-        times per frame.
-        """
-        return bool(self._time_source.ros_time_is_active)
+        """Whether the time comes from /clock."""
+        return is_simulated(self)
 
     def publisher(self, topic: str) -> Outlet:
         """Publisher of a topic of the graph. The publisher takes values if `wire.KINDS` contains the topic, otherwise

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
-from rcl_interfaces.srv import SetParameters, SetParametersAtomically
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from rclpy.parameter_service import ParameterService
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.base.renamed import refuse_renamed
 from mm_ros.base.settings import Settings, Spec
+from mm_ros.ros.internals import overrides
 
 _HUGE = 1e9
 
@@ -49,73 +46,6 @@ def checked_frame(name: str) -> str:
     return name
 
 
-class Loading:
-    """Awaitable that runs `load` in a thread, so that the executor continues meanwhile."""
-
-    def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
-        self._load, self._wake = load, wake
-        self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # a daemon thread does not block the end of the process
-
-    def _run(self) -> None:
-        refusal = ""
-        try:
-            self._load()
-        except Exception as error:  # an error in a file must not end the node
-            refusal = str(error) if isinstance(error, MmRosError) else repr(error)
-        self._refusal = refusal
-        self._wake()
-
-    def __await__(self) -> Generator[None, None, str]:
-        """Return the reason why the files are refused, or "" when they are loaded."""
-        while self._refusal is None:
-            yield
-        return self._refusal
-
-
-class LoadingParameterService(ParameterService):
-    """rclpy's parameter services that load the files of a parameter in another thread before they set it.
-
-    `loading(parameters)` returns the function that loads the files, or None.
-    """
-
-    def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
-        self._loading = loading
-        group, node._default_callback_group = node._default_callback_group, ReentrantCallbackGroup()
-        try:  # a waiting callback must not block the node's other callbacks
-            super().__init__(node)
-        finally:
-            node._default_callback_group = group
-
-    async def _set_parameters_callback(
-        self, request: SetParameters.Request, response: SetParameters.Response
-    ) -> SetParameters.Response:
-        for given in request.parameters:
-            one = SetParameters.Request(parameters=[given])
-            refusal = await self._refusal([Parameter.from_parameter_msg(given)])
-            if refusal:
-                response.results.append(SetParametersResult(successful=False, reason=refusal))
-            else:
-                response.results.extend(super()._set_parameters_callback(one, SetParameters.Response()).results)
-        return response
-
-    async def _set_parameters_atomically_callback(
-        self, request: SetParametersAtomically.Request, response: SetParametersAtomically.Response
-    ) -> SetParametersAtomically.Response:
-        refusal = await self._refusal([Parameter.from_parameter_msg(p) for p in request.parameters])
-        if refusal:
-            response.result = SetParametersResult(successful=False, reason=refusal)
-            return response
-        return super()._set_parameters_atomically_callback(request, response)
-
-    async def _refusal(self, parameters: list[Parameter]) -> str:
-        load = self._loading(parameters)
-        if load is None:
-            return ""
-        executor = self._get_node().executor
-        return await Loading(load, executor.wake if executor is not None else lambda: None)
-
-
 def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
     unit = f" [{spec.unit}]" if spec.unit else ""
     out = ParameterDescriptor(description=spec.description + unit, read_only=False)
@@ -139,7 +69,7 @@ class LiveSettings:
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
-        for name, given in node._parameter_overrides.items():
+        for name, given in overrides(node).items():
             refuse_renamed(node.get_name(), name, given.value)
         self._node_name = node.get_name()
         self._types = tuple(types)
@@ -205,11 +135,11 @@ class LiveSettings:
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
     """Declare a parameter; accept integers from a file where the parameter is a float."""
-    given = node._parameter_overrides.get(name)
+    given = overrides(node).get(name)
     if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
-        node._parameter_overrides[name] = Parameter(name, value=float(given.value))
+        overrides(node)[name] = Parameter(name, value=float(given.value))
     if given is not None and given.type_ == Parameter.Type.INTEGER_ARRAY and _floats(default):
-        node._parameter_overrides[name] = Parameter(name, value=[float(v) for v in given.value])
+        overrides(node)[name] = Parameter(name, value=[float(v) for v in given.value])
     try:
         return node.declare_parameter(name, default, described).value
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
@@ -222,7 +152,7 @@ def _floats(default: Any) -> bool:
 
 def _warn_of_misspelled(node: Node, known: list[str]) -> None:
     """Warn of unknown names that resemble a parameter; others are ignored, as they may belong to another node."""
-    for name in node._parameter_overrides:
+    for name in overrides(node):
         near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.75)
         if near:
             node.get_logger().warning(f"parameter '{name}' does not exist here; did you mean '{near[0]}'?")

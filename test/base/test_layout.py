@@ -215,3 +215,56 @@ def test_each_constant_of_an_algorithm_says_what_it_is() -> None:
     found = {name: unexplained((PACKAGE / name).read_text()) for name in algorithms}
     assert {name: constants for name, constants in found.items() if constants} == {}
     assert unexplained("A = 1\nB = 2.0  # m\n\n# Shares\nC = 0.5\nD = 0.5\n\nE_S = 0.5\n") == ["E_S = 0.5"]
+
+
+# Modules that use internal names of other packages. Each names the version that it was checked with.
+FOREIGN = {
+    "ros/internals.py": "test/ros/test_internals.py",
+    "show/page/swift.py": "test/show/test_viewer.py",
+    "show/page/server.py": "test/web/test_access.py",
+    "maths/jit.py": "test/base/test_cache.py",
+    "base/workers.py": "test/base/test_current_folder.py",
+    "search/tree/simd.py": "test/search/test_search.py",
+    "robot/load.py": "test/robot/test_loading.py",
+    "tracking/sources/openxr_session.py": "test/openxr",
+}
+PUBLIC = {"_asdict", "_fields", "_replace", "_exit"}  # documented names
+
+
+def own_names() -> set[str]:
+    """Names that modules of mm_ros define: functions, classes, variables, attributes."""
+    out: set[str] = set()
+    for name in modules():
+        for node in ast.walk(parsed((PACKAGE / name).read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                out.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                out.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                out |= {node.attr} if isinstance(node.value, ast.Name) and node.value.id == "self" else set()
+    return out
+
+
+def foreign_internals(source: str, own: set[str]) -> set[str]:
+    """Private attributes that mm_ros does not define, and imports of private names of other packages."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Attribute):
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            found |= {node.attr} if private and node.attr not in own | PUBLIC else set()
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith(("mm_ros", "__")):
+            names = {part for part in (*node.module.split("."), *(a.name for a in node.names)) if part[0] == "_"}
+            found |= names if node.module != "pip._vendor" else set()
+            found |= {"implementation_singleton"} & set(node.module.split("."))
+    return found
+
+
+def test_internals_of_other_packages_are_used_in_one_file_each() -> None:
+    own = own_names()
+    found = {name: foreign_internals((PACKAGE / name).read_text(), own) for name in modules()}
+    assert {name: names for name, names in found.items() if names and name not in FOREIGN} == {}
+    for name, test in FOREIGN.items():
+        assert found[name] and "hecked with" in (PACKAGE / name).read_text(), name
+        assert (PACKAGE.parent / test).exists(), test
+    assert foreign_internals("node._secret = 1", own) == {"_secret"}
+    assert foreign_internals("from viser import _messages", own) == {"_messages"}

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
@@ -24,6 +23,7 @@ from mm_ros.body.warm_up import sample_trackers
 from mm_ros.motion.features import default_layout
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import avatar_pose_to_ros, orientation_to_ros, trackers_to_ros, trajectory_to_ros
+from mm_ros.ros.internals import LeanExecutor, is_running
 from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
@@ -56,27 +56,11 @@ def _sample(topic: str, avatar: str) -> Any:
     }[topic]()
 
 
-class _NoGuard:
-    def trigger(self) -> None:
-        """Do nothing, because no other thread waits for this executor."""
-
-
-class Executor(SingleThreadedExecutor):
-    """rclpy's executor without the two unnecessary wait sets after each callback."""
-
-    _guard: Any
-
-    def _make_handler(self, *arguments: Any, **more: Any) -> Any:
-        guard, self._guard = self._guard, _NoGuard()
-        try:
-            return super()._make_handler(*arguments, **more)
-        finally:
-            self._guard = guard
-
+class Executor(LeanExecutor):
     def spin(self) -> None:
         node = next(iter(self.get_nodes()))
         node.create_timer(WAKE_S, lambda: None, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        while self._context.ok() and not self._is_shutdown and not ending.asked():
+        while is_running(self) and not ending.asked():
             self.spin_once()
 
 

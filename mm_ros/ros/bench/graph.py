@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.signals import SignalHandlerOptions
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.own_python import module_command
 from mm_ros.ros import graph
 from mm_ros.ros.bench.floor import HOPS
+from mm_ros.ros.internals import WaitSet
 from mm_ros.ros.qos import message_class, subscription_qos
 from mm_ros.ros.reach import settle_reach
 
@@ -65,7 +65,7 @@ class Listener:
         names = {"/tf": "/tf", **{f"/{avatar}/pose": "pose" for avatar in poses}}
         self._all = [self._subscribe(name, graph.TOPICS[topic]) for name, topic in names.items()]
         with self.node.context.handle:
-            self._waiting = _rclpy.WaitSet(len(self._all), 0, 0, 0, 0, 0, self.node.context.handle)
+            self._waiting = WaitSet(len(self._all), 0, 0, 0, 0, 0, self.node.context.handle)
 
     def _subscribe(self, name: str, topic: graph.Topic) -> Any:
         qos = subscription_qos(topic.qos)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import rclpy
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 
 from mm_ros.ros import graph
+from mm_ros.ros.internals import WaitSet
 from mm_ros.ros.qos import listener_qos, message_class
 
 LOOK_S = 0.5
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
                         heard[name] = node.create_subscription(
                             message_class(kind), name, lambda _: None, listener_qos(qos_of[kind]), raw=True
                         )
-            waiting = _rclpy.WaitSet(len(heard), 0, 0, 0, 0, 0, node.context.handle)
+            waiting = WaitSet(len(heard), 0, 0, 0, 0, 0, node.context.handle)
             waiting.clear_entities()
             for subscription in heard.values():
                 waiting.add_subscription(subscription.handle)

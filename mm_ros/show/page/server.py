@@ -1,8 +1,8 @@
 """viser's web server behind the access rules.
 
-viser has no option for access rules. Only this file changes viser's handshake: while viser creates the server, our
-`serve` replaces that of websockets in viser's module. pyproject pins viser to the tested version, and a server that was
-not created through our `serve` is refused (`test/web/test_access.py`).
+viser has no option for access rules. Only this file changes the handshake: while viser creates the server, our `serve`
+replaces that of websockets in viser's module. This was checked with viser 1.1, which pyproject pins, and a server that
+was not created through our `serve` is refused (`test/web/test_access.py`).
 """
 
 from __future__ import annotations

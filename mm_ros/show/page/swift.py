@@ -2,8 +2,8 @@
 
 viser's setters are slow, because each compares values with `np.allclose`, and each message is serialized by the type
 hints of its class: this takes 70 µs per bone, or 6 ms per frame of two bodies. This module queues the same messages
-directly. The module uses internal names of viser. If another version of viser lacks one of these names, the setters are
-used.
+directly. The module uses internal names of viser (checked with 1.1). If another version of viser lacks one of these
+names, the setters are used.
 """
 
 from __future__ import annotations

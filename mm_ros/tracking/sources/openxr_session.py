@@ -217,7 +217,7 @@ class OpenXrSession:
 
     def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
         location = xr.locate_space(space, self._base, at)
-        flags = int(location._location_flags)
+        flags = int(location._location_flags)  # pyopenxr's property makes an enum (checked with 1.1)
         if flags & _VALID != _VALID:
             out.state[role] = LOST
             return

@@ -1,0 +1,152 @@
+"""Names and methods of rclpy that are not part of its documented interface: all that mm_ros uses of them.
+
+Checked with rclpy 7.1 (Jazzy). `test/ros/test_internals.py` fails when a version of rclpy lacks one of them or when
+one behaves otherwise, and when another module uses such names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.parameter_service import ParameterService
+
+from mm_ros.base.errors import MmRosError
+
+WaitSet = rclpy_implementation.WaitSet
+
+
+def overrides(node: Node) -> dict[str, Parameter]:
+    """Parameters that files and the command line give the node. A changed entry counts for later declarations."""
+    return node._parameter_overrides
+
+
+def is_simulated(node: Node) -> bool:
+    """Whether the time comes from /clock. The clock's own property is not used, because it would take a lock ten times
+    per frame.
+    """
+    return bool(node._time_source.ros_time_is_active)
+
+
+def is_running(executor: SingleThreadedExecutor) -> bool:
+    return bool(executor._context.ok() and not executor._is_shutdown)
+
+
+def taken_event(handler: Any) -> Any:
+    """Data of a QoS event, or None. rclpy takes them only after its wait set has found the event ready."""
+    handler._ready_to_take_data = True
+    return handler.take_data()
+
+
+@contextmanager
+def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
+    """What is made in this context gets `group`, unless it states another one."""
+    before, node._default_callback_group = node._default_callback_group, group
+    try:
+        yield
+    finally:
+        node._default_callback_group = before
+
+
+class _NoGuard:
+    def trigger(self) -> None:
+        """Do nothing, because no other thread waits for this executor."""
+
+
+class LeanExecutor(SingleThreadedExecutor):
+    """rclpy's executor without the two unnecessary wait sets after each callback."""
+
+    _guard: Any
+
+    def _make_handler(self, *arguments: Any, **more: Any) -> Any:
+        guard, self._guard = self._guard, _NoGuard()
+        try:
+            return super()._make_handler(*arguments, **more)
+        finally:
+            self._guard = guard
+
+
+class Unattended(CallbackGroup):
+    """Callback group whose subscriptions the executor ignores."""
+
+    def can_execute(self, _entity: Any) -> bool:
+        return False
+
+    def beginning_execution(self, _entity: Any) -> bool:
+        return False
+
+    def ending_execution(self, _entity: Any) -> None:
+        """Do nothing, because no execution has begun."""
+
+
+class Loading:
+    """Awaitable that runs `load` in a thread, so that the executor continues meanwhile."""
+
+    def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
+        self._load, self._wake = load, wake
+        self._refusal: str | None = None
+        threading.Thread(target=self._run, daemon=True).start()  # a daemon thread does not block the end of the process
+
+    def _run(self) -> None:
+        refusal = ""
+        try:
+            self._load()
+        except Exception as error:  # an error in a file must not end the node
+            refusal = str(error) if isinstance(error, MmRosError) else repr(error)
+        self._refusal = refusal
+        self._wake()
+
+    def __await__(self) -> Generator[None, None, str]:
+        """Return the reason why the files are refused, or "" when they are loaded."""
+        while self._refusal is None:
+            yield
+        return self._refusal
+
+
+class LoadingParameterService(ParameterService):
+    """rclpy's parameter services that load the files of a parameter in another thread before they set it.
+
+    `loading(parameters)` returns the function that loads the files, or None.
+    """
+
+    def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
+        self._loading = loading
+        with default_group(node, ReentrantCallbackGroup()):  # a waiting callback must not block the node's others
+            super().__init__(node)
+
+    async def _set_parameters_callback(
+        self, request: SetParameters.Request, response: SetParameters.Response
+    ) -> SetParameters.Response:
+        for given in request.parameters:
+            one = SetParameters.Request(parameters=[given])
+            refusal = await self._refusal([Parameter.from_parameter_msg(given)])
+            if refusal:
+                response.results.append(SetParametersResult(successful=False, reason=refusal))
+            else:
+                response.results.extend(super()._set_parameters_callback(one, SetParameters.Response()).results)
+        return response
+
+    async def _set_parameters_atomically_callback(
+        self, request: SetParametersAtomically.Request, response: SetParametersAtomically.Response
+    ) -> SetParametersAtomically.Response:
+        refusal = await self._refusal([Parameter.from_parameter_msg(p) for p in request.parameters])
+        if refusal:
+            response.result = SetParametersResult(successful=False, reason=refusal)
+            return response
+        return super()._set_parameters_atomically_callback(request, response)
+
+    async def _refusal(self, parameters: list[Parameter]) -> str:
+        load = self._loading(parameters)
+        if load is None:
+            return ""
+        executor = self._get_node().executor
+        return await Loading(load, executor.wake if executor is not None else lambda: None)
