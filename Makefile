@@ -16,8 +16,9 @@ export OMP_NUM_THREADS ?= 1
 
 TESTS ?= test
 PYTEST = $(PY) -m pytest
-# Many tests wait for other processes, so two at a time take less time. One file's tests stay in one worker.
-WORKERS ?= 2
+# Many tests wait for other processes, so that three workers use two cores. The tests of a file stay in one worker, and
+# the longest files begin first (test/conftest.py).
+WORKERS ?= 3
 
 .PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz page pictures clean
 
@@ -46,7 +47,7 @@ test:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,robot-out,test,lint
 	@# The workers would compile the same kernels at the same time.
 	$(VENV)/bin/mm_ros warm --quiet
-	$(PYTEST) -m "not slow_packaging" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) $(TESTS)
+	$(PYTEST) -m "not slow_packaging" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) $(TESTS)
 
 test-packaging:
 	$(SETUP) --extras viewer,webxr,openxr,steamvr,robot-out,test,lint

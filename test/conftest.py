@@ -5,6 +5,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from domains import own_domain
 from leftover_processes import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 (hooks)
 
 from mm_ros.base.cache import configure_bytecode
@@ -15,17 +16,31 @@ configure_bytecode()
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 if "PYTEST_XDIST_WORKER" in os.environ:  # parallel workers inherit the domain of the process that started them
     os.environ.pop("ROS_DOMAIN_ID", None)
-os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+if "ROS_DOMAIN_ID" not in os.environ:
+    os.environ["ROS_DOMAIN_ID"] = str(own_domain())
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# Files that take longest, mostly by waiting. They begin first, so that no worker is left alone with one of them.
+LONGEST_FIRST = (
+    *("show/test_viewer_page.py", "ros/test_graph_faults.py", "web/test_headset_page.py", "cli/test_demo.py"),
+    *("ros/test_graph_nodes.py", "sessions/test_session_ros.py", "ros/test_graph_robot.py", "search/test_search.py"),
+    *("ros/test_bench.py", "web/test_steering_page.py", "base/test_privacy.py", "ros/test_graph_machines.py"),
+    *("ros/test_graph_up.py", "test_fingers.py", "show/test_viewer.py", "ros/test_absurd_messages.py"),
+    *("facing/test_orientation_training.py", "web/test_headset_ways.py", "ros/test_graph_composed.py"),
+)
 
 
 def _find_data() -> Path | None:
     named = os.environ.get("MM_ROS_DATA")
     candidates = [Path(named)] if named else [REPOSITORY.parent / "shared" / "data"]
     return next((path for path in candidates if path.is_dir()), None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {REPOSITORY / "test" / name: i for i, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.hookimpl(wrapper=True)

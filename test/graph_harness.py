@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from processes import PATIENCE_S, end
+from processes import PATIENCE_S, end, warm
 from rclpy.executors import SingleThreadedExecutor
 from ros_calls import answer_of
 from std_srvs.srv import Trigger
@@ -186,7 +186,7 @@ class World:
         self.calibration = from_skeleton(self.clip.skeleton)
         self.client = Client(avatar, topics)
         self.client.calibrate(self.calibration)
-        subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)  # not four times at once
+        warm()
         self.nodes: dict[str, NodeProcess] = {}
         try:
             for name in ("mm_ros_up",) if one_process else CHAIN:

@@ -5,11 +5,20 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mm_ros.base.own_python import module_command
+
 POLITE_S = 30.0
 PATIENCE_S = 120.0  # for what must come: a machine that does much else is no failure
+
+
+@cache
+def warm() -> None:
+    """Build the database and compile the kernels once, before a test's processes all do at the same time."""
+    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
 
 
 @contextmanager

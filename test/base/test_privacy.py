@@ -34,9 +34,9 @@ def has_telemetry() -> bool:
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Environment without the variables of CI and without a telemetry switch of the caller."""
-    known = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH")
-             if name in os.environ}  # fmt: skip
-    return known | {"HOME": str(home), "MM_ROS_CACHE": str(cache_root()), "ROS_DOMAIN_ID": "84", **more}
+    names = ("PATH", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "ROS_DOMAIN_ID")
+    known = {name: os.environ[name] for name in names if name in os.environ}
+    return known | {"HOME": str(home), "MM_ROS_CACHE": str(cache_root()), **more}
 
 
 def files_in(home: Path) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import processes
 import pytest
 
 from mm_ros.base.ending import LINE
@@ -25,7 +26,7 @@ class Running:
 
     def __init__(self, log: Path, *command: object, **more: object) -> None:
         self._log = log
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": "85", "PYTHONPATH": str(TOP)}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(TOP)}
         with log.open("wb") as out:
             self.process = subprocess.Popen(
                 [str(word) for word in command], stdout=out, stderr=out, start_new_session=True, env=environment, **more
@@ -73,7 +74,7 @@ class Running:
 def warm() -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed")
     pytest.importorskip("mm_ros.msg", reason="the messages are not built")
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, timeout=400)
+    processes.warm()
 
 
 @pytest.mark.parametrize("stage", ["1/3 database", "2/3 graph", "3/3 viewer", "tracker_bridge]: ready"])

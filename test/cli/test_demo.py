@@ -7,7 +7,6 @@ import pty
 import signal
 import socket
 import subprocess
-import sys
 import termios
 import time
 
@@ -17,6 +16,7 @@ from hostile_folder import HostileFolder
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
+import processes
 from chromium import free_port
 from processes import alive, children, end, wait_until
 
@@ -31,7 +31,7 @@ class Demo:
         self._log = folder / "log"
         self.folder = HostileFolder(folder / "downloads")
         command = module_command("mm_ros", "demo", "--output", str(folder / "out"), *words)
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": "83"}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         options["cwd"] = self.folder.path
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, **options)
@@ -69,7 +69,7 @@ def start(tmp_path):
 
 @pytest.fixture(scope="module")
 def warm():
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, timeout=400)
+    processes.warm()
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from net_link import Link, missing_rights
-from processes import end
+from processes import end, warm
 
 from mm_ros.motion.default_database import default_database_path
 
@@ -81,7 +81,7 @@ class Machines:
 @pytest.fixture(scope="module")
 def machines(link, tmp_path_factory):
     default_database_path()
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    warm()
     made = Machines(link, tmp_path_factory.mktemp("machines"))
     try:
         made.wait_for(fresh(30), START_S)

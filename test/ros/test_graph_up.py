@@ -14,7 +14,7 @@ import rclpy
 from geometry_msgs.msg import PoseStamped, Twist, Vector3
 from graph_harness import Client, NodeProcess, track_of, walking_clip
 from nav_msgs.msg import Path
-from processes import PATIENCE_S, end
+from processes import PATIENCE_S, end, warm
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
@@ -26,7 +26,7 @@ from mm_ros.ros.conversions import pose_to_ros, stamp_from_ros, stamp_to_ros
 
 @pytest.fixture(scope="module", autouse=True)
 def ros():
-    subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
+    warm()
     rclpy.init()
     yield
     rclpy.try_shutdown()

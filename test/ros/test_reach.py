@@ -104,7 +104,7 @@ print(own_kb() - before)
 
 def test_the_profile_saves_half_of_the_memory_of_readers_and_writers():
     def kb(**environment):
-        plain = {k: v for k, v in os.environ.items() if k != PROFILES} | {RANGE: "LOCALHOST", "ROS_DOMAIN_ID": "87"}
+        plain = {k: v for k, v in os.environ.items() if k != PROFILES} | {RANGE: "LOCALHOST"}
         command = [sys.executable, "-c", ENDPOINTS]
         ran = subprocess.run(command, env=plain | environment, capture_output=True, text=True, timeout=60, check=True)
         assert "XML" not in ran.stderr, ran.stderr
@@ -121,7 +121,7 @@ class Machine:
         self._started: list[subprocess.Popen[bytes]] = []
         # UDP only, because DDS would use the shared memory of both namespaces.
         plain = {k: v for k, v in os.environ.items() if k not in (PROFILES, "SKIP_DEFAULT_XML_FILE")}
-        self._environment = plain | {"ROS_DOMAIN_ID": "86", "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
+        self._environment = plain | {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
 
     def start(self, name: str, side: int, command: list[str], **environment: str) -> None:
         with (self._folder / name).open("wb") as out:

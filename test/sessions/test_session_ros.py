@@ -1,7 +1,6 @@
 """mm_ros record and mm_ros replay as processes, one into the other."""
 
 import itertools
-import os
 import resource
 import signal
 import subprocess
@@ -40,8 +39,6 @@ from mm_ros.tracking.sources.synthetic import user_clip
 
 FIRST_VERSION = Path(__file__).parents[1] / "data" / "v1"
 PATIENCE_S = 180.0  # limit of waits on a busy machine
-DOMAIN = 1 + (os.getpid() + 50) % 100
-ENVIRONMENT = dict(os.environ, ROS_DOMAIN_ID=str(DOMAIN), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +51,7 @@ def walk(tmp_path_factory):
 def started(*words, **options):
     """`mm_ros WORDS` for the length of a block."""
     command = [sys.executable, "-m", "mm_ros", *map(str, words)]
-    return running(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, **options)
+    return running(command, stdout=subprocess.PIPE, text=True, **options)
 
 
 @contextmanager
@@ -71,7 +68,7 @@ def recording(path, *words):
 class Ear:
     def __init__(self):
         self.context = rclpy.Context()
-        rclpy.init(context=self.context, domain_id=DOMAIN)
+        rclpy.init(context=self.context)
         self.node = rclpy.create_node("ear", namespace="anna", context=self.context)
         self.heard = {name: [] for name in INPUTS}
         for name, heard in self.heard.items():
@@ -297,7 +294,6 @@ def test_mistakes_are_sentences(tmp_path):
         [sys.executable, "-m", "mm_ros", "replay", str(tmp_path / "none")],
         capture_output=True,
         text=True,
-        env=ENVIRONMENT,
     )
     assert done.returncode == 2 and "does not exist" in done.stderr and "Traceback" not in done.stderr
 
@@ -308,7 +304,7 @@ def test_a_namespace_that_ros_does_not_take_is_a_sentence_and_another_can_be_giv
         for frame in session.frames:
             writer.write_frame(frame)
     words = [sys.executable, "-m", "mm_ros", "replay", str(tmp_path / "odd")]
-    done = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert r"its namespace '9 lives\x1b[31m' is not a valid ROS namespace; choose another with --avatar" in done.stderr
     assert "Traceback" not in done.stderr

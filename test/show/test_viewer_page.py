@@ -19,7 +19,7 @@ import rclpy
 from chromium import CHROMIUM, Browser, free_port
 from graph_harness import Client
 from PIL import Image
-from processes import end
+from processes import end, warm
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
 
@@ -151,7 +151,7 @@ def number(page, label):
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True)
+    warm()
     rclpy.init()
     with sync.sync_playwright() as p:
         browser = Browser(p)

@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 from chromium import CHROMIUM, Browser, free_port
+from processes import warm
 
 from mm_ros.web.headset import ways
 from mm_ros.web.headset.ways import Usb, by_usb, nothing_came, progress
@@ -171,7 +172,7 @@ def test_the_command_prints_the_ways_and_what_is_wrong(tmp_path, adb):
     pytest.importorskip("websockets", reason="websockets is not installed (extra [webxr])")
     adb("none")
     port = free_port()
-    subprocess.run([sys.executable, "-m", "mm_ros", "warm", "--quiet"], check=True, timeout=600)
+    warm()
     command = [sys.executable, "-m", "mm_ros", "headset", "--port", str(port), "--no-inspector"]
     environment = {**os.environ, "MM_ROS_HEADSET": str(tmp_path / "own"), "MM_ROS_USERS": str(tmp_path / "users")}
     log = tmp_path / "log"
