@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import time
-from io import BytesIO
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -18,7 +17,7 @@ sync = pytest.importorskip("playwright.sync_api", reason="playwright is not inst
 import rclpy
 from chromium import CHROMIUM, Browser, free_port
 from graph_harness import Client
-from PIL import Image
+from page_pictures import pixels_of
 from processes import end, warm
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
@@ -255,10 +254,8 @@ class Stranger:
 
 
 def colored(page, near):
-    """Return the number of pixels of about this hue in the left part of the canvas."""
-    picture = np.asarray(Image.open(BytesIO(page.screenshot())).convert("RGB"), float)[:, :420]
-    lit = picture / np.maximum(np.linalg.norm(picture, axis=2, keepdims=True), 1.0)
-    return int((lit @ (np.array(near) / np.linalg.norm(near)) > 0.985).sum())
+    """Return the number of pixels of about this hue in the scene."""
+    return int(pixels_of(page, near).sum())
 
 
 def test_another_avatar_joins_with_its_camera_is_watched_and_leaves(seen):
