@@ -4,6 +4,7 @@ No fastmath: the graph and `evaluate` must agree bit for bit, and NaN must stay 
 `NUMBA_DISABLE_JIT=1`, numba's own switch, works too (coverage, debugging).
 """
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -55,4 +56,16 @@ class SharedLocator(_Locator):  # type: ignore[misc]
         return kernels_key()
 
 
+def _save(self: Any, key: Any, data: Any) -> None:
+    """Save a kernel in a file whose name has the hash of its signature.
+
+    numba counts the files. Two processes that compile two signatures of a function at the same time choose the same
+    number, and the index may then refer to the code of the other signature, which crashes when it is called.
+    """
+    name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:15], 16))
+    self._save_data(name, data)
+    self._save_index(self._load_index() | {key: name})
+
+
 caching.CacheImpl._locator_classes.insert(0, SharedLocator)
+caching.IndexDataCacheFile.save = _save

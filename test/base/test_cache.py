@@ -285,6 +285,22 @@ def test_checkouts_with_the_same_sources_share_their_kernels(tmp_path: Path) -> 
         assert (float(value), int(found)) == (0.5, hits) and Path(file).is_relative_to(tmp_path / name)
 
 
+def test_two_processes_that_compile_a_function_for_two_types_do_not_exchange_their_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mm_ros.maths.jit  # noqa: F401 (changes the class below)
+
+    caching = pytest.importorskip("numba.core.caching")
+    both = [caching.IndexDataCacheFile(str(tmp_path), "f", "stamp") for _ in range(2)]
+    with monkeypatch.context() as at_the_same_time:
+        at_the_same_time.setattr(caching.IndexDataCacheFile, "_load_index", lambda _: {})
+        for file, signature in zip(both, ("int", "float"), strict=True):
+            file.save(signature, f"code for {signature}")
+    files = [path.name for path in tmp_path.glob("*.nbc")]
+    assert {both[0]._load_data(name) for name in files} == {"code for float", "code for int"}
+    assert (both[0].load("int"), both[0].load("float")) == (None, "code for float")  # compiled again, at worst
+
+
 def test_njit_can_be_switched_off(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(KERNEL)
     code = (
