@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,7 @@ class World:
         self.avatar = avatar
         self.clip = walking_clip()
         self.calibration = from_skeleton(self.clip.skeleton)
+        self._track = track_of(self.clip)
         self.client = Client(avatar, topics)
         self.client.calibrate(self.calibration)
         warm()
@@ -209,9 +211,8 @@ class World:
         )
 
     def frames(self, first: float = 0.0, seconds: float = 2.0) -> list[TrackerFrame]:
-        track = simulate_clip(self.clip, Simulation())
         a = round(first * 90)
-        return [track.frame(i) for i in range(a, min(len(track), a + round(seconds * 90)))]
+        return [self._track.frame(i) for i in range(a, min(len(self._track), a + round(seconds * 90)))]
 
     def walk(self, seconds: float = 2.0, first: float = 0.0) -> list[int]:
         return self.client.play(self.frames(first, seconds))
@@ -273,6 +274,7 @@ class World:
             self.client.close()
 
 
+@cache
 def walking_clip() -> Clip:
     """A plain procedural walk of some seconds."""
     walks = [c for c in make_clips(0) if c.name.startswith("walk") and c.seconds > 5.0]
