@@ -27,7 +27,7 @@ from mm_ros.tracking.mounting import MountingStage
 
 @dataclass
 class Steps:
-    """The output of each stage in the last step."""
+    """The outputs of all stages in the last step."""
 
     facing: BodyOrientation
     desired: Trajectory

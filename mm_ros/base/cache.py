@@ -50,7 +50,9 @@ def cache_root_by_default() -> Path:
 
 
 def writable_root() -> Path:
-    """The cache folder, created when missing. When that fails, a private temporary folder, with a warning."""
+    """Return the cache folder, which is created if it is missing. If it cannot be created, return a private temporary
+    folder and print a warning.
+    """
     root, fallback = cache_root(), _temporary()
     if root != fallback and _can_write(root):
         return root

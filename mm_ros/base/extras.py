@@ -56,8 +56,9 @@ def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[s
 
 
 def missing(lines: Sequence[str]) -> list[str]:
-    """Return the requirements that are not installed in this Python. Lines with a marker hold only for some Pythons and
-    are skipped."""
+    """Return the requirements that are not installed in this Python. Lines with a marker apply only to some versions of
+    Python and are skipped.
+    """
     return [line for line in lines if ";" not in line and not _is_installed(line)]
 
 

@@ -42,7 +42,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def identity(path: str | Path) -> tuple[int, ...]:
-    """Numbers that change when a file is replaced; empty for a file that cannot be read."""
+    """Return numbers that change when a file is replaced, or an empty tuple for a file that cannot be read."""
     try:
         now = os.stat(path)
     except (OSError, ValueError):

@@ -59,8 +59,8 @@ def _libc_call(name: str, *arguments: int) -> None:
 def run_each(starts: Sequence[Callable[[], int]]) -> int:
     """Run each function in a forked process, so that modules, kernels and models are in memory once.
 
-    A child that a signal killed is restarted after RETURN_S. A child that exits, as after a user's mistake, ends all
-    others; its exit code is returned.
+    A child that was killed by a signal is restarted after RETURN_S. A child that exits, as after a user's mistake, ends
+    all others; its exit code is returned.
     """
     settle()
     children: dict[int, Callable[[], int]] = {}

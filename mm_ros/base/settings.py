@@ -37,12 +37,12 @@ def setting(
     live: bool = True,
     file: str = "",
 ) -> Any:
-    """Dataclass field with a Spec. `low` and `high` limit numbers, also the elements of tuples, in `unit`."""
+    """Make a dataclass field with a Spec. `low` and `high` limit numbers, also the elements of tuples, in `unit`."""
     return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
 
 
 def like(other: Any, default: Any, description: str) -> Any:
-    """Dataclass field with unit and range of another field of the same class body."""
+    """Make a dataclass field with the unit and range of another field of the same class."""
     return field(default=default, metadata={"spec": replace(other.metadata["spec"], description=description)})
 
 
@@ -61,7 +61,7 @@ class Settings:
         return {f.name: f.default for f in fields(cls)}
 
     def numbers(self) -> list[float]:
-        """Values in the order of the fields, for compiled code. All values must be numbers."""
+        """Return the values in the order of the fields, for compiled code. All values must be numbers."""
         return [float(getattr(self, f.name)) for f in fields(self)]
 
     def with_values(self: S, **values: Any) -> S:

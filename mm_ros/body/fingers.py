@@ -1,4 +1,4 @@
-"""The joints of fingers: an example of joints that follow the canonical ones, and the only ones that import adds."""
+"""The joints of fingers, as an example of joints that follow the canonical joints. The import adds no other joints."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ RING_NS = 500_000_000
 
 
 class Ring(Generic[T]):
-    """Items of the last half second by stamp. A much older stamp means that time jumped back, and clears the ring."""
+    """Buffer of the items of the last half second, by stamp. A much older stamp means that time jumped back; the buffer
+    is then cleared.
+    """
 
     def __init__(self, span_ns: int = RING_NS) -> None:
         self._span_ns = span_ns
@@ -47,7 +49,7 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Pairs of two streams by equal stamps, in either order of arrival; `unpaired` counts the rest.
+    """Pairs of two streams by equal stamps, in either order of arrival; `unpaired` counts the items without a partner.
 
     `put_first` and `put_second` return the pair that is complete now, or None.
     """

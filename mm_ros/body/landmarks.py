@@ -34,7 +34,7 @@ SWAPPED: NDArray[np.int64] = np.array([NAMES.index(_mirrored(n)) for n in NAMES]
 
 @dataclass
 class Landmarks:
-    """Landmarks of one image. `positions`: from the middle of the hips; x forward, y left, z up [m].
+    """Landmarks of one image. `positions`: relative to the middle of the hips; x forward, y left, z up [m].
 
     The estimator uses an image cut out around the person. The axes of the landmarks are therefore those of the ray to
     the person rather than those of the camera; `image` gives this ray.

@@ -100,7 +100,7 @@ class Skin:
 
 @dataclass(frozen=True)
 class _Flesh:
-    """B tapered capsules in the rest pose."""
+    """The flesh as B tapered capsules in the rest pose."""
 
     joints: NDArray[np.intp]
     start: F64
@@ -212,7 +212,9 @@ def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
 
 
 def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
-    """Distance from the smooth union on a grid [m], and the first corner of the grid."""
+    """Return the distance from the smooth union of the capsules [m] at each point of a grid, and the first corner of
+    the grid.
+    """
     margin = flesh.radii.max() + 3 * cell
     corner = np.minimum(flesh.start, flesh.end).min(0) - margin
     size = np.ceil((np.maximum(flesh.start, flesh.end).max(0) + margin - corner) / cell).astype(int)

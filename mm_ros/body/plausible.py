@@ -336,7 +336,7 @@ class Outputs:
         return desired
 
     def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
-        """Check a pose. `moved`: the input reported a transform of the play space."""
+        """Check a pose. `moved`: whether the input reported a transform of the play space."""
         self._checked(avatar_pose, pose)
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose

@@ -44,7 +44,9 @@ NO_BONE_M = 1e-4  # bones that are shorter than this count as having length 0
 
 
 class Range(NamedTuple):
-    """Lengths over the leg. Outside `low` … `high` a joint sits wrong and moves so that the value is `usual`."""
+    """Range of a length relative to the leg. If a value is outside of `low` … `high`, the joint is at an implausible
+    position and is moved so that the value becomes `usual`.
+    """
 
     low: float
     usual: float
@@ -76,7 +78,7 @@ _TRUNK = tuple(j for j in TRUNK_BONES if j not in (LEFT_UPPER_ARM, RIGHT_UPPER_A
 
 @dataclass(frozen=True)
 class Proportions:
-    """Lengths over the leg, and the leg [m]."""
+    """Lengths relative to the leg, and the length of the leg [m]."""
 
     leg: float
     head: float
@@ -184,7 +186,7 @@ def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
 
 
 def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
-    """Lengthen or shorten trunk and neck evenly."""
+    """Scale trunk and neck by one factor, so that the head gets its usual height."""
     now, p = proportions_of(skeleton), skeleton.rest_positions().astype(np.float64)
     if HEAD_OVER_LEG.low <= now.head <= HEAD_OVER_LEG.high:
         return skeleton

@@ -30,7 +30,7 @@ def _kept(values: Any, kind: Any) -> NDArray[Any]:
 
 
 def frozen(value: Any) -> Any:
-    """The same value, whose arrays cannot be written any more."""
+    """Make the arrays of a value read-only, and return the value."""
     for part in vars(value).values():
         if isinstance(part, np.ndarray):
             part.flags.writeable = False

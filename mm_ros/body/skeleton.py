@@ -110,7 +110,7 @@ class Segments(NamedTuple):
 
     @lru_cache(maxsize=16)  # noqa: B019  (a few users; the matcher asks in each step)
     def factors(self, joints: int) -> NDArray[np.float32]:
-        """Factor of each joint's offset (joints, 1), read-only. Joints that are not canonical keep their size."""
+        """Factor of each joint's offset (joints, 1), read-only. The factor of joints that are not canonical is 1."""
         out = np.ones((joints, 1), np.float32)
         out[list(TRUNK_BONES)], out[list(ARM_BONES)] = self.trunk, self.arms
         out.setflags(write=False)

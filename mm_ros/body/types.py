@@ -75,8 +75,9 @@ class TrackerFrame:
     """One sample of all trackers. Row r of each array is ROLES[r]; an absent role is LOST.
 
     `epoch` grows when the source starts, loops or re-centres. `new_from_old` maps the play space of the last sample
-    into that of this one. Same epoch: the user travels (stick, snap turn) and the legs step. New epoch with a
-    transform (re-centre): all state moves rigidly. New epoch with the identity: all state resets.
+    into that of this one. In the same epoch, a transform means that the user travels (stick, snap turn) and the legs
+    make steps. In a new epoch, a transform means a re-centring, in which all state moves rigidly, and the identity
+    means that all state resets.
     """
 
     stamp_ns: int
@@ -130,7 +131,7 @@ class FeetEstimate:
 
     @property
     def velocities(self) -> F64:
-        """(2, 3) of the ankles in the room, m/s."""
+        """(2, 3) velocities of the ankles in the room, m/s."""
         return self.numbers[:, 6:9]
 
     @property

@@ -38,7 +38,7 @@ def new_folder(path: Path) -> None:
 
 
 def avatar(text: str) -> str:
-    """A ROS namespace, with or without a leading slash; '' stays ''."""
+    """Check a ROS namespace, which may have a leading slash. An empty text is returned unchanged."""
     name = text.strip("/")
     if name and not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part) for part in name.split("/")):
         raise argparse.ArgumentTypeError(

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """The machine and the versions of the libraries."""
+    """Describe the machine and the versions of the libraries."""
     names = ("numpy", "numba", "onnxruntime", "ros-jazzy-rclpy")
     return {
         "python": platform.python_version(),
@@ -112,7 +112,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def figures(value: Any, name: str = "") -> dict[str, float]:
-    """All numbers of a report by their path, for example `search.medium.ours.median_us`."""
+    """Return all numbers of a report by their path, for example `search.medium.ours.median_us`."""
     if isinstance(value, bool) or value is None:
         return {}
     if isinstance(value, int | float):

@@ -81,7 +81,9 @@ def measure_gate() -> dict[str, float]:
 
 
 def measure_occlusion() -> dict[str, float]:
-    """NVIDIA/IsaacTeleop#731: an occluded controller drifts while flagged as tracked, then jumps back 73 cm."""
+    """Measure the case of NVIDIA/IsaacTeleop#731: an occluded controller drifts while it is flagged as tracked, and
+    then jumps back by 73 cm.
+    """
     from mm_ros.body.types import LEFT_HAND_ROLE, TRACKED, TrackerFrame
     from mm_ros.tracking.gate import TrackerGate
 

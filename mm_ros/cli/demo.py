@@ -199,7 +199,7 @@ class Processes:
         return [p.pid for _name, p in self._running]
 
     def check(self) -> str:
-        """Name of a process that has ended, or ''."""
+        """Return the name of a process that has ended, or ''."""
         return next((name for name, p in self._running if p.poll() is not None), "")
 
     def __enter__(self) -> Processes:

@@ -15,7 +15,7 @@ from mm_ros.cli.progress import Progress
 
 
 def add_common(parser: argparse.ArgumentParser, credit: str = "the line in the database") -> None:
-    """Options of every training command."""
+    """Add the options of every training command."""
     add_output(parser, "ONNX file to write", required=True)
     parser.add_argument(
         "--credit", default="", metavar="TEXT", help=f"credit line for the data (default: {credit})"
@@ -26,7 +26,8 @@ def add_common(parser: argparse.ArgumentParser, credit: str = "the line in the d
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Options of a training command that reads motion capture, with the common ones."""
+    """Add the options of a training command that reads motion capture, including the options of every training command.
+    """
     add_motion(parser, "--data", "BVH files, folders or archives", required=True)
     parser.add_argument("--options", type=Path, metavar="YAML", help="assumptions about the files (see mm_ros import)")
     add_common(parser, "built-in for CMU data")
@@ -50,7 +51,7 @@ def need_torch() -> None:
 
 
 def read_clips(args: argparse.Namespace) -> tuple[list[Any], str]:
-    """The clips of --data and their licence."""
+    """Return the clips of --data and their licence."""
     from mm_ros.motion.importing import ImportOptions, import_files, read_options
 
     options = read_options(args.options) if args.options else ImportOptions()

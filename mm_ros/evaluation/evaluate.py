@@ -104,7 +104,7 @@ def _is_in(known: F32, own: F32) -> bool:
 
 
 def expanded(paths: Sequence[Path]) -> list[Path]:
-    """Paths with patterns and folders of tables replaced by their files. A missing path is refused."""
+    """Replace patterns and folders of tables by the paths of their files. A missing path is refused."""
     out: list[Path] = []
     for p in paths:
         found = [p] if p.exists() else [Path(name) for name in sorted(glob(str(p), recursive=True))]

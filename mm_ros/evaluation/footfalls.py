@@ -27,7 +27,9 @@ Landings = tuple[F64, F64]  # sorted times [s] of the touchdowns of the left and
 
 @dataclass(frozen=True)
 class Feet:
-    """`still` (F, 2): 1 still, 0 moving, NaN unknown; None without positions. `landings`: None if unknown."""
+    """Motion of two feet. `still` (F, 2): 1 still, 0 moving, NaN unknown; None without positions. `landings`: times of
+    the touchdowns; None if unknown.
+    """
 
     still: F64 | None
     landings: Landings | None

@@ -45,7 +45,7 @@ def predicted_position(r: ChainResult, seconds: float) -> F64:
 
 
 def standing(hips: F64, dt: float) -> NDArray[np.bool_]:
-    """Frames (F,) in which the hips stand, by STANDING_M and STANDING_S; False at the ends of the clip."""
+    """Whether, in each frame (F,), the hips stand, by STANDING_M and STANDING_S; False at the ends of the clip."""
     reach = round(STANDING_S / dt)
     out = np.zeros(len(hips), bool)
     inner = slice(reach, len(hips) - reach)

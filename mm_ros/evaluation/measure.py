@@ -135,7 +135,7 @@ def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> 
 def of_chain(
     result: ChainResult, trackers: Any, truth: Truth | None, pop_limit: float, known: Known = NOTHING_KNOWN
 ) -> Measured:
-    """All metrics of one run. `trackers`: the TrackerTrack rows that the chain used, in order."""
+    """All metrics of one run. `trackers`: rows of the TrackerTrack that have a pose, in order."""
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
@@ -205,7 +205,7 @@ def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measu
 
 def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
     """The user's feet: the foot joints of the truth, or the foot trackers without correction. Marked footfalls replace
-    their touchdowns.
+    the detected touchdowns.
     """
     if truth is not None:
         feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)

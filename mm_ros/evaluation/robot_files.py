@@ -17,7 +17,7 @@ RATE = 30.0
 
 
 def write_motion(path: Path, figure: Figure, states: Sequence[RobotState]) -> int:
-    """Write the states nearest to each 1/30 s; returns the number of frames."""
+    """Write, for each 1/30 s, the state that is nearest in time; return the number of frames."""
     times = np.array([s.stamp_ns for s in states]) * 1e-9
     wanted = np.arange(times[0], times[-1] + 1e-9, 1 / RATE)
     chosen = [states[i] for i in np.abs(times[None] - wanted[:, None]).argmin(axis=1)]

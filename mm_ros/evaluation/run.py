@@ -1,4 +1,6 @@
-"""Run clips and sessions through all rows; the order does not depend on the number of jobs."""
+"""Evaluate clips and sessions for all rows of the table. The order of the results does not depend on the number of
+jobs.
+"""
 
 from __future__ import annotations
 

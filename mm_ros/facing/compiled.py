@@ -41,7 +41,7 @@ def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | 
 
 
 class Ensemble:
-    """The network of the facing: members whose outputs are averaged; the last members have a memory (GRU)."""
+    """The network of the facing, with members whose outputs are averaged; the last members have a memory (GRU)."""
 
     def __init__(self, w: dict[str, NDArray[Any]]) -> None:
         """Raise ValueError or KeyError if the weights have other shapes than those that `step` reads."""
@@ -106,7 +106,7 @@ class Layers:
         self._memory, self._outputs = (2, memory), outputs
 
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
-        """One frame (1, D) → (1, K) and the new state. The graph ignores `tick`."""
+        """One frame (1, D) → (1, K) and the new state. `tick` has no effect, as in the ONNX graph."""
         out, now = np.empty((1, self._outputs), np.float32), np.empty_like(remembered)
         before, after = remembered.reshape(self._memory), now.reshape(self._memory)
         run_layers(inputs[0], before, after, out[0], self._limits, *self._weights)

@@ -2,8 +2,8 @@
 
 Data: CMU motion (docs/evaluation.md), without the subjects 08 and 35, with simulated trackers and the simulated camera
 of tracking/landmark_simulation.py (benchmarks/2026-11-fusion.md).
-`python tools/sensitivity.py mm_ros/facing/fitted.py CLIP… --row fused` prints what half and twice each value do to the
-figures of `mm_ros evaluate`; benchmarks/2026-11-constants.md has the result.
+`python tools/sensitivity.py mm_ros/facing/fitted.py CLIP… --row fused` halves and doubles each value and prints how the
+figures of `mm_ros evaluate` change; benchmarks/2026-11-constants.md has the result.
 """
 
 import numpy as np

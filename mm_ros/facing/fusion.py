@@ -194,7 +194,9 @@ class FusionStage:
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
     def _offsets(self) -> F64:
-        """(3, 7) per device: offset of nose or wrist in joint axes [m], rotation of the joint in device axes."""
+        """Return (3, 7), one row per device: offset of nose or wrist in joint axes [m], rotation of the joint in device
+        axes.
+        """
         c = self.calibration
         if self._offsets_of is not c:
             grips, before = (c.left_grip_in_hand, c.right_grip_in_hand), self._offset_rows.copy()
@@ -235,7 +237,8 @@ class FusionStage:
         self._filter.correct(measured.yaw, facing, math.sqrt(1 - fitted.CORRELATED**2) * sigma)
 
     def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
-        """Factor ≥ 1 on a picture's sigma, larger when pictures keep differing more than their variance explains.
+        """Factor ≥ 1 on a picture's sigma. It is larger while the pictures differ from the filter by more than their
+        variance explains.
 
         Such a disagreement is attributed to the camera, not to the network.
         """

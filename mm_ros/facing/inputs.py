@@ -38,7 +38,7 @@ assert sum(n for _, n in BLOCKS) == INPUTS
 
 
 def mirror() -> tuple[NDArray[np.int64], F32]:
-    """Order and signs (INPUTS,): inputs[order] * signs are the inputs of the motion mirrored left to right."""
+    """Return an order and signs (INPUTS,) such that inputs[order] * signs are the inputs of the mirrored motion."""
     order, signs = np.arange(INPUTS), np.ones(INPUTS, np.float32)
     left, right, lines, averages = 13, 29, 45, 50
     head_turned = [1, 4, 7, 9, 11]  # these inputs change their sign: y of vectors; x and z of the angular velocity

@@ -87,7 +87,7 @@ _NUMBERS = {1: "<f4", 7: "<i8", 10: "<f2"}
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a protobuf message: bytes, or a whole number."""
+    """Yield number and value (bytes or a whole number) of each field of a protobuf message."""
     at = 0
 
     def whole() -> int:
@@ -116,7 +116,7 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path | str, kind: str = "", layout: str = "") -> None:
-        """Refuse a file of another `kind` or input `layout`; an empty text accepts any."""
+        """Refuse a file of another `kind` or input `layout`; an empty text accepts any value."""
         self.path = Path(path)
         self._session = session(self.path)
         self.metadata = metadata_of(self._session, self.path)

@@ -2,8 +2,8 @@
 
 Data: CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35; the loops of the state
 machine and the values of the learned engine: the procedural database.
-`python tools/sensitivity.py mm_ros/matching/fitted.py CLIP…` prints what half and twice each value do to the figures of
-`mm_ros evaluate`; benchmarks/2026-11-constants.md has the result.
+`python tools/sensitivity.py mm_ros/matching/fitted.py CLIP…` halves and doubles each value and prints how the figures
+of `mm_ros evaluate` change; benchmarks/2026-11-constants.md has the result.
 """
 
 # matcher.py

@@ -61,19 +61,19 @@ class LearnedModel:
         self.pose(self._state[0])
 
     def project(self, query_and_condition: F32) -> F32:
-        """Query and condition (D + C,) → nearest state (D + L,)."""
+        """Return the state (D + L,) nearest to a query under a condition (D + C,)."""
         self._query[0] = query_and_condition
         out: F32 = self._run(["found"])[0][0]
         return out
 
     def pose(self, state: F32) -> F32:
-        """State → pose vector."""
+        """Return the pose vector of a state."""
         self._state[0] = state
         out: F32 = self._run(["pose"])[0][0]
         return out
 
     def step(self, state: F32) -> tuple[F32, F32]:
-        """State → the next frame's state and pose vector."""
+        """Return the state and the pose vector of the next frame."""
         self._state[0] = state
         after, pose = self._run(["next_state", "next_pose"])
         return after[0], pose[0]

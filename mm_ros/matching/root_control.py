@@ -141,7 +141,7 @@ class RootControl:
         self.root[:] = x + c * rx - s * ry, y + s * rx + c * ry, wrap(ryaw + yaw)
 
     def jumped(self, before: F64, after: F64) -> None:
-        """Keep the velocity difference of a jump, so that it can decay. Velocities in the root's axes."""
+        """Keep the velocity difference of a jump, so that it can decay. The velocities are in the root's axes."""
         self.residual += before - after
 
     def step(self, dt: float, delta: tuple[float, float, float], position: F64, yaw: float) -> None:

@@ -149,7 +149,7 @@ def normalize(q: Row) -> Quat:
 
 @njit
 def exp(v: Row) -> Quat:
-    """Rotation vector (axis × angle) → quaternion; exact at and near zero."""
+    """Convert a rotation vector (axis × angle) to a quaternion; exact at and near zero."""
     angle = norm(v)
     k = 0.5 - angle * angle / 48.0 if angle < 1e-4 else math.sin(0.5 * angle) / angle
     return (math.cos(0.5 * angle), k * v[0], k * v[1], k * v[2])
@@ -157,7 +157,7 @@ def exp(v: Row) -> Quat:
 
 @njit
 def log(q: Row) -> Vec:
-    """Quaternion of either sign → rotation vector of length ≤ π."""
+    """Convert a quaternion of either sign to a rotation vector of length ≤ π."""
     s = -1.0 if q[0] < 0.0 else 1.0
     n = math.sqrt(q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     k = 2.0 * s if n < 1e-9 else 2.0 * s * math.atan2(n, s * q[0]) / n

@@ -39,7 +39,7 @@ def normalize(q: Array) -> Array:
 
 
 def exp(rotation_vector: Array) -> Array:
-    """Rotation vector (axis × angle) → quaternion; exact at and near zero."""
+    """Convert a rotation vector (axis × angle) to a quaternion; exact at and near zero."""
     angle = np.linalg.norm(rotation_vector, axis=-1, keepdims=True)
     half = angle / 2
     s = np.where(angle < 1e-6, 0.5 - angle**2 / 48, np.sin(half) / np.where(angle < 1e-6, 1, angle))
@@ -47,7 +47,7 @@ def exp(rotation_vector: Array) -> Array:
 
 
 def log(q: Array) -> Array:
-    """Quaternion of either sign → rotation vector of length ≤ π."""
+    """Convert a quaternion of either sign to a rotation vector of length ≤ π."""
     q = np.where(q[..., :1] < 0, -q, q)
     n = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
     k = np.where(n < 1e-9, 2.0, 2 * np.arctan2(n, q[..., :1]) / np.where(n < 1e-9, 1, n))
@@ -87,7 +87,7 @@ def between(a: Array, b: Array) -> Array:
 
 
 def unit(v: Array) -> Array:
-    """Vectors (…, 3) of length 1; the zero vector stays."""
+    """Scale vectors (…, 3) to length 1; the zero vector is not changed."""
     return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
 
 

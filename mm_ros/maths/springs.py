@@ -68,7 +68,9 @@ def spring_angle(x: float, v: float, goal: float, halflife: float, dt: float) ->
 
 @njit
 def spring_velocity(x: Any, v: Any, a: Any, goal_velocity: Any, halflife: float, dt: float) -> Any:
-    """Motion whose velocity follows `goal_velocity` by a spring, for sticks; returns (x, v, a), exact in dt."""
+    """Step of a motion whose velocity follows `goal_velocity` by a spring, for input by sticks. Returns (x, v, a);
+    exact in dt.
+    """
     y = _stiffness(halflife)
     t = max(dt, 0.0)
     j0 = v - goal_velocity

@@ -67,7 +67,7 @@ class Feature:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """All properties except the weight; equal meanings give equal columns."""
+        """Return all properties except the weight; features with equal meanings have equal columns."""
         return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property

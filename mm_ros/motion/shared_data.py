@@ -43,7 +43,9 @@ PROCEDURAL_NOTE = (
 
 
 def has_data() -> bool:
-    """Whether the shared motion data is expected. True for any MM_ROS_DATA, so that a wrong path becomes an error."""
+    """Whether the shared motion data is expected. It is true if MM_ROS_DATA is set to any path, so that a wrong path
+    leads to an error.
+    """
     return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
 
 

@@ -18,7 +18,7 @@ _Node = Any  # ("tag", bit) | ("not", node) | ("and" | "or", node, node)
 
 
 def parse(text: str, tag_names: Sequence[str]) -> _Node | None:
-    """Parse a query. None for an empty query, which matches all frames."""
+    """Parse a query. Return None for an empty query, which matches all frames."""
     tokens = _tokens(text)
     if not tokens:
         return None

@@ -77,7 +77,8 @@ class FadeIn:
         self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
         held: Sequence[bool] = (False, False, False),
     ) -> AvatarPose:  # fmt: skip
-        """The pose to publish. `travels`: whether a transform of the play space explains a leap, as a new epoch does.
+        """Return the pose to publish. `travels`: whether a transform of the play space explains a leap, as a new epoch
+        does.
 
         `gap`: whether poses were missing for a while or time jumped back, so that the trackers, and with them the
         hands, may leap.

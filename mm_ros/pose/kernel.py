@@ -215,7 +215,7 @@ def read_out(
 def choose_targets(
     positions: Any, rotations: Any, state: Any, wanted: Any, p: Any, q: Any, good: Any
 ) -> None:
-    """Copy the rows of `wanted` trackers that are tracked, finite and of a rotation of length near 1."""
+    """Copy the rows of the `wanted` trackers that are tracked, are finite, and have a rotation of length near 1."""
     for r in range(len(state)):
         x, turn = quat.get3(positions, r), quat.get4(rotations, r)
         norm = math.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2 + turn[3] ** 2)
@@ -430,8 +430,8 @@ def _least(a: float, b: float) -> float:
 
 @njit
 def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -> Vec:
-    """Position of the toe: that of the played motion, moved toward the user's estimated foot. Heights are above the
-    floor.
+    """Position of the toe: that of the played motion, moved toward the user's estimated foot. The heights are measured
+    from the floor.
     """
     share = estimated[4]
     if share <= 0.0:

@@ -74,7 +74,7 @@ class LowPosture:
         self._kind = -1
 
     def forget_place(self) -> None:
-        """The room was re-centred."""
+        """Forget all positions, because the room was re-centred."""
         self.low.feet[:, 4] = 0.0
         self._bend.forget_place()
 

@@ -70,7 +70,8 @@ def place_head(
     body: Any, track: Any, trunk: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
     leaning: float, dt: float,
 ) -> Vec:  # fmt: skip
-    """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean that is asked for.
+    """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean toward the headset
+    that is applied.
 
     The hips follow a filtered target (`track`). The spine takes the fast rest of the motion, about a degree. `trunk`:
     state of `follow_hands`.

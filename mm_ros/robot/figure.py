@@ -55,7 +55,7 @@ class Figure:
 
     @cached_property
     def leg_length(self) -> float:
-        """Mean length of the legs; without legs an estimate from the arms."""
+        """Mean length of the legs; for a robot without legs, an estimate from the arms."""
         legs = [limb.length for limb in self.limbs.values() if limb.kind == "leg"]
         return float(np.mean(legs)) if legs else 1.5 * float(np.mean([a.length for a in self.limbs.values()]))
 
@@ -71,7 +71,7 @@ class Figure:
         return float(np.mean([s.height for s in self.soles.values()])) if self.soles else 0.0
 
     def in_link(self, link: str, point: F64) -> F64:
-        """A point in base axes at zero angles, in the axes of a link."""
+        """Convert a point from base axes (at zero angles) to the axes of a link."""
         pose = self.zero[link]
         return np.asarray(rot.rotate(rot.inverse(pose[3:]), point - pose[:3]))
 

@@ -85,7 +85,9 @@ def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
 
 
 def sonic_v3(angles: F64, rates: F64, rotations: F64, frames: Any, smpl_joints: F64, smpl_pose: F64) -> bytes:
-    """Version 3: version 1 and a human body: joints (N, 24, 3) [m] and rotation vectors (N, 21, 3) of SMPL."""
+    """Message of version 3: the content of version 1 and a human body, with joints (N, 24, 3) [m] and rotation vectors
+    (N, 21, 3) of SMPL.
+    """
     return sonic("pose", 3, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),

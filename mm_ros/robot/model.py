@@ -51,7 +51,7 @@ class RobotJoint:
 @dataclass(frozen=True)
 class Shape:
     """`size`: box: edges; sphere: radius; cylinder and capsule: radius, length between the ends of the straight part;
-    mesh: scale. `pose`: in the link."""
+    mesh: scale. `pose`: pose of the shape in the axes of the link."""
 
     kind: str  # kind of shape: box, sphere, cylinder, capsule or mesh
     size: tuple[float, ...]

@@ -34,7 +34,7 @@ class RobotMap:
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
-    feet: tuple[str, str] = ("", "")  # links of the feet; "": the height is not adapted to the floor
+    feet: tuple[str, str] = ("", "")  # links of the feet; if they are empty, the height is not adapted to the floor
     base: str = "hips"
 
 

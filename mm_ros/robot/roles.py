@@ -36,7 +36,7 @@ SAME_PART = {"neck": "head", "spine": "upper_chest", "chest": "upper_chest"}
 
 
 class NotHumanoidError(MmRosError):
-    """The robot was read, but has no limbs of a humanoid."""
+    """Error for a robot file that can be read, but whose robot does not have the limbs of a humanoid."""
 
 
 @dataclass(frozen=True)

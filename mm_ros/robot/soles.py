@@ -114,7 +114,7 @@ def _tilt(points: F64) -> float:
 
 
 def _support(points: F64) -> F64:
-    """The extreme points of the cloud downwards and to all sides."""
+    """The extreme points of the cloud in the downward direction and in all horizontal directions."""
     around = np.arange(12) * np.pi / 6
     ways = [[0.0, 0.0, -1.0]]
     for tilt in (0.05, 0.5, 1.0):

@@ -134,7 +134,8 @@ class Node:
         return tuple(_load(path) for path in self.settings)
 
     def node_class(self) -> Any:
-        """`motion_matcher` → mm_ros.ros.nodes.motion_matcher.MotionMatcher"""
+        """Return the class of a node, for example mm_ros.ros.nodes.motion_matcher.MotionMatcher for `motion_matcher`.
+        """
         return _load(f"mm_ros.ros.nodes.{self.name}:{self.name.title().replace('_', '')}")
 
 

@@ -85,8 +85,9 @@ class HeadsetPage:
     """Feeds the server while a page is connected; without pages the node has no subscriptions and does no work.
 
     `actions`: for each action of the users, a function of the request that returns success and a sentence.
-    `map_from_source`: transform of the trackers' room. `sequence`: number of the page's input with a stamp. `facts`:
-    more values for the pages' status. `reported`: publisher of the body pose that a headset estimates by itself.
+    `map_from_source`: transform of the trackers' room. `sequence`: function that returns the number of the page's input
+    for a stamp. `facts`: function that returns further values for the status of the pages. `reported`: publisher of the
+    body pose that a headset estimates by itself.
     """
 
     def __init__(

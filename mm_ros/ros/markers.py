@@ -200,7 +200,9 @@ def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[M
 
 
 def path(name: str, points: Any, following: int, keys: Any, progress: float) -> list[Marker]:
-    """The curve (N, 2) behind and ahead of the character, whose next point is `following`, key points and progress."""
+    """The curve (N, 2) behind and ahead of the character, the key points and the progress. `following`: index of the
+    next point of the curve.
+    """
     points, dots = _on_floor(points), _marker(name, 2, Marker.SPHERE_LIST, PATH, (KEY_M, KEY_M, KEY_M))
     dots.points = _points(_on_floor(keys))
     at = max(following - 1, 0)
@@ -213,7 +215,7 @@ def path(name: str, points: Any, following: int, keys: Any, progress: float) -> 
 
 
 def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:
-    """Lines to the joints' positions and arrows for velocities, both (N, 2, 3) as start and end."""
+    """Lines to the positions of the joints, and arrows for velocities. Both are given as starts and ends (N, 2, 3)."""
     arrows = [_arrow(name, first + 1 + i, color, start, end) for i, (start, end) in enumerate(velocities)]
     return [_lines(name, first, color, places, 0.01), *arrows]
 

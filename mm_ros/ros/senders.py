@@ -1,4 +1,6 @@
-"""Connections to receivers of robot motion that do not speak ROS. Their libraries are in the extra `robot-out`."""
+"""Connections to receivers of robot motion that do not speak ROS. The libraries for these connections are in the extra
+`robot-out`.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,9 @@ def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[
 
 @njit(**LEAN)
 def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
-    """0, or the error code of a query. Compiled, because the same checks in Python would take too long."""
+    """Return 0, or the error code of a query. The function is compiled, because the same checks in Python would take
+    too long.
+    """
     if query.shape[0] != dimensions or weights.shape[0] != dimensions:
         return BAD_LENGTH
     query_sum = np.float32(0)

@@ -19,7 +19,7 @@ from mm_ros.sessions.versions import VERSION, former
 
 @cache
 def typestore(version: int = VERSION) -> Typestore:
-    """Type store with the messages of mm_ros in that version."""
+    """Return a type store with the messages of mm_ros in the given version."""
     store = get_typestore(Stores.ROS2_JAZZY)
     for path in sorted((share_folder() / "msg").glob("*.msg")):
         kind = PACKAGE + path.stem
@@ -57,7 +57,7 @@ def version_of(connection: Connection, where: str) -> int:
 
 
 def todays(data: bytes, kind: str, version: int) -> bytes:
-    """Convert a serialized message of that version to the present definition."""
+    """Convert a serialized message of the given version to the present definition."""
     try:
         message = typestore(version).deserialize_cdr(data, kind)
     except SerdeError as error:

@@ -27,7 +27,9 @@ class Former:
 
 
 def engine_today(name: str) -> str:
-    """Present name of a recorded AvatarPose.engine; the definition of that field has not changed."""
+    """Return the present name of the engine in a recorded AvatarPose. Only the names of engines have changed, not the
+    definition of the field.
+    """
     return "search" if name == "motion_matching" else name
 
 

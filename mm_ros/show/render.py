@@ -101,7 +101,7 @@ def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
 
 @njit
 def _fill(grid: Any, points: Any, faces: Any) -> None:
-    """Set the cells inside the triangles to 1."""
+    """Set the grid cells inside the triangles to 1."""
     for k in range(len(faces)):
         ax, ay = points[faces[k, 0], 0], points[faces[k, 0], 1]
         bx, by = points[faces[k, 1], 0], points[faces[k, 1], 1]

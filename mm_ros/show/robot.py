@@ -175,9 +175,10 @@ def write_film(
     path: Path, figure: Figure, skeleton: Skeleton, poses: Sequence[AvatarPose], states: Sequence[RobotState],
     progress: Callable[..., None] | None = None, rate: float = 60.0,
 ) -> int:  # fmt: skip
-    """Write a film (.mp4, .gif) or the picture of the middle (.png) of avatar and robot; returns the frames.
+    """Write a film (.mp4, .gif) of avatar and robot, or a picture of the middle frame (.png). Return the number of
+    frames.
 
-    `rate` of the poses [Hz].
+    `rate`: rate of the poses [Hz].
     """
     skin, place = RobotSkin(figure), LinkPoses(figure.robot)
     step = max(round(rate / FILM_RATE), 1)

@@ -127,7 +127,7 @@ class FootTrackers:
         self._started = False
 
     def carry(self, rotation: F64) -> None:
-        """Turn along with the room."""
+        """Rotate the state with the room."""
         self._offsets = rot.rotate(rotation, self._offsets)
 
     def correct(self, frame: TrackerFrame, calibration: Calibration, feet: FeetEstimate, dt: float) -> None:

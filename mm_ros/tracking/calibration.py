@@ -258,8 +258,7 @@ class Calibrator:
         return self.current if self.current is not before else None
 
     def _gap(self) -> None:
-        """Forget the person after the headset was taken off or not tracked: the next samples may be of another
-        person."""
+        """Forget the person after the headset was taken off or lost: the next samples may be of another person."""
         if self._stood is not None or self._from_person:
             self._after_gap, self._span_known = True, False
         self._heights.clear()
@@ -469,7 +468,7 @@ class Calibrator:
 
 
 def in_words(c: Calibration) -> str:
-    """The measures with their uncertainties, for people."""
+    """Describe the measures and their uncertainties in words."""
 
     def sure(sigma: float) -> str:
         return f" ± {max(round(100 * sigma), 1)} cm" if sigma else ""

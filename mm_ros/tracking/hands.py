@@ -115,7 +115,7 @@ class _Hand:
 
 
 class HandStage:
-    """Convert the hand rows of gated frames, in place."""
+    """Converts the rows of the hands in gated frames, in place."""
 
     def __init__(self, settings: HandSettings = HandSettings(), declared: str = "wrist") -> None:
         self.settings = settings
@@ -135,7 +135,7 @@ class HandStage:
         self._wrong_s = self._both_s = 0.0
 
     def start_from(self, trial: HandStage) -> None:
-        """Take over what another stage has learned."""
+        """Copy the fits of another stage."""
         self.convention = trial.convention
         for hand, known in zip(self._hands, trial._hands, strict=True):
             hand.costs, hand.forearms, hand.weights = dict(known.costs), known.forearms, known.weights
@@ -176,7 +176,7 @@ class HandStage:
 
     @property
     def fits(self) -> bool:
-        """Simulated hands have no grip to fit."""
+        """Whether the fit is on. It is off for simulated hands, which do not hold a controller."""
         return self.settings.fit_hands and self.convention != "wrist"
 
     def _follow_head(self, frame: TrackerFrame, dt: float) -> None:

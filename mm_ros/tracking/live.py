@@ -61,8 +61,8 @@ class LiveFrames:
     repeated: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def to_map(self, stamps_ns: NDArray[np.int64], positions: F64, rotations: F64) -> tuple[F64, F64]:
-        """Transform poses (F, 3), (F, 4) of a device from the source's room to the map frame by the transform of their
-        time.
+        """Transform poses (F, 3), (F, 4) of a device from the source's room to the map frame by the transform that was
+        valid at their time.
         """
         indices = list(self.calibrations)
         places = np.array([compose(identity_pose(), room_from_source(c)) for c in self.calibrations.values()])

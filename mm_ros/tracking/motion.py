@@ -1,4 +1,5 @@
-"""Velocities from stamped poses: the slope at the newest sample of a parabola fitted to the last samples.
+"""Velocities from stamped poses. A parabola is fitted to the last samples, and its slope at the newest sample is the
+velocity.
 
 The difference of the last two samples would be half a sample late and contain the jitter of the stamps, and a low-pass
 filter would lag. The end slope of a parabola has no lag while the acceleration is constant over the window.

@@ -72,7 +72,7 @@ def session_of_table(
 ) -> Session:
     """Session from the poses of a table.
 
-    `hands` converts the hand poses; None estimates their convention.
+    `hands`: stage that converts the hand poses; if it is None, their convention is estimated.
     `head_height` [m]; if it is 0, it is measured from all heights in the table.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))

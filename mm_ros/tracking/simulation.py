@@ -172,8 +172,8 @@ def simulate(
 def random_mountings(seed: int) -> dict[int, F64]:
     """Pose of each body tracker in the axes of its joint, as a person could have strapped it on.
 
-    The position is within 4 cm per axis of `STRAPPED`. The rotation is any turn about the vertical with up to 35° of
-    tilt, and every fourth device is upside down.
+    The position differs from `STRAPPED` by up to 4 cm per axis. The rotation is any turn about the vertical with up to
+    35° of tilt, and every fourth device is upside down.
     """
     rng = np.random.default_rng([seed, 77])
     out = {}

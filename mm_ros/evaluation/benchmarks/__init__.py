@@ -1,1 +1,1 @@
-"""Speed and quality beside named peers."""
+"""Benchmarks of speed and quality, compared with other software."""

@@ -75,7 +75,7 @@ def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any
 def compare(
     inputs: Sequence[Any], path: Path, chosen: Sequence[Contender], simulation: Simulation, tell: Tell
 ) -> dict[str, dict[str, Any]]:
-    """Contender → summary as in `mm_ros evaluate`, with `frame_ms` of the matcher alone."""
+    """Return for each contender the summary of `mm_ros evaluate`, with `frame_ms` of the matcher alone."""
     database = read_database(path)
     whole, limit = run.measure_database(database)
     parts: dict[str, list[measure.Measured]] = {c.name: [] for c in chosen}
@@ -124,7 +124,7 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
 
 
 def counted_mb(engine: str, database: MotionDatabase, learned: LearnedModel | None) -> float:
-    """Sum of the arrays that an engine needs [MB]. `learned`: the model, for the learned engine."""
+    """Sum of the arrays that an engine needs [MB]. `learned`: model of the learned engine."""
     if engine == STATE_MACHINE:
         return StateMachineStage(database).memory_bytes / 1e6
     if engine == LEARNED:

@@ -56,7 +56,9 @@ AS_RECORDED = BuildOptions(stooped=0.0)  # the databases of the papers contain c
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
-    """Measure all variants. `training`: clips of the database; `raw`: same, root unfiltered; `held_out`: users."""
+    """Measure all variants. `training`: clips of the database; `raw`: the same clips with an unfiltered root;
+    `held_out`: clips of the users.
+    """
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training), options=AS_RECORDED), database)

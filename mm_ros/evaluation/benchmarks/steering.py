@@ -233,7 +233,7 @@ def _settled(error: F64, limit: float, at_s: float) -> float:
 
 
 def standing(ridden: Ridden) -> F64:
-    """Frames in which the root moves while neither foot has moved in the axes of the root for a while (F,)."""
+    """Whether, in each frame (F,), the root moves although for a while neither foot has moved relative to the root."""
     feet = ridden.positions[:, [LEFT_FOOT, RIGHT_FOOT], :2] - ridden.root[:, None, :2]
     speeds = np.linalg.norm(np.gradient(feet, DT, axis=0), axis=-1).max(-1)
     n = round(GLIDES_S * RATE)
@@ -299,7 +299,9 @@ def deviation(points: F64, walked: F64) -> F64:
 
 
 def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
-    """Deviation from the paths at 1.2 m/s, and the error of the speeds at key points with other speeds."""
+    """Return two figures: the deviation from the paths at 1.2 m/s, and the error of the speed on paths with different
+    speeds at the key points.
+    """
     away, errors, rides = [], [], []
     for name, own in zip(PATHS, SPEEDS, strict=True):
         path = PathStage(PathSettings(speed=PATH_SPEED), rider.times)
@@ -324,7 +326,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
 
 
 def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
-    """Feet and smoothness over all runs."""
+    """Metrics of feet and smoothness over all runs."""
     parts = []
     for r in rides:
         contacts = np.array([p.contacts for p in r.poses])

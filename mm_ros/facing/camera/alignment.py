@@ -25,7 +25,7 @@ GOLDEN = 0.6180339887498949  # golden ratio minus 1, of the golden-section searc
 
 @njit
 def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
-    """Rz(yaw) Ry(pitch) p for each row; pitch > 0 is a camera that looks down."""
+    """Rotate the rows p by Rz(yaw) Ry(pitch); a positive pitch means that the camera looks down."""
     c, s = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
     for i in range(len(p)):

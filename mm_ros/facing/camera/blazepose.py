@@ -139,7 +139,7 @@ def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Regi
 
 
 def region_of(found: Detection, box: Region) -> Region:
-    """Region of a detection, which is in fractions of the letterbox `box`."""
+    """Region of a detection. The detection is in fractions of the letterbox `box`."""
     left, top = box.x - box.size / 2, box.y - box.size / 2
     return region_around(
         (left + found.hips[0] * box.size, top + found.hips[1] * box.size),
@@ -148,7 +148,7 @@ def region_of(found: Detection, box: Region) -> Region:
 
 
 def in_picture(points: F64, region: Region) -> F64:
-    """Fractions of the region (…, 2) → pixels."""
+    """Convert fractions of the region (…, 2) to pixels."""
     c, s = math.cos(region.angle), math.sin(region.angle)
     a, b = (points[..., 0] - 0.5) * region.size, (points[..., 1] - 0.5) * region.size
     return np.stack([region.x + c * a - s * b, region.y + s * a + c * b], -1)

@@ -93,7 +93,9 @@ class Camera:
 
     @property
     def known(self) -> bool:
-        """Whether the yaw is accurate enough to measure facings, and the hands or the resection confirm the user."""
+        """Whether the yaw is accurate enough to measure facings, and the hands or the resection confirm that the person
+        is the user.
+        """
         placed = self._placed_variance < fitted.SURELY_PLACED**2
         fits = self._missed < fitted.UNEXPLAINED * self._spread or placed
         return self.sigma < fitted.UNSURE and fits and not self.place.scattered(self.yaw)
@@ -205,7 +207,8 @@ class Camera:
     def _count_rejected(self, dt: float) -> bool:
         """Add up the time of rejected or flipped pictures; return true if the picture must not be used.
 
-        A moved camera can look like flips, so after LOST_AFTER_S all that was learned is reset.
+        A camera that was moved can have the same effect as flips, so after LOST_AFTER_S everything that was learned is
+        reset.
         """
         self._rejected_s += dt
         if self._rejected_s > fitted.LOST_AFTER_S:

@@ -61,7 +61,7 @@ class Place:
         return self._observed_s > fitted.PLACE_NEEDED_S and self.usual_miss(yaw) > fitted.SCATTERED_M
 
     def elsewhere(self, nose: F64, slope: float, yaw: float) -> bool:
-        """Whether the person in the picture is not where the user is."""
+        """Whether the person in the picture is at another place than the user."""
         if self._observed_s < fitted.PLACE_NEEDED_S:
             return False
         return abs(self.miss(nose, slope, yaw)) > max(fitted.ELSEWHERE_M, fitted.ELSEWHERE * self.usual_miss(yaw))

@@ -65,7 +65,7 @@ class FacingNetwork(nn.Module):
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:
-        """Outputs of the plain members: (N, D) or (M, N, D) → (M, N, OUTPUTS)."""
+        """Compute the outputs of the plain members (M, N, OUTPUTS) from inputs (N, D) or (M, N, D)."""
         h = self.normalized(x)
         if h.dim() == 2:
             h = h.expand(len(self.weights[0]), -1, -1)

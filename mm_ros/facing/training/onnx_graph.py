@@ -139,7 +139,7 @@ def _heard(graph: _Graph, first: str, members: int, recurrent: RecurrentMembers)
 
 
 def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
-    """State after `RecurrentMembers.tick` if the frame is a tick; else the old state."""
+    """State after `RecurrentMembers.tick` if the frame is a tick; otherwise the old state."""
     units, node = recurrent.units, graph.node
 
     def weights(name: str) -> str:

@@ -43,7 +43,7 @@ class RecurrentMembers(nn.Module):
         return torch.zeros(len(self.into), count, self.units)
 
     def heard(self, x: Tensor) -> Tensor:
-        """Normalized inputs (N, D) → their part of the gate activations (M, N, 3 units)."""
+        """Compute the part of the gate activations (M, N, 3 units) that comes from the normalized inputs (N, D)."""
         return torch.baddbmm(self.into_bias, x[:, :SEEN].expand(len(self.into), -1, -1), self.into)
 
     def tick(self, heard: Tensor, memory: Tensor) -> Tensor:

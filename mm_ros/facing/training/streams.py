@@ -22,7 +22,7 @@ STREAMS, CHUNK = 48, 64  # number of parallel streams; number of ticks of backpr
 JUDGED = 3  # every third tick enters the loss, because neighbouring ticks are redundant
 EACH = 2  # frames at 60 Hz per tick
 LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # of AdamW
-PASSES = 1.5  # number of variants relative to the training of the plain members
+PASSES = 1.5  # ratio of the number of variants to that in the training of the plain members
 MAX_RATE = 12.0  # rad/s; faster turns are capture errors
 
 

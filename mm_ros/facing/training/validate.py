@@ -80,7 +80,7 @@ class Truth:
 
 
 def subject_axes(clips: Sequence[Clip]) -> dict[str, F64]:
-    """Head axes of each subject without the constant yaw of the head markers."""
+    """Head axes of each subject, from which the constant yaw error of the head markers is removed."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         groups[clip.subject].append(clip)

@@ -38,13 +38,13 @@ class LearnedNetworks(Protocol):
     weights: F32  # (D,) feature weights with which the projector was trained
 
     def project(self, query_and_condition: F32) -> F32:
-        """Query (D) and condition (C) → the state nearest to the query."""
+        """Return the state nearest to the query (D) under the condition (C)."""
 
     def pose(self, state: F32) -> F32:
-        """State → pose vector (matching/engines/pose_code.py)."""
+        """Return the pose vector of a state (matching/engines/pose_code.py)."""
 
     def step(self, state: F32) -> tuple[F32, F32]:
-        """State → state and pose vector of the next frame."""
+        """Return the state and the pose vector of the next frame."""
 
 
 def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> LearnedNetworks:

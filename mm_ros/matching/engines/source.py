@@ -55,7 +55,9 @@ class Answer:
 
 
 class PoseSource(Protocol):
-    """Plays motion and jumps to better frames. `database` describes the motion: skeleton, layout, bands and tags."""
+    """Interface of a source that plays motion and jumps to better frames. `database` describes the motion: skeleton,
+    layout, bands and tags.
+    """
 
     name: str  # a value of the setting `engine`
     database: MotionDatabase

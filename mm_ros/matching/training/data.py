@@ -71,7 +71,7 @@ def root_steps(d: MotionDatabase) -> F32:
 
 
 class Drawing:
-    """Draws random rows of a set by their probability."""
+    """Selects random rows of a set by their probability."""
 
     def __init__(self, rows: I64, chance: F64) -> None:
         self.rows = rows

@@ -180,7 +180,7 @@ class Training:
         self._save(stage, total, optimizer)
 
     def meaning(self, stage: str) -> str:
-        """The error of the resulting poses in centimetres and degrees, as text."""
+        """Return the error of the resulting poses in centimetres and degrees, as text."""
         rng = np.random.default_rng(5)
         net = self.networks["pose"]
         with torch.no_grad():

@@ -145,7 +145,7 @@ def usual_rates(frame_time: float, text: str = "") -> list[float]:
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:
-    """Read a BVH file, or parse `data`; then `path` is used in messages only."""
+    """Read a BVH file. If `data` is given, parse it instead; `path` is then used only in messages."""
     name = str(path)
     if data is None:
         try:

@@ -59,7 +59,7 @@ PARTS = (
 
 
 def mended(clip: Clip) -> Clip:
-    """Return the clip with marker errors bridged.
+    """Return the clip with interpolated rotations in place of marker errors.
 
     Jumps are detected and bridged in root axes, where an error of a parent does not move its children.
     """
@@ -113,7 +113,7 @@ def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
 
 
 def with_repaired_legs(clip: Clip) -> Clip:
-    """Bridge feet that point backward for a few frames (CMU's subject 104, each jog), and their shins.
+    """Interpolate frames in which feet point backward (CMU's subject 104, in each jog), together with the shins.
 
     The recording software used a wrong ankle marker, so the shin is wrong, too.
     """

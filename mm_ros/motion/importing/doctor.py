@@ -268,7 +268,7 @@ def animal_words(names: Sequence[str]) -> list[str]:
 
 
 def _proportions(model: ActorModel, given: Overrides, notes: list[Assumption]) -> ActorModel:
-    """Report proportions that no person has, and correct joints that sit wrong."""
+    """Report proportions that no person has, and correct joints at implausible positions."""
     for value, why in implausible(model.skeleton):
         notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
     skeleton, changes = (model.skeleton, []) if given.keep_proportions else corrected(model.skeleton)

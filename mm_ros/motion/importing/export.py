@@ -1,4 +1,4 @@
-"""Canonical clips → BVH in another software's dialect: names, axes, unit, channel order, joint axes."""
+"""Export canonical clips as BVH in the dialect of another software: names, axes, unit, channel order, joint axes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
 
 
 def _above(skeleton: Skeleton, j: int, joints: list[int]) -> int:
-    """Return the nearest ancestor that is written, or 0 for the hips."""
+    """Return the nearest ancestor that the file contains, or 0 for the hips."""
     return next((a for a in skeleton.ancestors(j) if a >= HIPS and a in joints), 0)
 
 

@@ -67,7 +67,9 @@ CMU_CREDIT = (
 
 
 def licence_of(joints: JointMap, file: str) -> str:
-    """Return CMU's credit for CMU files. The file name ('69_01.bvh') counts, because PFNN uses the same skeleton."""
+    """Return CMU's credit for CMU files. CMU files are recognized by their names ('69_01.bvh'), because PFNN uses the
+    same skeleton.
+    """
     return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
 
 

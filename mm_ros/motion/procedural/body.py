@@ -61,7 +61,7 @@ ARMS = (
 
 @dataclass(frozen=True)
 class Manner:
-    """Parameters of one person's movement style. 1 is average for factors."""
+    """Parameters of one person's movement style. For factors, 1 is the average person."""
 
     bob: float = 1.0
     arm_swing: float = 1.0

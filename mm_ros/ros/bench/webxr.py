@@ -81,7 +81,7 @@ BEGIN = "mmRosPage.back.length = 0; __bench.missed = mmRosPage.status.session.mi
 def run_bench(
     processes: Any, port: int, rate: float, seconds: float, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """`processes` starts the graph (`cli/demo.py`), whose page gets `port`."""
+    """`processes` starts the graph (`cli/demo.py`); the page of this graph gets `port`."""
     sync_playwright, chromium = browser()
     url = own_address(port)
     words = ["up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
@@ -174,7 +174,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def by_minute(samples: Samples) -> list[float]:
-    """Median of each minute."""
+    """Return the median of the values of each minute."""
     minutes = [[mb for t, mb in samples if t // 60.0 == minute] for minute in range(int(samples[-1][0] // 60.0) + 1)]
     return [round(float(np.median(values)), 2) for values in minutes if values]
 

@@ -424,5 +424,5 @@ def place_of(s: BridgeSettings) -> tuple[float, ...]:
 
 
 def pairs(given: tuple[str, ...]) -> dict[str, str]:
-    """Parse 'waist=LHR-1' into role → serial number or topic."""
+    """Parse texts such as 'waist=LHR-1' into a map from role to serial number or topic."""
     return {role.strip(): value.strip() for role, _, value in (p.partition("=") for p in given if p)}

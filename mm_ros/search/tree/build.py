@@ -50,8 +50,9 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
 
 
 def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, Any]:
-    """Codes of the rows in the layout of `row_codes`, and of the boxes (leaves, pairs, 2). Works in parts to save
-    memory."""
+    """Codes of the rows in the layout of `row_codes`, and of the boxes (leaves, pairs, 2). The rows are processed in
+    parts to save memory.
+    """
     rows, low, high = [], [], []
     for part in np.array_split(frames, -(-len(frames) // 4096)):
         values = features[part]
@@ -102,8 +103,8 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
 def _leaves(corpus: Corpus, root_weights: F32) -> I32:
     """Searchable frames (leaves, 16): runs of consecutive frames, with similar runs in the same leaf.
 
-    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. Such repetitions do not change
-    results.
+    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. These repeated frames do not change
+    the results of searches.
     """
     runs = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):

@@ -63,7 +63,7 @@ def listen(port: int) -> dict[str, float]:
 
 
 def window_text(window: bytes) -> bytes:
-    """Return the decompressed messages of a window: two lengths, compressed messages, arrays."""
+    """Return the decompressed messages of a window, which consists of two lengths, compressed messages and arrays."""
     import zstandard
 
     return bytes(zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little")))

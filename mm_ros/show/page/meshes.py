@@ -55,14 +55,14 @@ def _straight(start: tuple[float, float, float], end: tuple[float, float, float]
 
 
 def headset() -> Mesh:
-    """Return a headset of visor and strap, x forward."""
+    """Return the mesh of a headset with visor and strap, x forward."""
     visor = [_straight((x, -0.07, 0.0), (x, 0.07, 0.0), 0.045, 0.045) for x in (0.0, -0.03)]
     return joined([*visor, _straight((-0.03, 0.09, 0.0), (-0.17, 0.085, 0.01), 0.012, 0.012),
                    _straight((-0.03, -0.09, 0.0), (-0.17, -0.085, 0.01), 0.012, 0.012)])  # fmt: skip
 
 
 def controller(side: float) -> Mesh:
-    """Return a controller of grip and ring; `side` is +1 for left, −1 for right."""
+    """Return the mesh of a controller with grip and ring; `side` is +1 for left, −1 for right."""
     grip = _straight((-0.05, 0.0, -0.0), (0.05, 0.0, 0.0), 0.018, 0.02)
     around = np.linspace(0, 2 * np.pi, 12)
     ring = [

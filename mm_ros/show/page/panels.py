@@ -157,7 +157,7 @@ class Settings:
 
     def _changed(self, node: str, name: str, kind: type) -> Callable[[Any, Any], None]:
         def changed(event: Any, handle: Any) -> None:
-            if event.client is not None:  # None when the page itself sets the value
+            if event.client is not None:  # the client is None when the page itself sets the value
                 self._send(node, name, kind(handle.value))
 
         return changed

@@ -88,7 +88,7 @@ def _guarded(access: Access) -> Iterator[list[str]]:
 
 
 class _Websockets:
-    """The package `websockets` with another `asyncio.server.serve`."""
+    """Stand for the package `websockets`, with another `asyncio.server.serve`."""
 
     def __init__(self, real: Any, access: Access, served: list[str]) -> None:
         self._real, self._access, self._served = real, access, served
@@ -153,7 +153,9 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
 
 
 def _connection_class(access: Access) -> Any:
-    """Return a connection class that limits the rate of messages and drops kinds that the page does not send."""
+    """Return a connection class that limits the rate of messages and drops kinds of messages that the page does not
+    send.
+    """
     from websockets.asyncio.server import ServerConnection
 
     class Connection(ServerConnection):

@@ -119,7 +119,9 @@ def window(
 
 
 def _cut(source: Source, ticks: int, how: Augmentation, rng: np.random.Generator) -> tuple[F64, F64]:
-    """A window with one second after its end, at a random speed; the pose is held where the clip has ended."""
+    """Cut a window and the second after it from a clip, at a random speed. After the end of the clip, the last pose is
+    held.
+    """
     n = ticks + round(AHEAD_S[-1] * RATE) + 1
     step = rng.uniform(*how.speed)
     span = (n - 1) * step
@@ -165,7 +167,7 @@ def shrink(c: F64, valid: F64, factor: float) -> None:
 
 
 def _freeze(c: F64, rng: np.random.Generator) -> None:
-    """Both feet stand from a random frame on; the head sways slowly."""
+    """Make both feet stand from a random frame on, while the head sways slowly."""
     contact = np.flatnonzero(c[:, CONTACT].min(1) > 0.5)
     if not len(contact):
         return
@@ -256,7 +258,7 @@ def _still_hand(c: F64, hand: int, rng: np.random.Generator) -> None:
 
 
 def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
-    """Squats and leans of head and hands over unchanged feet."""
+    """Add squats and leans of head and hands, while the feet do not change."""
     n = len(c)
     times = np.arange(n) / RATE
     at = rng.uniform(0.3, 3.0)
@@ -278,7 +280,7 @@ def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
 
 
 def _device(c: F64, times: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Constant errors of the headset, and a head that looks around; the headset moves about the head joint."""
+    """Add constant errors of the headset and a head that looks around; the headset rotates about the head joint."""
     before = c[:, HEADING : HEADING + 2].copy()
     if rng.random() < how.look_around:
         amplitude = np.radians(rng.uniform(*how.look_deg))
@@ -313,7 +315,7 @@ def _validity(n: int, how: Augmentation, rng: np.random.Generator) -> F64:
 
 
 def _sampled(shown: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Noise, and a lower rate: samples of the devices are interpolated back onto the grid."""
+    """Add noise and reduce the rate: fewer samples of the devices are interpolated back onto the grid."""
     n = len(shown)
     if rng.random() < how.noise:
         m, rad = how.noise_m * rng.random(), np.radians(how.noise_deg) * rng.random()

@@ -35,7 +35,7 @@ class NetworkPlan:
 
 
 class StepNetwork(nn.Module):
-    """Linear layer, two gated recurrent units, linear layer."""
+    """Network of a linear layer, two gated recurrent units and a linear layer."""
 
     def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()

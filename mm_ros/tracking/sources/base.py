@@ -25,7 +25,7 @@ class TrackerSource(Protocol):
     grips: tuple[bool, bool] | None
 
     def open(self) -> None:
-        """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is no error."""
+        """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is not an error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
         """Return the next frame that is due, or None. After a delay several frames may be due, so call `poll` until it
