@@ -186,7 +186,9 @@ def mark_used(path: Path) -> None:
 
 
 def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
-    """Paths unused for `days`. Newer paths may still be in use by another checkout or an older version."""
+    """Return the paths that were unused for `days`. Newer paths may still be in use by another checkout or an older
+    version.
+    """
     out = []
     for path in folder.glob(pattern):
         with suppress(OSError):  # another process has just removed the folder

@@ -30,7 +30,7 @@ def setup_command(extra: str) -> str:
 
 
 def extras() -> dict[str, list[str]]:
-    """Requirement lines of each extra, as written."""
+    """Return the requirement lines of each extra as they are in pyproject.toml."""
     known: dict[str, list[str]] = _pyproject()["project"]["optional-dependencies"]
     return known
 

@@ -163,7 +163,7 @@ class Skeleton:
 
     @property
     def canonical(self) -> Skeleton:
-        """The canonical joints alone."""
+        """A skeleton of the canonical joints alone."""
         return self if len(self) == J else Skeleton(self.offsets[:J])
 
     def ancestors(self, joint: int) -> tuple[int, ...]:
@@ -172,11 +172,11 @@ class Skeleton:
         return () if parent < 0 else (parent, *self.ancestors(parent))
 
     def with_offsets(self, offsets: NDArray[np.float32]) -> Skeleton:
-        """The same joints with other offsets."""
+        """A skeleton with the same joints and other offsets."""
         return replace(self, offsets=offsets)
 
     def kinematics(self, positions: Any, rotations: Any) -> tuple[Any, Any]:
-        """Local positions (…, J, 3) and rotations (…, J, 4) → those in the frame of joint 0's pose."""
+        """Convert local positions (…, J, 3) and rotations (…, J, 4) to the frame of joint 0's pose."""
         return rot.forward_kinematics(self.parents, positions, rotations)
 
     def index(self, name: str) -> int:

@@ -69,7 +69,7 @@ RENAMED = {
 
 
 def module_name(*words: str) -> str:
-    """Module of a verb: `bench search` → `bench_search`; the keyword `import` becomes `import_`."""
+    """Return the module of a verb. `bench search` gives `bench_search`, and the keyword `import` gives `import_`."""
     name = "_".join(words).replace("-", "_")
     return f"{name}_" if name == "import" else name
 
@@ -90,7 +90,7 @@ def one_line_help(*words: str) -> str:
 
 
 def available() -> dict[str, tuple[str, ...]]:
-    """The rows of VERBS whose modules exist."""
+    """Return the rows of VERBS whose modules exist."""
     rows = {}
     for verb, subs in VERBS.items():
         here = tuple(sub for sub in subs if exists(verb, sub))

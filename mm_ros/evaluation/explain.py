@@ -37,7 +37,7 @@ class Explanation:
 def explain(
     track: TrackerTrack, avatar: Avatar, at: float, k: int = 5, calibrations: Mapping[int, Calibration] | None = None
 ) -> Explanation:
-    """Explain the last search at or before `at` seconds. `calibrations` as for `run_chain`."""
+    """Explain the last search at or before `at` seconds. `calibrations` has the same meaning as in `run_chain`."""
     last = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
     if not 0 <= at <= last:
         raise MmRosError(f"--at: expected 0 to {last:.2f} s, came {at:g}")

@@ -16,7 +16,7 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device
 from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.simulation import TrackerTrack
 
-Errors = dict[str, F64]  # "CONVENTION" or "CONVENTION estimated" → error of each frame [deg]
+Errors = dict[str, F64]  # maps "CONVENTION" or "CONVENTION estimated" to the error of each frame [deg]
 
 
 def facing_errors(

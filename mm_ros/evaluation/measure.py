@@ -135,7 +135,7 @@ def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> 
 def of_chain(
     result: ChainResult, trackers: Any, truth: Truth | None, pop_limit: float, known: Known = NOTHING_KNOWN
 ) -> Measured:
-    """All metrics of one run. `trackers`: rows of the TrackerTrack that have a pose, in order."""
+    """Compute all metrics of one run. `trackers`: rows of the TrackerTrack that have a pose, in order."""
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
@@ -403,7 +403,9 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def intervals(parts: list[Measured]) -> dict[str, list[float]]:
-    """Bootstrap intervals of 95 % over the recordings: figure → [low, high]; empty for fewer than FEWEST recordings."""
+    """Return the bootstrap interval [low, high] of 95 % over the recordings for each figure; empty for fewer than
+    FEWEST recordings.
+    """
     if len(parts) < FEWEST:
         return {}
     names = {name for name, _ in WITH_INTERVAL}
@@ -433,7 +435,7 @@ def pooled_offsets(parts: list[Measured]) -> dict[str, dict[str, float]]:
 
 
 def by_kind(parts: list[Measured], kinds: list[NDArray[np.int8]], names: tuple[str, ...]) -> dict[str, Any]:
-    """Frame-wise metrics for each kind of motion."""
+    """Summarize the metrics that have a value per frame, for each kind of motion."""
     out: dict[str, Any] = {}
     for k, name in enumerate(names):
         row: dict[str, Any] = {}

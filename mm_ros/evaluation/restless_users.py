@@ -71,7 +71,9 @@ def people_of(clips: Sequence[Clip]) -> tuple[Person, ...]:
 def make_user(
     seed: int, people: Sequence[Person] = (), seconds: float = 60.0, heights: tuple[float, float] = (1.45, 2.0)
 ) -> User:
-    """`heights`: range of the headset's standing height. Without people, the synthetic user moves."""
+    """`heights`: range of the headset's standing height. If there are no `people`, the motion is that of the synthetic
+    user.
+    """
     rng = np.random.default_rng(seed)
     height = float(rng.uniform(*heights))
     headset = (float(rng.uniform(0.07, 0.12)), 0.0, float(rng.uniform(0.05, 0.11)))

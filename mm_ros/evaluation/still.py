@@ -13,7 +13,7 @@ from mm_ros.motion.database import MotionDatabase
 
 
 class StillStage:
-    """Replacement for MatcherStage with the same `step(Trajectory) → (AvatarPose, Match)`."""
+    """A replacement for MatcherStage with the same method `step(Trajectory) → (AvatarPose, Match)`."""
 
     def __init__(self, database: MotionDatabase, scale: float = 1.0) -> None:
         self.database = database

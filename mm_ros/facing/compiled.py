@@ -2,7 +2,8 @@
 
 The compiled functions are faster, because onnxruntime needs about half a microsecond for each node and reads the
 weights of the facing network twice, once for the mirrored input. `compiled` recognizes the graphs that `mm_ros train
-orientation` and `mm_ros train steps` write; other networks run in onnxruntime. The results agree to 1e-6.
+orientation` and `mm_ros train steps` write; other networks run in onnxruntime. The results of the compiled functions
+and of onnxruntime agree to 1e-6.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class Ensemble:
         self._memory = (recurrent, ROWS, memory)
 
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
-        """One frame (1, D) → (1, 4) and the new state, which is the same array unless `tick`."""
+        """Compute the output (1, 4) for one frame (1, D), and the new state, which is the same array unless `tick` is
+        true.
+        """
         out, now = np.empty((1, 4), np.float32), np.empty_like(remembered) if tick else remembered
         before, after = remembered.reshape(self._memory), now.reshape(self._memory)
         run_ensemble(inputs[0], before, after, out[0], tick, self._limits, *self._weights)

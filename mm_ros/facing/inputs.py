@@ -225,7 +225,9 @@ def inputs_sequence(
     positions: F64, rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     height: float, dt: F64, out: F32, headings: F64,
 ) -> None:  # fmt: skip
-    """Inputs of a whole clip: (F, 3, …) arrays, dt (F,) s → out (F, INPUTS) float32, headings (F,) rad."""
+    """Compute the inputs `out` (F, INPUTS) float32 and headings (F,) [rad] of a whole clip from arrays (F, 3, …) and dt
+    (F,) [s].
+    """
     memory = np.zeros(MEMORY)
     row = np.empty(INPUTS)
     for f in range(positions.shape[0]):

@@ -68,7 +68,7 @@ def runnable(path: Path) -> Iterator[None]:
 
 
 def graph_of(path: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
-    """Nodes, serialized, and the weights by name of an ONNX file that onnxruntime has loaded."""
+    """Return the serialized nodes, and the weights by name, of an ONNX file that onnxruntime has loaded."""
     nodes, weights = [], {}
     for number, graph in _fields(path.read_bytes()):
         for part, content in _fields(graph) if number == 7 else ():

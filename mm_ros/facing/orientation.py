@@ -33,7 +33,8 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """Network (1, D) float32 → (1, K) float32; `layout` is the hash of the input layout that it was trained on.
+    """A network that maps inputs (1, D) to outputs (1, K), both float32. `layout` is the hash of the input layout of
+    its training.
 
     A recurrent network starts from the state `nothing()` and updates it at ticks, at least `tick_s` seconds apart.
     """

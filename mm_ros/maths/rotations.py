@@ -97,7 +97,7 @@ def wrap_angle(a: Any) -> Any:
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Local positions (…, J, 3) and rotations (…, J, 4) → positions and rotations in the frame of joint 0's pose."""
+    """Convert local positions (…, J, 3) and rotations (…, J, 4) to the frame of joint 0's pose."""
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

@@ -1,1 +1,1 @@
-"""Motion capture files → the motion database for search and playback."""
+"""Conversion of motion capture files to the motion database for search and playback."""

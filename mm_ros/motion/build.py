@@ -39,7 +39,7 @@ class BuildOptions:
     contacts: ContactSettings = field(default_factory=ContactSettings)
     ends_excluded_s: float = 0.5  # end of each clip that the search index leaves out; equals the matcher's end_margin
     licence: str = ""
-    functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
+    functions: Functions = field(default_factory=dict)  # functions by feature name, for features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
     # Callback that receives the notes of the cleaning, for a report.
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)

@@ -209,7 +209,7 @@ def _aimed(q: F64, old: Vec, new: Vec) -> F64:
 
 
 def _distance(a: AvatarPose, b: AvatarPose) -> float:
-    """Distance of the roots [m]."""
+    """Distance between the roots of two poses [m]."""
     return float(np.linalg.norm(a.root[:3] - b.root[:3]))
 
 

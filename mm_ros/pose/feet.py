@@ -154,7 +154,9 @@ def decide(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
     guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
-    """Lock, hold or release. A foot with a tracker (`guessed` below 1) is never locked: the tracker measures it."""
+    """Decide whether a foot is locked, held or released. A foot with a tracker (`guessed` below 1) is never locked: the
+    tracker measures it.
+    """
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
     feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
     height = target[2] - ground - feet.rest[side, 0]

@@ -24,7 +24,7 @@ I64 = NDArray[np.int64]
 @dataclass(frozen=True)
 class Bodies:
     """Row b describes body b: its parent (−1: base), its place in the parent at angle 0, and its axis; its angle is
-    factor · angles[dof] + offset. `of_link`: link → body and the link's constant pose in it."""
+    factor · angles[dof] + offset. `of_link`: for each link, its body and the constant pose of the link in this body."""
 
     parent: I64
     place: F64  # (B, 7)
@@ -239,7 +239,7 @@ def floor_rows(
 ) -> int:  # fmt: skip
     """Add linear constraints that keep the lowest points of the soles above the floor; returns the number of rows.
 
-    `soles` (feet, points, 3) are in the axes of the foot's body from its ball. Each foot gets up to three rows.
+    `soles` (feet, points, 3) are in the axes of the foot's body from its ball. Each foot adds up to three constraints.
     """
     for i in range(len(feet)):
         b = feet[i]

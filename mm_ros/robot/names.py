@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Word → body part without its side. The first word that matches decides, so that "forearm" is not an "arm".
+# Maps a word to a body part without its side. The first word that matches decides, so that "forearm" is not an "arm".
 _PARTS = (
     ("knee", "lower_leg"), ("shank", "lower_leg"), ("calf", "lower_leg"), ("ankle", "foot"), ("toe", "toes"),
     ("hip", "upper_leg"), ("thigh", "upper_leg"), ("foot", "foot"),

@@ -115,7 +115,8 @@ def deserialized(raw: bytes, kind: Any) -> Any:
     """Deserialize the bytes as a message of this class; raise MmRosError if this is not possible."""
     try:
         return deserialize_message(raw, kind)
-    except (RuntimeError, ValueError, MemoryError) as error:  # RMWError, or UnicodeDecodeError for a damaged string
+    # rclpy raises RMWError, or UnicodeDecodeError for a damaged string
+    except (RuntimeError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).split())[:200]
         raise MmRosError(f"{len(raw)} bytes are not a message {kind.__name__}: {reason}") from None
 

@@ -17,7 +17,7 @@ from mm_ros.body.types import U8
 from mm_ros.maths.rotations import yaw_of
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
-# Image encoding → bytes per pixel, and the indices of red, green and blue.
+# For each image encoding: bytes per pixel, and the indices of red, green and blue.
 ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
     "rgb8": (3, (0, 1, 2)), "bgr8": (3, (2, 1, 0)), "rgba8": (4, (0, 1, 2)), "bgra8": (4, (2, 1, 0)),
     "mono8": (1, (0, 0, 0)),

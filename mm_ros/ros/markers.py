@@ -215,7 +215,9 @@ def path(name: str, points: Any, following: int, keys: Any, progress: float) -> 
 
 
 def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:
-    """Lines to the positions of the joints, and arrows for velocities. Both are given as starts and ends (N, 2, 3)."""
+    """Lines to the positions of the joints, and arrows for velocities. Lines and arrows are given by starts and ends
+    (N, 2, 3).
+    """
     arrows = [_arrow(name, first + 1 + i, color, start, end) for i, (start, end) in enumerate(velocities)]
     return [_lines(name, first, color, places, 0.01), *arrows]
 

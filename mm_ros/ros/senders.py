@@ -122,7 +122,7 @@ class Twist2Sender:
 
 
 class TopicSender:
-    """JointTrajectory or Float64MultiArray for ros2_control."""
+    """Publisher of JointTrajectory or Float64MultiArray messages for ros2_control."""
 
     def __init__(self, publisher: Any, order: Sequence[str], kind: str, rate: float) -> None:
         self.order, self._publisher, self._kind, self._period = tuple(order), publisher, kind, 1 / rate
@@ -135,7 +135,7 @@ class TopicSender:
 
 
 def joint_message(kind: str, names: Sequence[str], command: Command, period_s: float) -> Any:
-    """Message of output `trajectory` or `position`."""
+    """Return the message for the output `trajectory` or `position`."""
     if kind == "position":
         from std_msgs.msg import Float64MultiArray
 

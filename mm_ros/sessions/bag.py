@@ -32,7 +32,7 @@ COMPRESSIONS = {
     "file": CompressionMode.FILE,
     "storage": CompressionMode.STORAGE,
 }
-# Exceptions of deserializing damaged bytes.
+# Exceptions that deserializing damaged bytes can raise.
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
@@ -112,7 +112,7 @@ class Bag:
                 except MmRosError:
                     if not self.damage:
                         raise
-                    return  # the truncated last message
+                    return  # the last message is truncated
 
     def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
         topic, kind = connection.topic, connection.msgtype
@@ -246,7 +246,7 @@ class BagWriter:
         self._ended = True
         if hasattr(self._storage, "bio"):
             with suppress(OSError):
-                self._storage.bio.raw.close()  # closes without flushing the buffer
+                self._storage.bio.raw.close()  # closes the file without flushing the buffer
                 os.truncate(self._storage.path, self._whole)
         elif hasattr(self._storage, "conn"):
             with suppress(sqlite3.Error):

@@ -41,7 +41,7 @@ class TooBigError(MmRosError):
 
 
 def expand_zstd(data: bytes, size: int | None = None) -> bytes:
-    """Decompress within the limit. `size`: declared size [bytes]."""
+    """Decompress data up to the size limit. `size`: declared size [bytes]."""
     most = most_bytes(len(data))
     if size is not None and size > most:
         raise _too_big(len(data), size)

@@ -159,7 +159,7 @@ def _expand_lz4(data: bytes) -> bytes:
 
 
 def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
-    """Messages of a copy of the file. `log`: its write-ahead log."""
+    """Yield the messages of a copy of the file. `log`: write-ahead log of the file."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db3"
         page = int.from_bytes(data[16:18], "big") or 4096

@@ -92,7 +92,7 @@ def read_session(path: Path, avatar: str = "") -> Session:
                 raise
             if not bag.damage:
                 raise MmRosError(f"{path}: a message of {message.topic} is broken: {error}") from error
-            break  # the truncated last message
+            break  # the last message is truncated
     if refused:
         left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
         out.damage = f"{out.damage}; {left_out}" if out.damage else left_out

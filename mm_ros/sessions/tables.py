@@ -31,7 +31,7 @@ class Table:
     """
 
     devices: dict[str, F64]
-    skipped: dict[str, int]  # unknown role → number of rows
+    skipped: dict[str, int]  # number of rows by unknown role
     began: float = 0.0
 
     def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
@@ -48,7 +48,7 @@ def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
 
 
 def read_devices(path: Path) -> Table:
-    """Samples of each device. Rows of unknown roles are skipped with one line on stderr."""
+    """Read the samples of each device. Rows of unknown roles are skipped with one line on stderr."""
     devices, skipped = _rows(path)
     if skipped:
         names = ", ".join(f"'{role}' ({n} rows)" for role, n in skipped.items())

@@ -1,5 +1,5 @@
-"""Films of avatars: poses over time → pictures, with the true body beside the avatar. The demo, the reports and the
-docs use these films.
+"""Films of avatars: poses over time become pictures, with the true body beside the avatar. The demo, the reports and
+the docs use these films.
 """
 
 from __future__ import annotations

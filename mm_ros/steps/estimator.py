@@ -41,7 +41,8 @@ TRACKED_CONTACT = 0.5  # probability of contact above which a tracked foot touch
 
 
 class StepModel(Protocol):
-    """Network of one tick: (1, INPUTS) float32 and a state → (1, OUTPUTS) float32 and the new state."""
+    """Network of one tick: it maps inputs (1, INPUTS) float32 and a state to outputs (1, OUTPUTS) float32 and the new
+    state."""
 
     @property
     def layout(self) -> str: ...
@@ -75,8 +76,8 @@ class StepEstimate:
 def standing_probability(out: F64, foot: int) -> float:
     """Probability that a foot stands, from the network's outputs `out` (OUTPUTS,): contact and motion agree.
 
-    Touchdowns read from it have F1 0.72 on people left out, those read from the output for the event 0.54
-    (benchmarks/2026-11-steps.md).
+    Touchdowns that are detected from this probability have F1 0.72 on people left out of the training; those from the
+    output for the event have 0.54 (benchmarks/2026-11-steps.md).
     """
     odds = 0.5 * float(out[foot * so.FEET + so.CONTACT] - out[foot * so.FEET + so.MOVES])
     return 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))

@@ -213,9 +213,9 @@ class Calibrator:
         self._after_gap = False  # whether another person may wear the headset
         self._span_known = True  # whether the arm span is that of the present person; false after a gap
         self._judged_ns = 0
-        self._seen_s: float | None = None  # last time with a tracked head
+        self._seen_s: float | None = None  # s; time of the last frame with a tracked head
         self._resting: dict[int, tuple[float, float, F64]] = {}
-        self._under: dict[int, float] = {}  # role → time at which the controller was first seen below the floor
+        self._under: dict[int, float] = {}  # time at which each controller was first seen below the floor, by role
         self._floor_assumed = False  # whether the floor is estimated from an assumed height
         self._timeline = Timeline()
         self._reach = ArmReach()

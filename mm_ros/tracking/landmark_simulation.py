@@ -136,7 +136,7 @@ def simulate_landmarks(
 
 
 def body_landmarks(positions: F64, head_rotations: F64) -> F64:
-    """Joints (F, J, 3) and head axes (F, 4) → landmarks (F, 33, 3) in the room."""
+    """Compute landmarks (F, 33, 3) in the room from joints (F, J, 3) and head axes (F, 4)."""
     out = np.zeros((len(positions), COUNT, 3))
     out[:, : len(FACE)] = positions[:, sk.HEAD, None] + rot.rotate(
         head_rotations[:, None], np.broadcast_to(FACE, (len(positions), *FACE.shape))
@@ -158,7 +158,7 @@ def place_camera(hips: F64, options: LandmarkSimulation) -> tuple[F64, float]:
 
 
 def project(seen: F64, options: LandmarkSimulation) -> F32:
-    """Points in the camera's axes → picture positions, 0 … 1 from left and top."""
+    """Project points in the camera's axes to positions in the picture, 0 … 1 from left and top."""
     half = math.tan(options.field_of_view / 2)
     depth = np.maximum(seen[..., 0], 0.05)
     x = 0.5 - seen[..., 1] / depth / (2 * half)

@@ -51,7 +51,7 @@ class TrackerStages:
 
 @dataclass
 class LiveFrames:
-    """`calibrations`: index of the frame before which the calibration takes effect → calibration.
+    """`calibrations`: calibrations by the index of the frame before which they take effect.
 
     `repeated`: for each frame, the roles (R,) whose device repeats its last pose exactly, before hands are converted.
     """

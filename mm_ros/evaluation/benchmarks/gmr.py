@@ -20,7 +20,7 @@ from mm_ros.robot.figure import SIDES, Figure
 from mm_ros.robot.follow import RobotState, t_pose_of
 from mm_ros.robot.kinematics import LinkPoses
 
-# Joint of LAFAN1 → joints of mm_ros with its position and its rotation.
+# For each joint of LAFAN1: the joint of mm_ros with its position, and the joint of mm_ros with its rotation.
 HUMAN = {"Hips": ("hips", "hips"), "Spine2": ("upper_chest", "upper_chest")} | {
     f"{side.title()}{theirs}": (f"{side}_{place}", f"{side}_{turn}")
     for side in SIDES

@@ -57,7 +57,7 @@ JOINTS = {
     "right arm": (RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND),
 }
 TOES = (LEFT_TOES, RIGHT_TOES)
-# Row → unit; the order is that of the table.
+# Unit of each row; the order of the rows is that of the table.
 ROWS = {
     "leg_direction_deg": "°", "arm_direction_deg": "°", "ankle_error_cm": "cm", "wrist_error_cm": "cm",
     "leg_limit_percent": "%", "arm_limit_percent": "%", "beyond_limits": "", "jumps_per_min": "1/min",
@@ -274,7 +274,7 @@ def _area(a: F64, b: F64) -> float:
 
 
 def walks_of(paths: Sequence[Path], database: Path, seconds: float, progress: Any) -> list[Walk]:
-    """Poses of sessions and motion files."""
+    """Return the poses of sessions and motion files."""
     from mm_ros.motion.importing import load_clips
     from mm_ros.sessions.paths import is_session
     from mm_ros.sessions.session import read_session

@@ -38,7 +38,7 @@ STEADY_S = 1.5  # time after a change of the input from which the motion counts 
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot moves has a standing pose
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
-KEY_S = 1.0  # the character reaches a key point within this time of its simulated position
+KEY_S = 1.0  # s; the avatar reaches a key point at most this time before or after its simulated position
 SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # m/s; fast gaits have far more pops, so they are compared by speed
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),

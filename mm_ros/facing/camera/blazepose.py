@@ -37,7 +37,7 @@ class Region(NamedTuple):
 class Detection(NamedTuple):
     score: float
     box: tuple[float, float, float, float]  # left, top, right, bottom; as fractions of the letterbox
-    hips: tuple[float, float]  # centre of the person's circle
+    hips: tuple[float, float]  # centre of the circle around the person
     rim: tuple[float, float]  # point on the circle in the direction of the head
 
 
@@ -183,7 +183,9 @@ def refine(points: F64, heatmap: F32) -> None:
 
 
 def world_of(raw: F32, region: Region) -> F64:
-    """117 numbers → (33, 3) metres from the centre of the hips: x forward (away from the camera), y left, z up."""
+    """Convert 117 numbers to 33 points (33, 3) in metres from the centre of the hips: x forward (away from the camera),
+    y left, z up.
+    """
     p = raw.reshape(RAW_LANDMARKS, 3)[:COUNT].astype(np.float64)
     c, s = math.cos(region.angle), math.sin(region.angle)
     right, down = c * p[:, 0] - s * p[:, 1], s * p[:, 0] + c * p[:, 1]

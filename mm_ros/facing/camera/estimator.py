@@ -44,7 +44,7 @@ class BlazePose:
         self._networks = networks
         self.min_detection_confidence, self.min_presence_confidence = min_detection_confidence, min_presence_confidence
         self._smooth = OneEuro(SMOOTH_SLOWEST, SMOOTH_QUICKNESS) if smooth else None
-        self.detections = 0  # number of searches of a whole picture
+        self.detections = 0  # number of times that a whole picture was searched
         self.reset()
 
     def reset(self) -> None:

@@ -26,8 +26,8 @@ class Offsets:
         self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left and right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
-        """Learn from one picture. `carried` (3, 3): points that follow from devices and calibration; `seen` (3, 3):
-        landmarks; both in room axes.
+        """Update the offsets by one picture. `carried` (3, 3): points that follow from devices and calibration; `seen`
+        (3, 3): landmarks; both in room axes.
 
         `seen` may have any common shift. `variance` [m² s]: of a landmark over one second of observation.
         """

@@ -143,7 +143,9 @@ class LatencyEstimator:
         self._camera = np.zeros(SIGNALS)
 
     def step(self, t: float, levelled: F64, seen: F64, history: TrackerHistory) -> float:
-        """Time [s] to subtract from stamps. `levelled` (3, 3): nose and wrists without the camera's pitch."""
+        """Update the estimate, and return the time [s] to subtract from stamps. `levelled` (3, 3): nose and wrists
+        without the camera's pitch.
+        """
         dt = 0.0 if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last = t
         signals(levelled.ravel(), self._camera)

@@ -76,7 +76,9 @@ class FacingNetwork(nn.Module):
         return h
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """Inputs (N, D) and states of the motion and of its mirror image (M, N, units) → (N, OUTPUTS)."""
+        """Compute the outputs (N, OUTPUTS) from inputs (N, D) and from the states of the motion and its mirror image
+        (M, N, units).
+        """
         parts = []
         for k, (own, back) in enumerate(((x, torch.ones(OUTPUTS)), (mirrored(x), torch.tensor(MIRRORED)))):
             parts.append(self.members(own) * back)

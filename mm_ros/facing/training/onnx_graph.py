@@ -77,7 +77,8 @@ class _Graph:
 
 
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
-    """ONNX file of the whole ensemble with mirror image and normalization: (N, D) float32 → (N, OUTPUTS).
+    """Make the ONNX file of the whole ensemble, with mirror image and normalization. It maps inputs (N, D) float32 to
+    outputs (N, OUTPUTS).
 
     With recurrent members, the state is another input and output, and the input `tick` is 1 at ticks, else 0.
     """

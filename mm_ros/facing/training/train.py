@@ -154,7 +154,7 @@ def folds_of(clips: Sequence[Clip], count: int) -> list[set[str]]:
 class Outcome:
     network: FacingNetwork
     papers: dict[str, PaperNetwork]
-    figures: dict[str, Any]  # "as captured", "without head bias" → predictor → condition → summary
+    figures: dict[str, Any]  # nested maps: "as captured" or "without head bias", predictor, condition, summary
 
 
 def train(

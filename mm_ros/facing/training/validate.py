@@ -193,7 +193,7 @@ def _without(track: TrackerTrack, roles: Sequence[int]) -> TrackerTrack:
 
 
 def merged(parts: Sequence[dict[str, dict[str, Errors]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Merge the folds: predictor → condition → summary over all frames."""
+    """Merge the folds to summaries over all frames, by predictor and condition."""
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for predictor, rows in parts[0].items():
         out[predictor] = {}

@@ -28,7 +28,7 @@ WIDTH = 6 * MOVED + 8
 
 
 def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) -> F32:
-    """Local transforms (N, J, …), root velocity (N, 3), contacts (N, 2) of 0 or 1 → pose vectors (N, WIDTH)."""
+    """Make pose vectors (N, WIDTH) of local transforms (N, J, …), root velocity (N, 3), contacts (N, 2) of 0 or 1."""
     out = np.empty((len(positions), WIDTH), np.float32)
     matrices = rot.to_matrix(np.asarray(rotations)[:, 1:])
     out[:, ROTATIONS] = np.concatenate([matrices[..., 0], matrices[..., 1]], -1).reshape(len(out), -1)
@@ -40,7 +40,9 @@ def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) ->
 
 @njit
 def rotation_of(x: Row, y: Row) -> Quat:
-    """6D → quaternion: normalize x, make y orthogonal to it. Vectors without a direction get a fallback axis."""
+    """Convert a 6D rotation to a quaternion: x is normalized, and y is made orthogonal to x. Vectors without a
+    direction get a fallback axis.
+    """
     a = quat.unit(x, (1.0, 0.0, 0.0))
     b = quat.unit(quat.sub(y, quat.scale(a, quat.dot(a, y))), quat.unit((-a[1], a[0], 0.0), (0.0, 1.0, 0.0)))
     c = quat.cross(a, b)

@@ -73,7 +73,7 @@ class Body(nn.Module):
         return torch.stack([a, b, torch.linalg.cross(a, b)], -1)
 
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Pose vectors (N, WIDTH) → positions (N, MOVED, 3), global and local rotations (N, MOVED, 3, 3)."""
+        """Compute positions (N, MOVED, 3), global and local rotations (N, MOVED, 3, 3) of pose vectors (N, WIDTH)."""
         local = self.matrices(codes)
         where: list[Any] = [None] * len(self.parents)
         which: list[Any] = [None] * len(self.parents)

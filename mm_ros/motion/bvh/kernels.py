@@ -1,4 +1,4 @@
-"""Compiled functions of the BVH reader: text → numbers, channels → global poses."""
+"""Compiled functions of the BVH reader, which convert text to numbers and channels to global poses."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     return axis
 
 
-# (family, subject) → header rate / true rate, for files with a wrong header and without falls or steady walks
+# ratio of header rate to true rate by (family, subject), for files with a wrong header and without falls or steady
+# walks
 KNOWN_FACTORS = {("CMU", "143"): 2.0}
 
 

@@ -168,7 +168,7 @@ def _heap_mb(debug: Any) -> float:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time of a process."""
+    """Return the processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""Node `joystick_control`: joy, cmd_vel or the page → trajectory, at 60 Hz."""
+"""Node `joystick_control`: computes `trajectory` from joy, cmd_vel or the page, at 60 Hz."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class JoystickControl(AvatarNode):
         # causes.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
         self._camera = 0.0  # direction of the camera in the world [rad]
-        self._sequences: dict[int, int] = {}  # stamp → number of the page's input
+        self._sequences: dict[int, int] = {}  # number of the page's input by stamp
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
         self.listen("camera_heading", self._on_camera)

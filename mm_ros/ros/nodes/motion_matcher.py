@@ -1,4 +1,6 @@
-"""Node `motion_matcher`: trajectory → matched_pose, match; latched: skeleton, feature_layout."""
+"""Node `motion_matcher`: computes matched_pose and match from trajectory, and publishes skeleton and feature_layout
+latched.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node `orientation_predictor`: trackers (and landmarks) → body_orientation."""
+"""Node `orientation_predictor`: computes body_orientation from trackers (and landmarks)."""
 
 from __future__ import annotations
 

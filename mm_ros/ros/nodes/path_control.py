@@ -1,4 +1,6 @@
-"""Node `path_control`: path, or clicks on the page → trajectory, at 60 Hz; markers of the path for RViz."""
+"""Node `path_control`: computes `trajectory` from a path or from clicks on the page, at 60 Hz, and publishes markers of
+the path for RViz.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node `pose_estimator`: image topic, webcam or video → landmarks.
+"""Node `pose_estimator`: estimates landmarks in the images of a topic, a webcam or a video.
 
 The estimator runs in a separate thread, because one image takes longer than the other callbacks may wait.
 """

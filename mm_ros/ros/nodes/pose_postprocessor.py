@@ -1,4 +1,4 @@
-"""Node `pose_postprocessor`: matched_pose + trackers → pose, /tf."""
+"""Node `pose_postprocessor`: computes pose and /tf from matched_pose and trackers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Node `robot_follower`: pose + skeleton → joints of a humanoid robot, for RViz and, guarded, for a robot."""
+"""Node `robot_follower`: computes the joints of a humanoid robot from pose and skeleton, for RViz and, guarded, for a
+real robot.
+"""
 
 from __future__ import annotations
 

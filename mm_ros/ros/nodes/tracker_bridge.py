@@ -1,4 +1,6 @@
-"""Node `tracker_bridge`: a tracker source → trackers, calibration, TF of the trackers, and truth if available."""
+"""Node `tracker_bridge`: reads a tracker source and publishes trackers, calibration, TF of the trackers, and the truth
+if available.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Node `trajectory_predictor`: trackers + body_orientation (and landmarks) → trajectory; without trackers it publishes
-`stale` trajectories at 60 Hz.
+"""Node `trajectory_predictor`: computes `trajectory` from trackers and body_orientation (and landmarks); without
+trackers it publishes `stale` trajectories at 60 Hz.
 """
 
 from __future__ import annotations

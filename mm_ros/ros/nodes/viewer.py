@@ -46,7 +46,7 @@ from mm_ros.show.page.server import access_of, serve, stop, url_of
 from mm_ros.show.page.swift import mover
 from mm_ros.web.access import is_loopback
 
-UNSEEN = ("pose",)  # topics subscribed without a browser, for diagnostics
+UNSEEN = ("pose",)  # topics that are subscribed even without a browser, for the diagnostics
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 ROBOT = ("robot_base", "joint_targets")

@@ -1,4 +1,4 @@
-"""Node `visualizer`: the avatar's topics → markers for RViz, at `marker_rate`.
+"""Node `visualizer`: makes markers for RViz from the avatar's topics, at `marker_rate`.
 
 A topic of markers is computed, and its inputs are subscribed, only while the topic has a subscriber. Therefore a
 display that is switched off in RViz needs no CPU time.
@@ -61,7 +61,7 @@ class VisualizerSettings(Settings):
 
 @dataclass
 class Seen:
-    """Newest data of each topic."""
+    """Newest data of each topic of one avatar."""
 
     pose: AvatarPose | None = None
     matched: AvatarPose | None = None

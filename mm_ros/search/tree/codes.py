@@ -1,8 +1,8 @@
 """Quantization of features to 16-bit integer codes.
 
 The quantization steps are chosen so that a difference of one code costs the same in every column under the usual
-weights. With these steps the squares of all columns add up in integers, 16 sums at a time. Other weights enter as a
-16-bit factor per column.
+weights. With these steps the squares of all columns add up in integers, 16 sums at a time. Other weights are applied by
+a 16-bit factor per column.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
 
 
 def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U16:
-    """Values (…, D) → codes (…, pairs, 2), rounded down or up and clamped. Values may be infinite (padding)."""
+    """Convert values (…, D) to codes (…, pairs, 2), rounded down or up, clamped. Values may be infinite (padding)."""
     columns = values.shape[-1]
     at = (values - space.base[:columns].astype(np.float64)) * space.per_unit[:columns].astype(np.float64)
     padded = -(-columns // STEP) * STEP

@@ -92,7 +92,9 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
 
 
 def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
-    """Code generator of (codes, node, query, [line, square,] pairs, limit, lanes, first, ids, costs, count) → count."""
+    """Return the code generator of a function (codes, node, query, [line, square,] pairs, limit, lanes, first, ids,
+    costs, count) → count.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         arrays = Arrays(context, builder, signature, arguments)

@@ -22,7 +22,7 @@ ABOVE_FLOOR_M = 0.012
 class FeatureVectors:
     """Features in root space."""
 
-    positions: dict[float, F64] = field(default_factory=dict)  # seconds ahead → position of the root
+    positions: dict[float, F64] = field(default_factory=dict)  # position of the root by seconds ahead
     directions: dict[float, F64] = field(default_factory=dict)
     joints: dict[str, F64] = field(default_factory=dict)  # joint → position
     velocities: dict[str, F64] = field(default_factory=dict)  # joint → m/s

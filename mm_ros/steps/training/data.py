@@ -48,7 +48,7 @@ class Source:
 
 
 def sources_of(clips: Sequence[Clip], tell: Callable[[str, int, int], None] | None = None) -> list[Source]:
-    """Sources of all clips. The constant yaw of each subject's head markers is removed."""
+    """Make the sources of all clips. The constant yaw of each subject's head markers is removed."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         if clip.seconds >= 1.0:

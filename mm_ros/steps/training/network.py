@@ -52,7 +52,7 @@ class StepNetwork(nn.Module):
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Inputs (B, T, INPUTS) → outputs (B, T, OUTPUTS) and the state (2, B, units)."""
+        """Compute outputs (B, T, OUTPUTS) and the state (2, B, units) from inputs (B, T, INPUTS)."""
         x = ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
         h, state = self.recurrent(torch.relu(self.first(x)), state)
         return self.last(h), state
@@ -89,7 +89,9 @@ def loss(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
 
 
 def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
-    """ONNX file of one tick: inputs (1, INPUTS) and state (2, 1, units) → outputs (1, OUTPUTS) and the new state."""
+    """Make the ONNX file of one tick, which maps inputs (1, INPUTS) and state (2, 1, units) to outputs (1, OUTPUTS) and
+    the new state.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     constants: list[Any] = []

@@ -88,7 +88,7 @@ def fit(
             tell(f"fit, loss {mean:.3f}, batch", k + 1, options.batches)
         if checkpoint is not None and ((k + 1) % CHECKPOINT == 0 or k + 1 == options.batches):
             checkpoint(network, k + 1)
-    with torch.no_grad():  # rounded, because the file stores half precision
+    with torch.no_grad():  # the weights are rounded, because the file stores half precision
         for p in network.parameters():
             p.copy_(p.half().float())
     return network

@@ -13,7 +13,7 @@ def position(x: float, y: float, z: float) -> tuple[float, float, float]:
 
 
 def rotation(x: float, y: float, z: float, w: float) -> tuple[float, float, float, float]:
-    """Quaternion (x, y, z, w) → (w, x, y, z) in ROS axes; its vector part is converted like a position."""
+    """Convert a quaternion (x, y, z, w) to (w, x, y, z) in ROS axes; the vector part is converted like a position."""
     return w, -z, -x, y
 
 
@@ -22,6 +22,6 @@ _TO_ROOM: F64 = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
 def from_matrix(m: F64) -> tuple[F64, F64]:
-    """Matrix (3, 4) from device to room in OpenVR axes → position and quaternion (w, x, y, z) in ROS axes."""
+    """Convert a matrix (3, 4), device to room in OpenVR axes, to position and quaternion (w, x, y, z) in ROS axes."""
     r = _TO_ROOM @ m[:, :3] @ _TO_ROOM.T
     return _TO_ROOM @ m[:, 3], quaternion_from_matrix(r)

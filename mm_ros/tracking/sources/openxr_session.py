@@ -54,7 +54,7 @@ CLOCKS_EVERY_NS = 1_000_000_000
 
 
 class Ended(Exception):
-    """The runtime ended the session regularly; a new session may be started."""
+    """Exception for a session that the runtime has ended regularly; a new session may be started."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ BODY_NAMES = tuple(ROLES[r] for r in BODY_ROLES)
 
 
 class Quit(Exception):
-    """SteamVR requested its clients to quit."""
+    """Exception for a request of SteamVR that its clients quit."""
 
 
 class SteamVrPoses:

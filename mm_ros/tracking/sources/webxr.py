@@ -127,6 +127,6 @@ def tracker_frame(frame: PageFrame, stamp_ns: int) -> TrackerFrame:
 
 
 def ros_pose(pose: tuple[float, ...]) -> F64:
-    """x, y, z, qx, qy, qz, qw in WebXR axes → x, y, z, qw, qx, qy, qz in ROS axes."""
+    """Convert x, y, z, qx, qy, qz, qw in WebXR axes to x, y, z, qw, qx, qy, qz in ROS axes."""
     rotation = rot.normalize(np.array(axes.rotation(*pose[3:7])))
     return np.array([*axes.position(*pose[:3]), *rotation])

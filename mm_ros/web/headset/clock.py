@@ -18,7 +18,7 @@ class PageClock:
     """
 
     def __init__(self) -> None:
-        self._pings: deque[tuple[int, int, float]] = deque()  # received, round trip, offset [ns]
+        self._pings: deque[tuple[int, int, float]] = deque()  # time of arrival, round trip and offset of each ping [ns]
         self._used: float | None = None
         self._used_ns = 0
         self._leads: deque[float] = deque(maxlen=LEADS)

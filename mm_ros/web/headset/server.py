@@ -504,7 +504,7 @@ class HeadsetServer:
 
 
 class _within:
-    """asyncio.timeout, which Python 3.10 lacks."""
+    """Replacement for asyncio.timeout, which Python 3.10 lacks."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
