@@ -43,7 +43,7 @@ def end_with_parent(parent: int = 0) -> None:
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # the parent has another id, so a different process started this one
+        return  # the parent has another id than expected, so a different process has started this one
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != expected:  # the parent ended before this process called prctl
         os.kill(os.getpid(), signal.SIGTERM)

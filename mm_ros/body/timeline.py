@@ -12,7 +12,8 @@ RESET = "reset"  # first sample, new epoch or a jump back in time: reset all sta
 CARRY = "carry"  # re-centred: move all state by new_from_old, then continue
 HOLD = "hold"  # first sample after a gap: keep the state, do not integrate over the gap, blend
 
-LATE_S = 0.1  # a sample older by at most this is late; an older one means a loop or a seek
+# a sample that is older than the last one by at most this is late; a still older sample means a loop or a seek
+LATE_S = 0.1
 GAP_S = 0.5  # a longer time between two samples is a gap
 _IDENTITY = list(IDENTITY_POSE)
 

@@ -34,10 +34,10 @@ FED = ("head", "left_hand", "right_hand")
 # Joint that carries each body tracker, and the name of its error.
 _NAMES = {"waist": "hips", "foot": "ankle", "chest": "chest", "knee": "knee", "forearm": "elbow"}
 CARRIERS = {ROLES[r]: (JOINT_OF_ROLE[r], _NAMES[ROLES[r].split("_")[-1]]) for r in BODY_ROLES}
-# Proportions of the default skeleton, which follow anthropometric means.
-# ratio of the length from shoulder to wrist to the distance between the wrists of spread arms
+# Proportions of the default skeleton, which follow anthropometric means: the length from shoulder to wrist, divided by
+# the distance between the wrists of spread arms, and by the height of the head joint.
 ARM_OF_SPAN = 0.53 / 1.40
-ARM_OF_HEIGHT = 0.53 / 1.60  # ratio of the length from shoulder to wrist to the height of the head joint
+ARM_OF_HEIGHT = 0.53 / 1.60
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from mm_ros.maths.jit import njit
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m; position of the nose in the axes of the head joint
 WAITING = 8  # maximum number of pictures that are kept between two tracker samples
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
-SILENT_S = 0.5  # after this time without pictures, `source` no longer lists the landmarks
+SILENT_S = 0.5  # s; after this time without pictures, the field `source` does not list the landmarks any more
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class FusionStage:
         self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
         self._sources: list[str] = []
-        self._watched = False  # false until landmarks arrive; the tracker history is not computed before
+        self._watched = False  # whether landmarks have arrived; before, the tracker history is not computed
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()

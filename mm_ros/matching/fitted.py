@@ -21,7 +21,7 @@ BAND_EDGE = 0.01  # margin inside a band's borders, in the same unit: band tags 
 
 # tempo.py
 SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch up at any tempo
-CATCH_UP_S = 0.4  # time in which the changed tempo closes the distance
+CATCH_UP_S = 0.4  # s; time in which a changed tempo shall close the distance to the user
 TEMPO_HALFLIFE_S = 0.1  # half-life of the smoothed tempo
 
 # root_control.py

@@ -20,7 +20,9 @@ _NEAR_S = 1 / 60  # a velocity is the difference of the positions this long befo
 
 @njit
 def _trajectory_at(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
-    """The trajectory at time t: linear interpolation between the given times, linear extrapolation outside them."""
+    """Return the trajectory at time t, by linear interpolation between the given times and linear extrapolation outside
+    of them.
+    """
     t0, x0, y0 = 0.0, float(now[0]), float(now[1])
     t1, x1, y1 = float(times[0]), float(values[0, 0]), float(values[0, 1])
     i = 1
@@ -59,7 +61,9 @@ def fill_trajectory(
 
 @njit
 def _played_at(past: Any, values: Any, t: float) -> float:
-    """One of the values (P,) that belong to the rows of `past`, at time t: linear, constant beyond both ends."""
+    """Interpolate `values` (P,), which belong to the rows of `past`, at time t: linearly, and constant beyond both
+    ends.
+    """
     if t <= past[0, 0]:
         return float(values[0])
     for i in range(1, len(past)):

@@ -118,7 +118,7 @@ class RootControl:
         self.root[:] = root
 
     def found(self, position: F64, yaw: float) -> None:
-        """Extend the accuracy limits to the current error: tracking continues at `position`, `yaw` after a gap.
+        """Extend the accuracy limits to the current error, when tracking continues at `position`, `yaw` after a gap.
 
         If the user is farther away than RETURN_M, the root leaps to the user, and the pose stage declares the leap by a
         new `run`.

@@ -64,7 +64,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
 @njit
 def start_offset(o: Any, i: int, offset: Row, rate: Row, kind: int, blend_time: float) -> None:
-    """Start offset i at this value and rate."""
+    """Start offset number i with this value and rate."""
     quat.put3(o.offset, i, offset)
     quat.put3(o.rate, i, rate)
     if kind != QUINTIC:

@@ -159,8 +159,8 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 
 @njit
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
-    """Filter a value and its rate; the filter damps tremor and has no lag behind steady motion. `track` rows: value,
-    rate, ready.
+    """Filter a value and its rate; the filter damps tremor and has no lag behind steady motion. The rows of `track` are
+    value, rate, and whether it is ready.
     """
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:

@@ -195,5 +195,5 @@ def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links:
 
 
 def _rows(values: F64) -> F64:
-    """A copy that is contiguous by rows."""
+    """Return a copy in which each row is contiguous in memory."""
     return np.array(values, np.float64, order="C")

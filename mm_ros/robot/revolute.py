@@ -1,8 +1,8 @@
 """Transfer of a human pose to a robot's revolute joints, within their limits (Karst 2023).
 
-Each canonical joint drives a chain of revolute joints. The best value of one angle has a closed form (the remaining
-twist about its axis). Repeated sweeps over the chain converge to the nearest rotation within the limits. If a limit
-causes an error, the joints farther out compensate for it.
+Each canonical joint determines the angles of a chain of revolute joints. The best value of one angle has a closed form
+(the remaining twist about its axis). Repeated sweeps over the chain converge to the nearest rotation within the limits.
+If a limit causes an error, the joints farther out compensate for it.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ class Loop:
 
 
 class ByExecutor(Loop):
-    """Replacement for the loop in a node that is made without one: an executor of rclpy runs the node."""
+    """Replacement for the loop in a node that is made without one: in this case an executor of rclpy runs the node."""
 
     by_executor = True
 

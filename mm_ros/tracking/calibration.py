@@ -158,7 +158,7 @@ class CalibrationSettings(Settings):
 
 
 def with_places(calibration: Calibration, settings: CalibrationSettings) -> Calibration:
-    """The calibration with the places of headset and controllers that the user has given."""
+    """Return the calibration, with the places of headset and controllers from the settings if the user has set them."""
     for name in ("headset_place", "grip_place"):
         if len(getattr(settings, name)) not in (1, 3):
             raise MmRosError(f"{name}: expected three numbers [m], came {list(getattr(settings, name))}")
@@ -173,7 +173,7 @@ def with_places(calibration: Calibration, settings: CalibrationSettings) -> Cali
 
 
 def grips_given(calibration: Calibration) -> bool:
-    """Whether the user has given the place of the palm in the hand."""
+    """Whether the user has set the place of the palm in the hand."""
     assumed = Calibration()
     pairs = (
         (calibration.left_grip_in_hand, assumed.left_grip_in_hand),

@@ -98,7 +98,7 @@ class _Mounting:
     off_s: float = 0.0  # s; time for which observations of the still device have contradicted the estimate
 
     def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
-        """Add one observation to the weighted mean. `position` None: the position is not observed."""
+        """Add one observation to the weighted mean. If `position` is None, only the rotation is observed."""
         if self.weight == 0.0:
             if position is None:
                 return

@@ -12,8 +12,7 @@ CERTAIN_RAD = 0.5  # if the expected error of the network's facing has this valu
 LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
 
 # lean.py
-# distance of an upright user's hips behind the head, as a share of the standing height of the head centre
-UPRIGHT = 0.011
+UPRIGHT = 0.011  # distance of an upright user's hips behind the head, as a share of the standing head height
 LEAN_HALFLIFE_S = 0.15  # half-life that removes the bobbing of a walking head, which is not leaning.
 # half-life of the averages of turn rate and velocities; the average is applied twice, to remove the sway of the steps
 LEARNING_HALFLIFE_S = 0.2

@@ -48,7 +48,7 @@ PENDULUM = 3.2  # 1/s, sqrt(g / height of the centre of mass)
 SUPPORT_S = 0.26  # standard deviation of the Gaussian that smooths the support
 KNEE_MIN = np.radians(5.0)  # least bend of a swing knee
 KNEE_PLANTED = np.radians(9.0)  # least bend of a stance knee
-KNEE_SOFT_M = 0.003  # width of the transition to these limits
+KNEE_SOFT_M = 0.003  # rad; width of the soft transition to these two limits
 LEGS = (
     (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),
     (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES),

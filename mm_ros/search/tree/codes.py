@@ -21,8 +21,8 @@ WIDE = 32  # columns of a query that are encoded at a time
 STEP = 4  # columns that are added at a time: two pairs
 MAX_COLUMNS = 128
 TAIL = 0.0005  # largest share of the frames at each end of the range that may be clamped as outliers.
-# Outliers are clamped if they are outside the range of the others by more than its width; a clamped box is still a
-# lower bound
+# Outliers are clamped if they are outside of the range of the other values by more than the width of this range; a
+# clamped box still gives a lower bound
 OUTLIER = 1.0
 REACH = 0.1  # share of the range that is added on either side for queries
 LEAST_ROOT = 1 / 16  # lower limit of the square root of a usual weight, relative to the largest; limits coarse steps
