@@ -17,9 +17,8 @@ SMOOTHED_S = 0.1
 SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
 STILL_SPEED = 0.1  # m/s; a foot that is slower than this counts as still
 SAME_EVENT_S = 0.2  # maximum time between two matching touchdowns of one foot.
-# s; a touchdown is a phantom if the user has no touchdown of either foot within this time Time shifts, as shares of the
-# duration, for the agreement by chance
-NEAR_S = 0.3
+NEAR_S = 0.3  # s; a touchdown is a phantom if the user has no touchdown of either foot within this time
+# Time shifts, as shares of the duration, with which the agreement by chance is computed
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
 Landings = tuple[F64, F64]  # sorted times [s] of the touchdowns of the left and the right foot

@@ -14,9 +14,8 @@ from mm_ros.body.types import F32
 
 
 class Kind(NamedTuple):
-    # columns per time true if the query takes the feature from the desired trajectory; it then has one entry for each
-    # of `times`
-    numbers: int
+    numbers: int  # number of columns per time
+    # Whether the query takes the feature from the desired trajectory; the feature then has columns for each of `times`
     trajectory: bool = False
     length: bool = False  # true if the values are proportional to the size of the body
 

@@ -31,9 +31,8 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
 ITERATIONS = 3
-# shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes) Standard deviations [m, rad].
-# They were set by judgement of the accuracy of each device.
-UNKNOWNS = 9
+UNKNOWNS = 9  # shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes)
+# Standard deviations [m, rad]. They were set by judgement of the accuracy of each device.
 HEAD_M = 0.002
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12

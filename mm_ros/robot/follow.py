@@ -68,10 +68,9 @@ POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 # Bend of knees and elbows at which the solver starts, and least bend that it keeps
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
-# an elbow whose limit is this near to the straight arm bends to one side only Leg lengths; distance of the centre of
-# mass from the side of the standing foot, inside, that `weight_shift` aims at, and its largest move: with more, the
-# feet would meet
-STRAIGHT_RAD = 0.3
+STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
+# Leg lengths; distance of the centre of mass from the side of the standing foot, toward its middle, that `weight_shift`
+# aims at, and the maximum move of the pelvis, because the feet would meet with a larger one
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # leg lengths; minimum gap between the feet after this move
 LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it

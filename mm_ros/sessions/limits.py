@@ -25,9 +25,9 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.sessions.paths import storage_files
 
-# typical ratios: 3 for moving poses, 50 for still ones Maximum SQLite instructions between two rows: a query of a bag
-# with a million messages takes some millions.
+# The ratio of expanded to compressed size is usually 3 for moving poses and 50 for still ones.
 LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200
+# Maximum number of SQLite instructions between two rows. A query of a bag with a million messages takes some millions.
 MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
 _TABLES = ("topics", "messages", "schema", "message_definitions")
 

@@ -30,9 +30,8 @@ LARGEST_DROP = 0.9  # limit of the drop of the head.
 # hardly any squats or lunges, so synthetic users have half of the weight in the fit (benchmarks/2026-11-pose.md). Noise
 # of 0.2 rad and 0.08 was added to pitch and hands, because people nod.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
-# ranges of the fitted motion Usual position of the hands of a bent person, forward of and above the head, as shares of
-# the standing height
-PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
+PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)  # ranges of the fitted motion
+# Usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
 # Half-lives of the pitch, of the hands, and of their return to NEUTRAL while they are not tracked
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0

@@ -18,8 +18,8 @@ from mm_ros.maths.quat import Quat, Vec
 STEP_S = 0.024  # s; time between the three samples of a second difference
 TWIST = 1.3  # rad/s; slower turns are left out
 AXIS = 0.8  # cosine of the largest angle between the axis of the turn and the forearm.
-# m; scale of the robust weight m; standard deviations beside the forearm, beside it with a stored fit, and along it
-RESIDUAL = 0.004
+RESIDUAL = 0.004  # m; residual at which the robust weight falls to a quarter
+# m; standard deviations of the offset beside the forearm, beside it with a stored fit, and along the forearm
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
 LONG = 3000.0  # number of samples over which the estimate averages
 FURTHEST = 0.05  # m

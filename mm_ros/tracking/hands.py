@@ -43,9 +43,8 @@ PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction 
 FEWEST_OFFSET = 20.0  # minimum number of samples of an offset that is reported and kept
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation follows the fitted rotation.
-# half-life with which the applied offset follows the fitted offset Controllers are exchanged if they are this far on
-# the wrong side for EXCHANGED_S, within the first WATCHED_S
-OFFSET_HALFLIFE_S = 1.0
+OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied offset follows the fitted offset
+# Controllers are exchanged if they are this far on the wrong side for EXCHANGED_S, within the first WATCHED_S
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
 

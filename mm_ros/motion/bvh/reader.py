@@ -29,9 +29,8 @@ _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
 MOST_BYTES = 2_000_000_000  # bytes; this is four hours at 120 Hz; the parsed numbers need four times as much memory
 MOST = 1e9  # maximum length or angle in a file (1000 km in mm); squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # a larger number of joints than people need, with all fingers and markers.
-# Frames that decide whether position channels are in room axes Sorted by how common they are: a rounded frame time
-# means the first rate that matches.
-_LOOKED_AT = 100
+_LOOKED_AT = 100  # number of frames that decide whether position channels are in room axes
+# The rates are sorted by how common they are, because a rounded frame time means the first rate that matches.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
