@@ -24,9 +24,9 @@ T = TypeVar("T")
 ROOM_M = 5.0  # distance between the rooms of two users
 MOST = 64
 RATE = 90.0  # rate [Hz] for which the number of avatars in a process is chosen
-# A frame needs the time of its stages and as much again for the source, TF, clocks and waiting (16 avatars filled a core
-# with 0.75 ms each, of which the stages took 0.35 ms). A process has one Python thread; when the avatars fill more than
-# two thirds of a core, they delay each other.
+# A frame needs the time of its stages and as much again for the source, TF, clocks and waiting (16 avatars filled a
+# core with 0.75 ms each, of which the stages took 0.35 ms). A process has one Python thread; when the avatars fill
+# more than two thirds of a core, they delay each other.
 OVERHEAD, FILLED = 2.1, 0.66
 MEASURED_FRAMES = 60
 
