@@ -1,6 +1,8 @@
 """`mm_ros train steps`: train the network that estimates the user's steps as one ONNX file."""
 
 import argparse
+import hashlib
+from pathlib import Path
 from typing import Any
 
 from mm_ros.cli.arguments import add_number
@@ -31,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--batches", default=2000, help="training steps; 1000 take about 5 minutes (default 2000)")
     add_number(parser, "--units", default=128, help="size of each of the two recurrent layers (default 128)")
     parser.add_argument(
+        "--continue-from", type=Path, metavar="ONNX",
+        help="train this step network further, for example on own motion (default: train a new one)",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-procedural", action="store_true", help="do not add procedural motion to the training data"
     )
 
@@ -39,21 +45,24 @@ def run(args: argparse.Namespace) -> int:
     check(args, "batches", "units")
     need_torch()
     from mm_ros.steps.training.measure import choosing_sets, measured, score
-    from mm_ros.steps.training.network import NetworkPlan, StepNetwork
+    from mm_ros.steps.training.network import NetworkPlan, StepNetwork, network_of
     from mm_ros.steps.training.train import TrainOptions, fit, metadata_of, save
 
+    start = network_of(args.continue_from) if args.continue_from else None
     sources, licence = _sources(args)
     choosing, claim = (_subjects(text) for text in (args.choose, args.leave_out))
     training = [s for s in sources if s.subject not in choosing + claim]
     sets = choosing_sets([s for s in sources if s.subject in choosing])
-    options = TrainOptions(seed=args.seed, batches=args.batches, plan=NetworkPlan(units=args.units))
+    plan = start.plan if start else NetworkPlan(units=args.units)
+    options = TrainOptions(seed=args.seed, batches=args.batches, plan=plan)
+    started = {"started_from_sha256": hashlib.sha256(args.continue_from.read_bytes()).hexdigest()} if start else {}
     progress = Progress()
     tried: dict[int, float] = {}  # batches → score
     candidate = args.output.with_suffix(".candidate.onnx")
     best: dict[str, Any] = {}
 
     def checkpoint(network: StepNetwork, batches: int) -> None:
-        about = {"batches": batches, "chosen_on": choosing}
+        about = {"batches": batches, "chosen_on": choosing, **started}
         save(network, candidate, metadata_of(network, options, training, choosing + claim, credit, about))
         figures = {kind: measured(candidate, group) for kind, group in sets.items() if group}
         tried[batches] = round(score(figures), 4)
@@ -64,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
     credit = args.credit or licence
     try:
-        fit(training, options, progress, checkpoint)
+        fit(training, options, progress, checkpoint, start)
     finally:
         candidate.unlink(missing_ok=True)
         progress.end()

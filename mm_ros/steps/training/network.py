@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mm_ros.base.errors import MmRosError
+from mm_ros.facing.model_file import OnnxModel
 from mm_ros.facing.training.onnx_bytes import onnx_bytes
-from mm_ros.steps.inputs import INPUTS
+from mm_ros.steps.inputs import INPUTS, layout_hash
 from mm_ros.steps.outputs import (
     AHEAD,
     ANKLE,
@@ -24,7 +27,7 @@ from mm_ros.steps.outputs import (
     VELOCITY,
 )
 
-CLIP = 8.0  # limit of the normalized inputs, in standard deviations, because larger values are tracking errors
+CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
 MIN_LOG, MAX_LOG = -4.6, 0.7  # limits of the logarithm of the scales
 
 
@@ -86,6 +89,33 @@ def loss(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
     value = value + 0.15 * laplace(ahead[..., :2], batch["ahead"], ahead[..., 4], weight, 2)
     direction = torch.stack([torch.cos(batch["turned"]), torch.sin(batch["turned"])], -1)
     return value + 0.1 * laplace(ahead[..., 2:4], direction, ahead[..., 5], weight, 2)
+
+
+def network_of(path: Path) -> StepNetwork:
+    """The network of a file that `onnx_of` has written; raises MmRosError for other files."""
+    import onnx
+    from onnx import numpy_helper
+
+    OnnxModel(path, "steps", layout_hash())  # refuses files of another kind or layout, and damaged ones
+    kept = {i.name: numpy_helper.to_array(i).astype(np.float32) for i in onnx.load(path).graph.initializer}
+    try:
+        units, first = kept["w_last_half"].shape[0], kept["w_first_half"].shape[1]
+        order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]  # the same exchange as in `onnx_of`
+        weights = {
+            "mean": kept["mean"], "scale": 1 / kept["inverse"],
+            "first.weight": kept["w_first_half"].T, "first.bias": kept["b_first"],
+            "last.weight": kept["w_last_half"].T, "last.bias": kept["b_last"],
+        }  # fmt: skip
+        for k in range(2):
+            weights[f"recurrent.weight_ih_l{k}"] = kept[f"into_{k}_half"][0][order]
+            weights[f"recurrent.weight_hh_l{k}"] = kept[f"back_{k}_half"][0][order]
+            for name, values in zip(("ih", "hh"), np.split(kept[f"bias_{k}"][0], 2), strict=True):
+                weights[f"recurrent.bias_{name}_l{k}"] = values[order]
+        network = StepNetwork(NetworkPlan(first, units))
+        network.load_state_dict({name: torch.from_numpy(values.copy()) for name, values in weights.items()})
+    except (KeyError, IndexError, ValueError, RuntimeError) as error:
+        raise MmRosError(f"{path} was not written by `mm_ros train steps`: {error}") from error
+    return network
 
 
 def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:

@@ -36,6 +36,7 @@ class TrainOptions:
     windows: int = 32  # per batch
     ticks: int = 300  # ticks of each window: 5 s
     learning_rate: float = 2.5e-3
+    learning_rate_again: float = 1e-3  # of a network that is trained further; a larger one discards what it learned
     weight_decay: float = 0.02
     procedural: float = 0.15  # share of windows from subjects whose name begins with "procedural"
     plan: NetworkPlan = field(default_factory=NetworkPlan)
@@ -54,24 +55,27 @@ def shares_of(sources: Sequence[Source], procedural: float) -> F64:
 
 def fit(
     sources: Sequence[Source], options: TrainOptions, tell: Tell,
-    checkpoint: Callable[[StepNetwork, int], None] | None = None,
+    checkpoint: Callable[[StepNetwork, int], None] | None = None, start: StepNetwork | None = None,
 ) -> StepNetwork:  # fmt: skip
-    """Train one network; `checkpoint` is called every CHECKPOINT batches and after the last one."""
+    """Train one network, a new one or `start`. `checkpoint` is called every CHECKPOINT batches and after the last one.
+    """
     if not sources:
         raise MmRosError("there is no motion to train on: all clips are shorter than a second, or left out")
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     rng = np.random.default_rng([options.seed, 7])
     shares = shares_of(sources, options.procedural)
-    network = StepNetwork(options.plan)
+    network = start or StepNetwork(options.plan)
 
     def drawn(count: int) -> list[Window]:
         return [window(sources, shares, options.ticks, options.augmentation, rng) for _ in range(count)]
 
-    network.normalize_by(torch.from_numpy(np.concatenate([w.inputs[::10] for w in drawn(NORMALIZED_BY)])))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
+    if start is None:
+        network.normalize_by(torch.from_numpy(np.concatenate([w.inputs[::10] for w in drawn(NORMALIZED_BY)])))
+    rate = options.learning_rate if start is None else options.learning_rate_again
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=options.weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, options.learning_rate, total_steps=options.batches + 1, pct_start=0.08
+        optimizer, rate, total_steps=options.batches + 1, pct_start=0.08
     )
     mean = 0.0
     for k in range(options.batches):
