@@ -112,7 +112,7 @@ class Variants:
 
 
 def spread(runs: list[dict[str, float]]) -> dict[str, float]:
-    """Largest minus smallest value of each figure, at least NO_DIFFERENCE of the first run's."""
+    """Largest minus smallest value of each figure, but at least NO_DIFFERENCE times the value of the first run."""
     least = {name: max(NO_DIFFERENCE * abs(value), ROUNDING) for name, value in runs[0].items()}
     values = {name: [run[name] for run in runs if name in run] for name in runs[0]}
     return {name: max(least[name], max(of) - min(of)) for name, of in values.items()}

@@ -32,7 +32,7 @@ def forget() -> None:
 
 
 def remember(*numbers: signal.Signals) -> None:
-    """Make these signals raise KeyboardInterrupt and set `asked`. An earlier request stays set."""
+    """Make these signals raise KeyboardInterrupt and set `asked`. A request that was stored before is kept."""
     sys.unraisablehook = _repeat_what_was_lost
     threading.excepthook = _quiet_once_asked
     for number in numbers:

@@ -1,9 +1,9 @@
 """Fitted values of the facing and of its correction by camera landmarks and body trackers.
 
-Data: CMU motion (docs/evaluation.md), without the subjects 08 and 35, with simulated trackers and the simulated camera
-of tracking/landmark_simulation.py (benchmarks/2026-11-fusion.md).
-`python tools/sensitivity.py mm_ros/facing/fitted.py CLIP… --row fused` halves and doubles each value and prints how the
-figures of `mm_ros evaluate` change; benchmarks/2026-11-constants.md has the result.
+The values were fitted to CMU motion (docs/evaluation.md), without the subjects 08 and 35, with simulated trackers and
+the simulated camera of tracking/landmark_simulation.py (benchmarks/2026-11-fusion.md). `python tools/sensitivity.py
+mm_ros/facing/fitted.py CLIP… --row fused` halves and doubles each value and prints how the figures of `mm_ros evaluate`
+change; benchmarks/2026-11-constants.md has the result.
 """
 
 import numpy as np
@@ -70,7 +70,7 @@ FIELD_OF_VIEW_ERROR = 0.025  # rad; yaw error by lens distortion and an inexact 
 # camera/offsets.py
 OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of a calibration's offsets
 SIZE_SIGMA = 0.2  # standard deviation of the body's relative size error
-OFFSETS_HALFLIFE_S = 60.0  # half-life of the observations
+OFFSETS_HALFLIFE_S = 60.0  # half-life with which old observations lose weight
 OFFSETS_LARGEST_M = 0.15  # limit of a learned offset
 
 # camera/timing.py

@@ -1,9 +1,9 @@
 """Fitted values of motion matching.
 
-Data: CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35; the loops of the state
-machine and the values of the learned engine: the procedural database.
-`python tools/sensitivity.py mm_ros/matching/fitted.py CLIP…` halves and doubles each value and prints how the figures
-of `mm_ros evaluate` change; benchmarks/2026-11-constants.md has the result.
+The values were fitted to CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35. Those
+of the state machine and of the learned engine were fitted to the procedural database. `python tools/sensitivity.py
+mm_ros/matching/fitted.py CLIP…` halves and doubles each value and prints how the figures of `mm_ros evaluate` change;
+benchmarks/2026-11-constants.md has the result.
 """
 
 # matcher.py

@@ -14,7 +14,7 @@ from mm_ros.maths.jit import njit
 
 
 def desired_tempo(own: F64, root: F64, desired: Trajectory, limit: float) -> float:
-    """Tempo, between 1 - `limit` and 1 + `limit`.
+    """Return the tempo (relative playback speed), between 1 - `limit` and 1 + `limit`.
 
     `own`: velocity of the clip's root at tempo 1 (forward, left, turn); `root`: x, y, yaw in the room; `desired`: the
     desired trajectory.

@@ -38,7 +38,7 @@ _Locator: Any = getattr(caching, "UserProvidedCacheLocator", None) or caching._U
 
 
 class SharedLocator(_Locator):  # type: ignore[misc]
-    """numba's place of cached kernels (checked with 0.68), but the same one for all checkouts with the same sources.
+    """Place where numba caches kernels, shared by all checkouts with the same sources (checked with numba 0.68).
 
     numba separates checkouts by their paths, so that each new clone would compile for more than a minute.
     """

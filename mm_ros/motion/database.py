@@ -21,7 +21,8 @@ MOST_TAGS = 64  # one bit per tag in uint64
 
 @dataclass(frozen=True)
 class MotionDatabase:
-    """N frames at one rate and on one skeleton. Clips are ranges of consecutive frames. Arrays may be memory-mapped.
+    """Motion of N frames at one rate and on one skeleton. Clips are ranges of consecutive frames. Arrays may be
+    memory-mapped.
 
     Row 0 of the joint arrays is the virtual root in the clip's room (on the floor, yaw only). Root velocities are in
     root axes, so that playback is independent of the clip's room. Other joints are local to the parent; their angular

@@ -25,7 +25,8 @@ NO_FUNCTIONS: Functions = MappingProxyType({})
 def feature_values(clip: Clip, layout: FeatureLayout, functions: Functions = NO_FUNCTIONS) -> F64:
     """Return features (F, D), not normalized, in the root space of each frame.
 
-    Beyond the clip's ends, the root's position is extrapolated linearly. `functions` are for kind "function".
+    Beyond the clip's ends, the root's position is extrapolated linearly. `functions`: the functions of features of kind
+    "function", by feature name.
     """
     positions, rotations = (x.astype(np.float64) for x in clip.globals())
     back = rot.inverse(rotations[:, 0])

@@ -28,7 +28,8 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 FEET = (LEFT_FOOT, RIGHT_FOOT)
 SHORTEST_STANCE_S = 0.15  # shorter contacts are no stances
 SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # m, m/s
-POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2  # factor on the limit of the acceleration; pops nearer to each other are one.
+# factor on the limit of the acceleration; s; pops that are nearer to each other than this count as one.
+POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
 # Excluded from pops, because trackers determine the head and the hands, and the root is no joint of the body
 ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)
 

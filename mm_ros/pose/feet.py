@@ -163,7 +163,7 @@ def decide(
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        # Above 1, the toe has left the floor
+        # a value above 1 means that the toe has left the floor
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # A short loss of contact does not release the foot, because a foot that is released before its toe leaves the

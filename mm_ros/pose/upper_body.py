@@ -36,7 +36,8 @@ TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP −
 
 NECK_SHARE = 0.4  # share of the neck in a turn of the head
 COMFORTABLE_TURN = 0.9  # rad; if the head turns farther than this relative to the played motion, the spine twists
-SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7  # share of the rest of the turn that the spine takes; its limit [rad]
+# share of the rest of the head's turn that the spine takes; limit of the spine's turn [rad]
+SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
 BACKWARD = 0.9  # rad; the twist of the spine fades out when the turn of the head is within this angle of 180°
 COMFORTABLE_SHIFT = 0.08  # m; people shift their hips by up to this distance, and lean to reach farther
 LEAN_SHARE = 0.5  # share of the shift beyond COMFORTABLE_SHIFT that becomes lean

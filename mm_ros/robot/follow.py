@@ -80,7 +80,7 @@ FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # leg lengths; a standing foot that is farther than this from its target is placed again
 JUMP_M = 0.5  # when the avatar's root moves farther than this between two frames, the robot is moved with it
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longer steps are cut; time of the first step.
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # s; maximum time of a step; time of the first step.
 # Leg lengths: distance from which a constraint is added, and distance that it keeps; maximum number of constraints
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
 FLOOR_NEAR = 0.06  # leg lengths; a constraint is added for soles below this height

@@ -25,7 +25,7 @@ from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.tree import Tree
 
 SWEEPS = 60
-SETTLED_RAD = 1e-8  # sweeps end when no angle changes by more
+SETTLED_RAD = 1e-8  # rad; the sweeps end when no angle changes by more than this
 
 @dataclass(frozen=True)
 class RobotMap:

@@ -25,8 +25,9 @@ NO_END = 0.3  # score of the last joint, relative to its distance, when the file
 TOES_AHEAD = 0.12  # leg lengths; if the foot's mass is this far ahead of the ankle, it shows the direction of the toes
 CLAVICLE = 0.12  # minimum distance between the axis of a clavicle joint and the shoulder, in lengths of the upper arm
 PLACEHOLDER_RAD = 6.0  # limits wider than this do not show the direction of flexion
-LIMITS_DIFFER_RAD = 0.35  # limits of mirrored joints that differ by more are reported
-AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5  # confidence: names and geometry agree; the name says nothing; they differ.
+LIMITS_DIFFER_RAD = 0.35  # limits of mirrored joints that differ by more than this are reported
+# confidence if name and geometry agree, if the name states nothing, and if they differ.
+AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5
 # Weights of the votes for the direction of the front
 FACING_NAMES, FACING_KNEE, FACING_ELBOW, FACING_FOOT, FACING_TOES, FACING_X = 4.0, 2.0, 1.0, 1.0, 2.0, 0.5
 

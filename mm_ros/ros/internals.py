@@ -1,7 +1,7 @@
-"""Names and methods of rclpy that are not part of its documented interface: all that mm_ros uses of them.
+"""All names and methods of rclpy that mm_ros uses although they are not part of the documented interface.
 
-Checked with rclpy 7.1 (Jazzy). `test/ros/test_internals.py` fails when a version of rclpy lacks one of them or when
-one behaves otherwise, and when another module uses such names.
+Checked with rclpy 7.1 (Jazzy). `test/ros/test_internals.py` fails when a version of rclpy lacks one of these names or
+behaves in another way, and when another module uses such names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WaitSet = rclpy_implementation.WaitSet
 
 
 def overrides(node: Node) -> dict[str, Parameter]:
-    """Parameters that files and the command line give the node. A changed entry counts for later declarations."""
+    """Parameters that files and the command line give the node. Later declarations use a changed entry."""
     return node._parameter_overrides
 
 
@@ -42,14 +42,14 @@ def is_running(executor: SingleThreadedExecutor) -> bool:
 
 
 def taken_event(handler: Any) -> Any:
-    """Data of a QoS event, or None. rclpy takes them only after its wait set has found the event ready."""
+    """Return the data of a QoS event, or None. rclpy takes the data only after its wait set found the event ready."""
     handler._ready_to_take_data = True
     return handler.take_data()
 
 
 @contextmanager
 def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
-    """What is made in this context gets `group`, unless it states another one."""
+    """Context in which new objects get the callback group `group`, unless they state another group."""
     before, node._default_callback_group = node._default_callback_group, group
     try:
         yield
@@ -120,7 +120,8 @@ class LoadingParameterService(ParameterService):
 
     def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
         self._loading = loading
-        with default_group(node, ReentrantCallbackGroup()):  # a waiting callback must not block the node's others
+        # a waiting callback must not block the node's other callbacks
+        with default_group(node, ReentrantCallbackGroup()):
             super().__init__(node)
 
     async def _set_parameters_callback(

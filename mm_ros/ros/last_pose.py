@@ -25,7 +25,7 @@ from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # maximum age [s] of a pose from which the node resumes
 WAIT_S = 1.5  # s; maximum time to wait after the first pose until the former subscribers are found again.
-SETTLED_S = 0.2  # s; a subscriber finds the publisher at about the time when the publisher finds the subscriber
+SETTLED_S = 0.2  # s; s; a subscriber finds the publisher at about the time when the publisher finds the subscriber.
 # Checksum of the rest, size of the slot's content, number, joints, time of writing, stamp, epoch, run, skeleton, and
 # the numbers of subscribers of `pose` and of TF
 _HEAD = struct.Struct("<IIIIqqIIQHH")

@@ -17,7 +17,7 @@ from mm_ros.body.types import F64, HEAD_ROLE, ROLE_ALIASES, ROLES, TRACKED, Trac
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
-FOOTFALLS = ".footfalls.csv"  # name ending of a table of marked footfalls
+FOOTFALLS = ".footfalls.csv"  # name ending of a table of marked footfalls.
 # s; devices that are polled one after the other have stamps up to this far apart and still belong to one frame
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4

@@ -35,7 +35,8 @@ from mm_ros.tracking.check import check_trackers
 
 GAP_S = 0.2  # after a longer gap between frames the memory of the network is reset
 REFRACTORY_S = 0.25  # minimum time between two touchdowns of one foot
-RELEASED = 0.6  # a foot is lifted, so that its next touchdown may be reported, below this share of the threshold
+# a foot counts as lifted below this share of the threshold; only then its next touchdown can be reported
+RELEASED = 0.6
 STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # half-lives of the smoothing of the ankles
 TRACKED_CONTACT = 0.5  # probability of contact above which a tracked foot touches down
 

@@ -96,7 +96,7 @@ def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: flo
     """Causal first-order Butterworth band-pass (bilinear transform), with the rate and the mean amplitude of its
     output.
 
-    `out`: value, rate [1/s], both over the mean amplitude.
+    `out`: value and rate [1/s], both divided by the mean amplitude.
     """
     if first:
         memory[at], memory[at + 1], memory[at + 2], memory[at + 3], memory[at + 4] = x, x, 0.0, 0.0, 0.0

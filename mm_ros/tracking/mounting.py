@@ -48,7 +48,7 @@ PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
-LONGEST_STEP_S = 0.1  # longer times between two observations are cut
+LONGEST_STEP_S = 0.1  # s; a longer time between two observations counts as this time
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation.
 # Weight of one second of standing within the looser limits; such frames count until the weight is SURE
 LOOSE_WEIGHT = 0.15

@@ -25,7 +25,7 @@ SPREAD = 0.85  # cosine of the largest angle between a spread arm and the line o
 # Length of the arm (shoulder to wrist) relative to the head joint's height, with standard deviations of CMU's people.
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
-LONGEST, SHORTEST = 0.42, 0.28  # limits of the arm's length over the head joint's height
+LONGEST, SHORTEST = 0.42, 0.28  # limits of the ratio of the arm's length to the head joint's height
 
 
 class ArmReach:

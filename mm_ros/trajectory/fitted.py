@@ -1,6 +1,6 @@
 """Fitted values of the desired trajectory.
 
-Data: CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35.
+The values were fitted to CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35.
 `python tools/sensitivity.py mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints how the figures
 of `mm_ros evaluate` change; benchmarks/2026-11-constants.md has the result.
 """

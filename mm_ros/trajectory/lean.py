@@ -2,7 +2,7 @@
 
 The bend (tracking/bend.py) may be wrong: the head height alone does not distinguish bent knees from a bent back. But a
 walking body turns about the hips: at turn rate w, a head at distance d in front of the hips has the lateral velocity w
-d. From that, a correction of the bend is learned.
+d. A correction of the bend is learned from this lateral velocity.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Lean:
         lean_settle(self.memory, self.standing, behind)
 
     def step(self, dt: float, behind: float, ahead: float, left: float, turn: float) -> None:
-        """`behind`: part of the distance that bending causes, over the standing height (tracking/bend.py).
+        """`behind`: part of the distance that bending causes, as a share of the standing height (tracking/bend.py).
 
         `ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
         """

@@ -23,7 +23,8 @@ SUDDEN = 3.0  # minimum ratio of a glitch's speed to the median speed of neighbo
 LONGEST_BRIDGED_GLITCH_S = 0.1  # s; shorter glitches are interpolated, longer glitches split the clip.
 # Minimum difference between two rotation steps of a flicker; sprinters' ankles reach 1200°/s
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
-# Longest gap inside one flicker; time around it that is replaced too; longest flicker that is replaced
+# s; longest gap inside one flicker; time before and after a flicker that is replaced, too; longest flicker that is
+# replaced
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
 ACROSS = 6.0  # m/s; maximum speed of a joint relative to the hips in interpolated frames
 ACROSS_HIPS = 2.0  # m/s; maximum additional speed of the hips in interpolated frames

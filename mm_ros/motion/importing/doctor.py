@@ -29,7 +29,7 @@ from mm_ros.motion.importing.options import Overrides
 from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
 
 Array = Any
-T_LIKE_DEG = 38.0  # largest angle of an arm or leg to that of a T-pose for which a pose counts as one
+T_LIKE_DEG = 38.0  # deg; a pose counts as a T-pose if no arm or leg differs from that of a T-pose by more than this
 
 LEG_M = (0.34, 1.15)  # leg length (thigh + shin) of people of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length of a usual adult

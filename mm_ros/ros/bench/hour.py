@@ -42,7 +42,7 @@ def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
 
 
 class Ears:
-    """Arrival times of each sample and its pose in wall time, because the stamps are the session's."""
+    """Arrival times of each sample and its pose in wall time, because the stamps are those of the session."""
 
     def __init__(self, avatar: str) -> None:
         self.node = rclpy.create_node("graph_hour", namespace=avatar)
