@@ -22,7 +22,7 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.files import read_database
 from mm_ros.motion.importing import ImportOptions, import_files
 from mm_ros.motion.importing.export import Dialect, to_bvh
-from mm_ros.motion.importing.names import finger_of
+from mm_ros.motion.importing.fingers import finger_of
 from mm_ros.pose.postprocess import PostSettings, PostStage
 
 JOINTS = 53
@@ -84,7 +84,7 @@ def test_fingers_are_imported_when_asked_for(file: Path) -> None:
     truth = walk_with_fingers()
     (plain,) = import_files([file]).clips
     assert plain.skeleton.names == NAMES
-    (clip,) = import_files([file], ImportOptions(fingers=True)).clips
+    (clip,) = import_files([file], ImportOptions(further=True)).clips
     assert clip.skeleton.names == NAMES + NAMES_OF_FINGERS
     assert np.array_equal(clip.positions[:, : len(NAMES)], plain.positions)
     assert np.array_equal(clip.rotations[:, : len(NAMES)], plain.rotations)
@@ -99,7 +99,7 @@ def test_fingers_are_imported_when_asked_for(file: Path) -> None:
 def test_a_file_without_fingers_gets_straight_ones(tmp_path: Path) -> None:
     path = tmp_path / "walk_01.bvh"
     write_bvh(to_bvh(walk()), path)
-    (clip,) = import_files([path], ImportOptions(fingers=True)).clips
+    (clip,) = import_files([path], ImportOptions(further=True)).clips
     assert len(clip.skeleton) == JOINTS
     assert np.abs(clip.rotations[:, len(NAMES) :] - (1, 0, 0, 0)).max() < 1e-6
     assert clip.skeleton.offsets[clip.skeleton.index("left_middle_2"), 1] == pytest.approx(0.044, abs=0.01)

@@ -85,6 +85,8 @@ class Variants:
     def __init__(self, folder: Path, module: Path, words: list[str], row: str = "ours"):
         self.folder, self.module, self.words, self.row = folder, module, words, row
         shutil.copytree(ROOT / "mm_ros", folder / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
+        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:  # else each change would compile all kernels
+            file.write('\n\ndef kernels_key() -> str:\n    return "sensitivity"\n')
 
     def change(self, constant: str, text: str) -> None:
         """Replace the text of the module, and forget the kernels that contain the constant."""

@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--predictor",
         default="network",
-        choices=("network", "paper", "hmd_forward"),
-        help="facing predictor (default: %(default)s)",
+        metavar="NAME",
+        help="facing predictor: a value of the parameter predictor of orientation_predictor (default: %(default)s)",
     )
     parser.add_argument(
         "--facing", type=Path, metavar="FILE", help="ONNX file for --predictor (default: the included one)"
@@ -104,11 +104,12 @@ def run(args: argparse.Namespace) -> int:
     rows = chosen(args.rows)
     if args.model and not any(row.name == "learned" for row in rows):
         raise MmRosError("--model applies only to the learned engine: it needs --rows learned")
+    settings = _settings(args)
     paths = expanded(args.paths)  # check the arguments first, because building the default database is slow
     progress = Progress()
     database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)
-    result = evaluate(paths, database, rows, _settings(args), faults(args), args.jobs, progress, keep,
+    result = evaluate(paths, database, rows, settings, faults(args), args.jobs, progress, keep,
                       camera=camera_of(args.simulated_camera), footfalls=args.footfalls,
                       feed_all=args.feed == "all", hand_pose=args.hand_pose,
                       facing_by_hand_pose=args.facing_by_hand_pose)  # fmt: skip

@@ -133,7 +133,7 @@ def _options(args: argparse.Namespace) -> Any:
         every = replace(every, keep_proportions=True)
     return replace(
         options, every=every, rate=args.rate, smooth_root=not args.raw_root, strict=args.strict, jobs=args.jobs,
-        fingers=args.fingers,
+        further=args.fingers,
     )  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def run_chain(
             rows.append((trackers.stamp_ns, s.facing, s.desired, s.match, s.matched, pose, lean, took, mounts, s.feet))
     if not rows:
         raise MmRosError("the headset is not tracked in any sample, so there is no pose")
-    stamps, facings, targets, matches, matched, poses, leans, took_s, worn, feet = zip(*rows, strict=True)
+    stamps, facings, targets, matches, matched, poses, leans, took_s, carried, feet = zip(*rows, strict=True)
     return ChainResult(
         stamps_ns=np.array(stamps),
         facing_yaw=np.array([f.yaw for f in facings]),
@@ -132,7 +132,7 @@ def run_chain(
         continue_cost=np.array([m.continue_cost for m in matches]),
         added_lean_deg=np.array(leans),
         step_s=np.array(took_s),
-        mounts=np.stack(worn),
+        mounts=np.stack(carried),
         feet=stack_feet(feet),
     )
 

@@ -131,7 +131,7 @@ class FusionStage:
         self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
         self.timing.expected_s = settings.latency
 
-    def told(self) -> dict[str, str]:
+    def diagnostics(self) -> dict[str, str]:
         """Return values for diagnostics."""
         if self._received_s < 0:
             return {}

@@ -23,7 +23,7 @@ class RemoteSettings:
 
     found(node, values): a node has answered with all its live settings.
     changed(node, name, value): a setting has changed, or has its old value again because the change was refused.
-    told(text, refused): result of a change made by `set`.
+    report(text, refused): result of a change made by `set`.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class RemoteSettings:
         names: dict[str, tuple[str, ...]],
         found: Callable[[str, dict[str, Any]], None],
         changed: Callable[[str, str, Any], None],
-        told: Callable[[str, bool], None],
+        report: Callable[[str, bool], None],
     ) -> None:
         self._ros, self._names = ros, names
-        self._found, self._changed, self._told = found, changed, told
+        self._found, self._changed, self._report = found, changed, report
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
         self._asked: dict[str, Any] = {}  # maps a node to the future of its answer
@@ -127,12 +127,12 @@ class RemoteSettings:
         answer = future.result()
         if answer is not None and answer.results and answer.results[0].successful:
             self._show(key, value)
-            self._told(f"{key[1].replace('_', ' ')}: {value}", False)
+            self._report(f"{key[1].replace('_', ' ')}: {value}", False)
         else:
             self._refused(key, answer.results[0].reason if answer is not None and answer.results else "no answer")
 
     def _refused(self, key: tuple[str, str], reason: str) -> None:
-        self._told(f"{key[1].replace('_', ' ')} was refused: {reason}", True)
+        self._report(f"{key[1].replace('_', ' ')} was refused: {reason}", True)
         if key in self._known:
             self._show(key, self._known[key])
 

@@ -69,10 +69,10 @@ class _Graph:
     def serialized(self, inputs: Shapes, outputs: Shapes, metadata: dict[str, str]) -> bytes:
         from onnx import TensorProto, helper
 
-        def told(shapes: Shapes) -> list[Any]:
+        def typed(shapes: Shapes) -> list[Any]:
             return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
 
-        graph = helper.make_graph(self.nodes, "facing", told(inputs), told(outputs), self.constants)
+        graph = helper.make_graph(self.nodes, "facing", typed(inputs), typed(outputs), self.constants)
         return onnx_bytes(graph, metadata)
 
 

@@ -7,13 +7,13 @@ canonical T-pose; the trunk does not change. The conversion removes the constant
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from mm_ros.body.fingers import FINGERS, JOINTS_PER_FINGER
 from mm_ros.body.skeleton import (
     CHEST,
     HEAD,
@@ -21,6 +21,7 @@ from mm_ros.body.skeleton import (
     LEFT_LOWER_LEG,
     LEFT_TOES,
     LEFT_UPPER_LEG,
+    NAMES,
     NECK,
     RIGHT_TOES,
     SPINE,
@@ -155,16 +156,27 @@ def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
         if f"{s}_hand" in nodes:
             tip = _tip(bvh, nodes[f"{s}_hand"], p)
             turn[joint(f"{s}_hand")] = turn[joint(f"{s}_lower_arm")] if tip is None else rot.between(tip, y)
-        for finger in FINGERS:
-            above = f"{s}_hand"
-            for k in range(1, JOINTS_PER_FINGER + 1):
-                name = f"{s}_{finger}_{k}"
-                if name in nodes:  # fingers become straight; the thumb keeps its shape
-                    turn[joint(name)] = turn[joint(above)]
-                    if finger != "thumb":
-                        along(name, f"{s}_{finger}_{k + 1}", y)
-                    above = name
+    for j in range(len(NAMES), len(joints.skeleton)):
+        _turn_further(joints, j, turn, along)
     return turn
+
+
+def _turn_further(joints: JointMap, j: int, turn: Array, along: Callable[[str, str, Array], bool]) -> None:
+    """Turn joint j, which follows the canonical ones, like the found joint above it. A bone that points straight to
+    the side in the skeleton, as in fingers other than the thumb, becomes straight.
+    """
+    usual, nodes = joints.skeleton, joints.nodes
+    name = usual.names[j]
+    if name not in nodes:
+        return
+    above = int(usual.parents[j])
+    while above >= len(NAMES) and usual.names[above] not in nodes:
+        above = int(usual.parents[above])
+    turn[j] = turn[above]
+    for child in np.flatnonzero(usual.parents == j):
+        way = usual.offsets[child]
+        if way[0] == way[2] == 0.0:
+            along(name, usual.names[child], np.sign(way[1]) * _Y)
 
 
 def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:

@@ -185,7 +185,7 @@ def _look(item: tuple[str, ImportOptions]) -> _Seen:
             raise MmRosError(f"{path}: left out by an override (leave_out)")
         bvh = read_bvh(path)
         out.frames = len(bvh)
-        out.joints = map_joints(bvh, given.joints, options.fingers)
+        out.joints = map_joints(bvh, given.joints, options.further)
         out.first = given.skip_start if given.skip_start is not None else start_to_skip(bvh)
         if len(bvh) - out.first - (given.skip_end or 0) < 2:
             raise MmRosError(f"{path}: {len(bvh)} frame(s) are too few; expected at least 2 after skipped frames")

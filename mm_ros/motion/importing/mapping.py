@@ -8,21 +8,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.fingers import FINGERS, JOINTS_PER_FINGER, with_fingers
+from mm_ros.body.fingers import with_fingers
 from mm_ros.body.skeleton import NAMES, Skeleton, default_skeleton
 from mm_ros.motion.bvh.reader import Bvh
+from mm_ros.motion.importing.fingers import check_name, finger_nodes
 from mm_ros.motion.importing.names import (
     REQUIRED,
     SIDES,
     by_family,
-    check_name,
-    finger_of,
     is_weak,
     part_of,
     side_of,
     without_prefix,
 )
-from mm_ros.motion.importing.topology import by_shape
+from mm_ros.motion.importing.topology import ancestors, by_shape
 
 
 @dataclass(frozen=True)
@@ -39,30 +38,17 @@ class JointMap:
         return [n for n in NAMES[1:] if n not in self.nodes]
 
 
-def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None, fingers: bool = False) -> JointMap:
+def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None, further: bool = False) -> JointMap:
     """Map joints by `given` (joint → name in the file), else by known names, by words, or by shape.
 
-    With `fingers` the result also has 30 joints of fingers, which are found by words in the names.
+    With `further` the result also has the joints that follow the canonical ones: 30 of fingers.
     """
     chosen = _from_user(bvh, given or {})
     found = _map_canonical(bvh, {c: i for c, i in chosen.items() if c in NAMES})
-    if not fingers:
+    if not further:
         return found
     nodes = {**finger_nodes(bvh, found.nodes), **chosen, **found.nodes}
     return replace(found, nodes=nodes, skeleton=with_fingers(default_skeleton()))
-
-
-def finger_nodes(bvh: Bvh, nodes: Mapping[str, int]) -> dict[str, int]:
-    """Find the joints of fingers below the hands by words in their names; bones within the palm are left out."""
-    out: dict[str, int] = {}
-    for side in SIDES:
-        hand, count = nodes[f"{side}_hand"], dict.fromkeys(FINGERS, 0)
-        for i, name in enumerate(bvh.names):  # parents come before their children
-            finger = finger_of(name)
-            if finger and count[finger] < JOINTS_PER_FINGER and hand in ancestors(bvh.node_parents, i)[1:]:
-                count[finger] += 1
-                out[f"{side}_{finger}_{count[finger]}"] = i
-    return out
 
 
 def _map_canonical(bvh: Bvh, given: dict[str, int]) -> JointMap:
@@ -129,14 +115,6 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
         if "head" in name.lower() and "end" not in name.lower():
             nodes.setdefault("head", i)
     return nodes
-
-
-def ancestors(parents: Sequence[int] | np.ndarray, node: int) -> list[int]:
-    """Return the node and its ancestors, from the node up to its root."""
-    out = [node]
-    while parents[out[-1]] >= 0:
-        out.append(int(parents[out[-1]]))
-    return out
 
 
 def common_ancestor(parents: np.ndarray, nodes: Sequence[int]) -> int:

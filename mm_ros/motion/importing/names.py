@@ -6,10 +6,6 @@ import re
 from collections.abc import Sequence
 from os.path import commonpath
 
-from mm_ros.base.errors import MmRosError
-from mm_ros.body.fingers import NAMES_OF_FINGERS
-from mm_ros.body.skeleton import NAMES
-
 # Joints that a file must have; `canonical.py` adds the others where they are missing.
 REQUIRED = (
     "hips", "head",
@@ -146,27 +142,6 @@ def side_of(name: str) -> str:
     return {"l": "left", "r": "right"}[found.group(1).lower()] if found else ""
 
 
-_IN_PALM = re.compile(r"metacarpal|inhand")
-_FINGER_WORDS = (
-    ("thumb", r"thumb"), ("index", r"index|forefinger"), ("middle", r"middle|midfinger"), ("ring", r"ring"),
-    ("little", r"little|pinky|pinkie"),
-)  # fmt: skip
-
-
-def finger_of(name: str) -> str:
-    """Return the finger of a joint below a hand, or '' for the palm and for joints without a known word.
-
-    3ds Max numbers the fingers from the thumb on: 'L Finger0', 'L Finger01', …, 'L Finger42'.
-    """
-    bare = plain(name)
-    if _IN_PALM.search(bare):
-        return ""
-    numbered = re.search(r"finger([0-4])[12]?$", bare)
-    if numbered:
-        return _FINGER_WORDS[int(numbered.group(1))][0]
-    return next((finger for finger, words in _FINGER_WORDS if re.search(words, bare)), "")
-
-
 def is_weak(name: str) -> bool:
     """Whether another joint with a clearer word for the same part takes precedence."""
     return bool(_WEAK.search(plain(name)))
@@ -178,13 +153,3 @@ def part_of(name: str) -> str:
         if re.search(pattern, bare):
             return part
     return ""
-
-
-def check_name(joint: str, where: str) -> None:
-    """Raise MmRosError for names that are neither canonical joints nor joints of fingers."""
-    if joint not in NAMES[1:] and joint not in NAMES_OF_FINGERS:
-        known = ", ".join(NAMES[1:])
-        raise MmRosError(
-            f"{where}: '{joint}' is not a canonical joint. Available: {known}; with --fingers also "
-            f"{NAMES_OF_FINGERS[0]} to {NAMES_OF_FINGERS[-1]}"
-        )

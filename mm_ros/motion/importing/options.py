@@ -12,7 +12,7 @@ from typing import Any
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.motion.importing.evidence import AXES
-from mm_ros.motion.importing.names import check_name
+from mm_ros.motion.importing.fingers import check_name
 
 REFERENCES = ("zero pose", "first frame", "mean posture")
 
@@ -91,7 +91,7 @@ KEYS = tuple(f.name for f in fields(Overrides))
 class ImportOptions:
     rate: float = 60.0
     smooth_root: bool = True
-    fingers: bool = False  # whether 30 joints of fingers are added to the skeleton
+    further: bool = False  # whether the joints that follow the canonical ones (fingers) are imported too
     strict: bool = False
     jobs: int = 1
     shortest_s: float = 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -100,3 +101,11 @@ def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
     joints = [c for c in chain if c < len(bvh.names)]
     keep = [a for a, b in itertools.pairwise(joints) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
     return keep + joints[-1:]
+
+
+def ancestors(parents: Sequence[int] | np.ndarray, node: int) -> list[int]:
+    """Return the node and its ancestors, from the node up to its root."""
+    out = [node]
+    while parents[out[-1]] >= 0:
+        out.append(int(parents[out[-1]]))
+    return out

@@ -36,7 +36,7 @@ class OrientationPredictor(AvatarNode):
         self._stages.fusion.watch(landmarks_from_ros(msg))
 
     def _report(self) -> None:
-        self.health.values.update(self._stages.fusion.told())
+        self.health.values.update(self._stages.fusion.diagnostics())
 
     def reset(self) -> None:
         self._stages.reset()

@@ -93,7 +93,7 @@ class Seen:
     compared: tuple[bytes, bytes] | None = None  # the newest pose and the truth of the same stamp
     match: Any = None
     searched: Any = None  # the last Match of a frame in which a search ran
-    told: Any = None  # the Match whose features are drawn
+    drawn: Any = None  # the Match whose features are drawn
     shapes: list[Any] = field(default_factory=list)  # subscriptions of skeletons
     last_s: float = field(default_factory=time.monotonic)
 
@@ -312,8 +312,8 @@ class Viewer(AvatarNode):
         if self._figure is not None and self._link_poses and all(topic in take for topic in ROBOT):
             base, angles = (decoded(topic, take[topic]) for topic in ROBOT)
             seen.scene.robot(self._figure, robot_links(self._link_poses, base.pose, angles))
-        if seen.searched is not seen.told:
-            seen.told = found = seen.searched
+        if seen.searched is not seen.drawn:
+            seen.drawn = found = seen.searched
             names = found.feature_names
             seen.scene.match(
                 feature_vectors(names, found.query_physical), feature_vectors(names, found.winner_physical)
@@ -403,7 +403,7 @@ class Viewer(AvatarNode):
         self._panel.plots.add(now, figures)
         status = f"{rate:.0f} Hz · latency p99 {late:.1f} ms" if seen.latencies_s else "no pose yet"
         self._panel.status.content = f"**{self._panel.avatar.value}** · {status}"
-        self._panel.figures.content = told(figures, seen.match, seen.searched)
+        self._panel.figures.content = figures_text(figures, seen.match, seen.searched)
 
     def close(self) -> None:
         stop(self._server)
@@ -431,7 +431,7 @@ def decoded(topic: str, raw: bytes) -> Any:
     return cdr.deserialized(raw, message_class(graph.TOPICS[topic].type))
 
 
-def told(figures: dict[str, float], match: Any, searched: Any) -> str:
+def figures_text(figures: dict[str, float], match: Any, searched: Any) -> str:
     lines = []
     if "facing" in figures:
         lines.append(f"facing error **{figures['facing']:.1f}°** · root error **{figures['root']:.1f} cm**")
