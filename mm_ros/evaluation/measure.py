@@ -85,7 +85,7 @@ class Measured:
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns.
     # Fitted poses of the joints in the axes of the body trackers
     offsets: dict[str, Offset] = field(default_factory=dict)
-    feet: tuple[Feet, Feet] | None = None  # feet of the user, and feet of the avatar of this row
+    feet: tuple[Feet, Feet] | None = None  # feet of the user, and of the avatar in this row of the table
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ CORRELATED = 0.8  # share of a picture's error that the next pictures have, too
 BIAS_LASTS_S = 0.8  # correlation time of the pose estimator's yaw bias.
 # half-life of the mean ratio of squared difference between picture and filter to its expected variance
 STRAIN_HALFLIFE_S = 8.0
-WORST_STRAIN = 12.0  # limit of this ratio for one picture, so that a single picture does not raise the mean for long
+# limit of the ratio of one picture, so that a single picture does not raise the mean ratio for long
+WORST_STRAIN = 12.0
 
 # body_trackers.py
 TRACKER_SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}  # rad

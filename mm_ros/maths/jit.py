@@ -57,10 +57,11 @@ class SharedLocator(_Locator):  # type: ignore[misc]
 
 
 def _save(self: Any, key: Any, data: Any) -> None:
-    """Save a kernel in a file whose name has the hash of its signature.
+    """Save a kernel in a file whose name contains the hash of the kernel's signature.
 
-    numba counts the files. Two processes that compile two signatures of a function at the same time choose the same
-    number, and the index may then refer to the code of the other signature, which crashes when it is called.
+    numba would number the files instead. Two processes that compile two signatures of one function at the same time
+    would then choose the same number. The index could refer to the code of the other signature, and calling this code
+    would crash the process.
     """
     name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:15], 16))
     self._save_data(name, data)

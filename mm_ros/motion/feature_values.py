@@ -61,8 +61,8 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
 
 
 def at_time(values: F64, frames: float, grow: bool) -> F64:
-    """Shift values (F, …) by `frames` with linear interpolation. Beyond the ends they are constant, or extrapolated
-    with `grow`.
+    """Shift values (F, …) by `frames` with linear interpolation. Beyond the ends of the clip the values are constant,
+    or extrapolated with `grow`.
     """
     at = np.arange(len(values)) + frames
     inside = np.clip(at, 0, len(values) - 1)

@@ -44,7 +44,7 @@ class NotHumanoidError(MmRosError):
 class Roles:
     """`chains`: canonical joint → joints that follow it, from the base outward; the waist is `upper_chest`, the neck
     `head`. `confidence`: joint → 0…1. `unmapped`: joint → reason. `facing`: yaw of the robot's front in its base [rad].
-    `pelvis`, `chest`, `head`: links; `head` may be "". `missing`: limbs that were not found.
+    `pelvis`, `chest`, `head`: names of links; `head` is "" if there is none. `missing`: limbs that were not found.
     """
 
     chains: dict[str, tuple[str, ...]]

@@ -137,7 +137,7 @@ class Outlet:
         return self._listeners
 
     def get_subscription_count(self) -> int:
-        """Number of subscribers, like the method of a publisher."""
+        """Return the number of subscribers, like the method of this name of rclpy's publishers."""
         return self._outside() + len(self._hub.inlets.get(self.name, ()))
 
 

@@ -245,7 +245,7 @@ class PathStage:
 
 
 def _filled(given: tuple[float, ...], n: int, default: float) -> F64:
-    """`n` values from a parameter; 0 and missing ones are the default."""
+    """`n` values from a parameter; zeros and missing values are replaced by the default."""
     out = np.full(n, default)
     out[: len(given)] = given[:n]
     out[out == 0] = default

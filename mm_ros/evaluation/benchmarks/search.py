@@ -81,8 +81,8 @@ def _which(contender: Contender, stream: Stream) -> I64:
 def _figures(
     contender: Contender, times: list[F32], frames: I64, asked: I64, engine: Engine, case: Case, stream: Stream
 ) -> dict[str, float]:
-    """Figures of one contender. For each query the median over the rounds is used, so that other load on the machine
-    does not affect the p99.
+    """Compute the figures of one contender. For each query the median over the rounds is used, so that other load on
+    the machine does not affect the p99.
     """
     typical = np.median(times, axis=0)
     exact = engine.search_batch(stream.queries[asked], case.weights)[1].astype(np.float64)

@@ -29,14 +29,15 @@ class Offsets:
         """Update the offsets by one picture. `carried` (3, 3): points that follow from devices and calibration; `seen`
         (3, 3): landmarks; both in room axes.
 
-        `seen` may have any common shift. `variance` [m² s]: of a landmark over one second of observation.
+        `seen` may have any common shift. `variance` [m² s]: variance of a landmark over one second of observation.
         """
         if (w > 0).sum() < 2:
             return
         share = w / w.sum()
         centred = carried - share @ carried
         missed = (seen - share @ seen) - centred
-        axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)  # (3, 3, 3): columns are the axes.
+        # (3, 3, 3); the columns are the axes of the devices.
+        axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)
         # Jacobian: derivative of point i in room axes with respect to the offset of point j in its device's axes
         moved = np.zeros((3, 3, 3, 3))
         for j in range(3):

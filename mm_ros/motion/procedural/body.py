@@ -239,7 +239,9 @@ def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
 
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
-    """Set the virtual root (projection of the pelvis, smoothed as for imported motion) and the hips local to it."""
+    """Set the virtual root (projection of the pelvis, smoothed as for imported motion) and the hips relative to this
+    root.
+    """
     xy = savitzky_golay(body.pelvis[:, :2], 31)
     yaw = savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
     root = about(2, yaw)

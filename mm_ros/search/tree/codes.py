@@ -24,7 +24,7 @@ TAIL = 0.0005  # largest share of the frames at each end of the range that may b
 # Outliers are clamped if they are outside of the range of the other values by more than the width of this range; a
 # clamped box still gives a lower bound
 OUTLIER = 1.0
-REACH = 0.1  # share of the range that is added on either side for queries
+REACH = 0.1  # share of the range of the frames that is added on either side, because queries may be outside of it
 LEAST_ROOT = 1 / 16  # lower limit of the square root of a usual weight, relative to the largest; limits coarse steps
 MARGIN = 1e-9  # codes; larger than the rounding error of float64
 FACTOR = 65535.0  # factor of the column with the largest weight

@@ -95,7 +95,7 @@ class EncodedQuery(NamedTuple):
     skip_to: Any
     one_costs: Any  # cost per unit of the sums
     beyond: Any  # constant part of the cost: the query's distance from the range of the codes
-    slack: Any  # factor on the limit against float32 rounding
+    slack: Any  # factor on the limit that allows for rounding errors of float32
 
 
 local_words, local_floats = local_array(np.uint16, 2 * MAX_COLUMNS), local_array(np.float32, MAX_COLUMNS)

@@ -92,15 +92,16 @@ def loss(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
 
 
 def network_of(path: Path) -> StepNetwork:
-    """The network of a file that `onnx_of` has written; raises MmRosError for other files."""
+    """Read the network of a file that `onnx_of` has written; raise MmRosError for other files."""
     import onnx
     from onnx import numpy_helper
 
-    OnnxModel(path, "steps", layout_hash())  # refuses files of another kind or layout, and damaged ones
+    OnnxModel(path, "steps", layout_hash())  # refuses files of another kind or layout, and damaged files
     kept = {i.name: numpy_helper.to_array(i).astype(np.float32) for i in onnx.load(path).graph.initializer}
     try:
         units, first = kept["w_last_half"].shape[0], kept["w_first_half"].shape[1]
-        order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]  # the same exchange as in `onnx_of`
+        # exchanges the gates in the same way as `onnx_of`
+        order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]
         weights = {
             "mean": kept["mean"], "scale": 1 / kept["inverse"],
             "first.weight": kept["w_first_half"].T, "first.bias": kept["b_first"],

@@ -36,7 +36,8 @@ class TrainOptions:
     windows: int = 32  # per batch
     ticks: int = 300  # ticks of each window: 5 s
     learning_rate: float = 2.5e-3
-    learning_rate_again: float = 1e-3  # of a network that is trained further; a larger one discards what it learned
+    # learning rate when a network is trained further; with a larger rate it would lose what it has learned
+    learning_rate_again: float = 1e-3
     weight_decay: float = 0.02
     procedural: float = 0.15  # share of windows from subjects whose name begins with "procedural"
     plan: NetworkPlan = field(default_factory=NetworkPlan)
@@ -44,7 +45,9 @@ class TrainOptions:
 
 
 def shares_of(sources: Sequence[Source], procedural: float) -> F64:
-    """Probability of each source (S,), proportional to its duration within captured and procedural motion."""
+    """Return the probability of each source (S,). Within captured and within procedural motion, it is proportional to
+    the duration of the source.
+    """
     length = np.array([len(s) for s in sources], np.float64)
     made = np.array([s.subject.startswith("procedural") for s in sources])
     for group, share in ((made, procedural), (~made, 1 - procedural)):
@@ -57,7 +60,8 @@ def fit(
     sources: Sequence[Source], options: TrainOptions, tell: Tell,
     checkpoint: Callable[[StepNetwork, int], None] | None = None, start: StepNetwork | None = None,
 ) -> StepNetwork:  # fmt: skip
-    """Train one network, a new one or `start`. `checkpoint` is called every CHECKPOINT batches and after the last one.
+    """Train one network, either a new one or the network `start`. `checkpoint` is called every CHECKPOINT batches and
+    after the last one.
     """
     if not sources:
         raise MmRosError("there is no motion to train on: all clips are shorter than a second, or left out")
