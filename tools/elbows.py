@@ -1,29 +1,32 @@
 """Measure how far the elbows of motion capture are from the positions that the rule of pose/upper_body.py gives for the
 same hands and shoulders.
 
-`python tools/elbows.py FILE_OR_FOLDER…` prints per person, in cm: distance to the rule, distance to the arm's line.
+`python tools/elbows.py FILE_OR_FOLDER…` prints per person, in cm: distance to the rule without and with the direction
+of the fingers, distance to the arm's line. Motion capture often has stiff wrists, so they are bent at random here.
 """
 
 import sys
 
 import numpy as np
 
+from mm_ros.body.arm import elbow_direction, elbow_for_fingers
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import LEFT_HAND, LEFT_LOWER_ARM, LEFT_UPPER_ARM, RIGHT_UPPER_ARM, UPPER_CHEST
 from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.importing import load_clips
-from mm_ros.pose.upper_body import elbow_direction
 
 STRIDE = RIGHT_UPPER_ARM - LEFT_UPPER_ARM
 EACH_S = 0.05
+BENT_RAD = 0.3  # standard deviation of the random bend of a wrist per axis
 
 
 def deviation(clip: Clip) -> np.ndarray:
-    """(samples of both arms, 2): distance of the elbow from that of the rule, and from the line between shoulder and
-    wrist [m].
+    """(samples of both arms, 3): distance of the elbow from that of the rule without and with the direction of the
+    fingers, and from the line between shoulder and wrist [m].
     """
     p, q = clip.globals()
+    rng = np.random.default_rng(0)
     every = max(1, round(EACH_S * clip.rate))
     p, chest = p[::every], rot.inverse(q[::every, UPPER_CHEST])
     out = []
@@ -31,11 +34,16 @@ def deviation(clip: Clip) -> np.ndarray:
         upper, lower, hand = (j + side * STRIDE for j in (LEFT_UPPER_ARM, LEFT_LOWER_ARM, LEFT_HAND))
         way = rot.rotate(chest, p[:, hand] - p[:, upper])
         elbow = rot.rotate(chest, p[:, lower] - p[:, upper])
+        turned = rot.multiply(q[::every, hand], rot.exp(rng.normal(0.0, BENT_RAD, (len(p), 3))))
+        fingers = rot.rotate(chest, rot.rotate(turned, np.broadcast_to((0.0, 1.0 - 2.0 * side, 0.0), (len(p), 3))))
         way /= np.linalg.norm(way, axis=-1, keepdims=True)
         off = elbow - (elbow * way).sum(-1, keepdims=True) * way
         height = np.linalg.norm(off, axis=-1)
-        rule = np.array([elbow_direction(quat.unit(tuple(u), (0.0, 0.0, -1.0)), side) for u in way])
-        out.append(np.stack([np.linalg.norm(off - height[:, None] * rule, axis=-1), height], -1))
+        ways = [quat.unit(tuple(u), (0.0, 0.0, -1.0)) for u in way]
+        alone = [elbow_direction(u, side) for u in ways]
+        both = [elbow_for_fingers(e, u, tuple(f)) for e, u, f in zip(alone, ways, fingers, strict=True)]
+        far = [np.linalg.norm(off - height[:, None] * np.array(rule), axis=-1) for rule in (alone, both)]
+        out.append(np.stack([*far, height], -1))
     return np.concatenate(out)
 
 
@@ -44,5 +52,5 @@ if __name__ == "__main__":
     for each in load_clips(sys.argv[1:]):
         people.setdefault(each.subject, []).append(deviation(each))
     for name, parts in people.items():
-        off_rule, off_line = 100 * np.concatenate(parts).mean(0)
-        print(f"{name:>8}  {off_rule:5.1f} cm of {off_line:5.1f}")
+        alone, with_fingers, off_line = 100 * np.concatenate(parts).mean(0)
+        print(f"{name:>8}  {alone:5.1f}, with fingers {with_fingers:5.1f} cm of {off_line:5.1f}")

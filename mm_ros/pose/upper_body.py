@@ -2,8 +2,8 @@
 
 The hips move to bring the head to its target, so that the torso keeps the lean of the motion. If the shift exceeds a
 comfortable one, a part of the excess becomes lean, up to `lean_limit`. An arm is a triangle from shoulder to wrist. The
-direction of the elbow depends smoothly on the direction of the hand only, so that the same hand pose always gives the
-same arm pose.
+direction of the elbow depends smoothly on the direction and rotation of the hand only, so that the same hand pose always
+gives the same arm pose.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mm_ros.body.arm import elbow_direction
+from mm_ros.body.arm import elbow_direction, elbow_for_fingers
 from mm_ros.body.kinematics import ARM_STRIDE, turn_joint, update_room
 from mm_ros.body.skeleton import (
     CHEST,
@@ -358,6 +358,7 @@ def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, ro
     d = max(d, bend_limits(first, second, SHARPEST_ELBOW))
     end = quat.add(shoulder, quat.scale(u, d))
     out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
+    out = elbow_for_fingers(out, u, quat.rotate(rotation, (0.0, 1.0 - 2.0 * side, 0.0)))
     elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
     hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose

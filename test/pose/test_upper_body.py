@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mm_ros.body.arm import elbow_for_fingers
 from mm_ros.body.kinematics import limb_lengths, make_body, update_room
 from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_HAND,
@@ -98,6 +99,29 @@ def test_elbows_move_smoothly_with_the_hand() -> None:
             if last is not None:
                 assert np.linalg.norm(e - last) < 0.12
             last = e
+
+
+def test_the_elbow_turns_toward_a_straight_wrist() -> None:
+    """The forearm points away from the elbow's side, so the elbow turns away from the fingers, without a leap."""
+    for way in WAYS:
+        elbow, last = elbow_direction(tuple(way), 0), None
+        side = np.cross(way, elbow)
+        for angle in np.radians(np.arange(0, 361, 3)):
+            fingers = 0.6 * way + 0.8 * (np.cos(angle) * np.array(elbow) + np.sin(angle) * side)
+            e = np.array(elbow_for_fingers(elbow, tuple(way), tuple(fingers)))
+            assert abs(e @ way) < 1e-9 and np.linalg.norm(e) == pytest.approx(1.0)
+            assert e @ fingers <= np.array(elbow) @ fingers + 1e-9
+            assert last is None or np.linalg.norm(e - last) < 0.1
+            last = e
+        assert elbow_for_fingers(elbow, tuple(way), tuple(way)) == pytest.approx(elbow)
+
+
+def test_a_hand_that_points_down_raises_the_elbow() -> None:
+    target, lifts = shoulder() + np.array([0.35, 0.1, -0.1]), []
+    for pitch in (0.6, 0.0, -0.6):
+        q = quat.mul(quat.about((0.0, 1.0, 0.0), pitch), quat.from_yaw(-np.pi / 2))  # the fingers point ahead
+        lifts.append(arm(target, q).room_positions[LEFT_LOWER_ARM, 2])
+    assert lifts[0] > lifts[1] + 0.01 > lifts[2] + 0.02
 
 
 def held(v: np.ndarray) -> tuple[np.ndarray, float]:
