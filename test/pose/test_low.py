@@ -41,14 +41,14 @@ def test_a_squat_bends_the_knees_and_a_bow_the_back():
 
 
 @pytest.mark.parametrize(
-    ("head", "hands", "behind"),
-    [((0.15, 1.22), (0.4, -0.2), 0.20), ((0.40, 1.30), (0.1, -0.6), 0.08)],
+    ("head", "hands", "behind", "off"),
+    [((0.15, 1.22), (0.4, -0.2), 0.20, 0.08), ((0.40, 1.30), (0.1, -0.6), 0.08, 0.13)],
     ids=["squat in balance", "lunge"],
 )
-def test_who_looks_ahead_while_the_head_sinks_keeps_the_trunk_up(head, hands, behind):
+def test_who_looks_ahead_while_the_head_sinks_keeps_the_trunk_up(head, hands, behind, off):
     """The true hips are `behind` the head [m]: a trunk that leans by 18° in the squat, by 7° in the lunge."""
     joints = played(head, 0.05, hands, 1.4)[-1]
-    assert abs(joints[HEAD, 0] - joints[HIPS, 0] - behind) < 0.15
+    assert abs(joints[HEAD, 0] - joints[HIPS, 0] - behind) < off
 
 
 @pytest.mark.parametrize(

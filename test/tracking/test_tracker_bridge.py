@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import os
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import CHEST_ROLE, TRACKED, Calibration, TrackerFrame
+from mm_ros.body.types import CHEST_ROLE, EXTRAPOLATED, LOST, TRACKED, Calibration, TrackerFrame
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -31,6 +32,7 @@ from mm_ros.ros.conversions import (
 from mm_ros.ros.nodes.tracker_bridge import TrackerBridge
 from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.sessions.session import write_session
+from mm_ros.sessions.tables import COLUMNS
 from mm_ros.tracking.files import read_calibration
 from mm_ros.tracking.hands import FittedHands
 from mm_ros.tracking.landmark_simulation import COMMON
@@ -47,7 +49,10 @@ class Bench:
         rclpy.init(context=self.context, domain_id=1 + os.getpid() % 100)
         self.bridge = TrackerBridge(parameter_overrides=given, namespace="anna", context=self.context)
         self.node = rclpy.create_node("listener", namespace="anna", context=self.context)
-        self.heard = {name: [] for name in ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf")}
+        self.heard = {
+            name: []
+            for name in ("trackers", "calibration", "truth", "truth_skeleton", "landmarks", "/tf", "/diagnostics")
+        }
         for name, heard in self.heard.items():
             t = graph.TOPICS[name]
             self.node.create_subscription(message_class(t.type), t.name, heard.append, listener_qos(t.qos))
@@ -268,6 +273,63 @@ def test_the_user_gives_the_places_of_headset_and_controllers(bench):
     assert again.bridge._stages.hands.grips_given
     with pytest.raises(MmRosError, match="headset_place: expected three numbers"):
         bench(source="topics", headset_place=[0.1, 0.2])
+
+
+def table(path, frames):
+    """Write the devices of frames (head, hands) as a table of poses."""
+    lines = [",".join(COLUMNS)]
+    for f in frames:
+        for role, name in enumerate(("head", "left_hand", "right_hand")):
+            (w, x, y, z), at = f.rotations[role], f.positions[role]
+            lines.append(f"{f.stamp_ns * 1e-9},{name},{at[0]},{at[1]},{at[2]},{x},{y},{z},{w}")
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def user_at_rest(seconds):
+    """A user who sways, with hands that hang at the sides."""
+    for i in range(int(seconds * 90)):
+        f, sway = TrackerFrame(round(i * 1e9 / 90)), 0.01 * np.sin(i / 30)
+        f.positions[:3] = (0.0, sway, 1.7 + sway / 5), (0.1, 0.25 + sway, 0.85), (0.1, -0.25 + sway, 0.85)
+        yield f
+
+
+def warned(b, words):
+    return any(words in s.message for m in b.heard["/diagnostics"] for s in m.status)
+
+
+def test_exchanged_controllers_are_reported_and_swapped(bench, tmp_path):
+    frames = list(user_at_rest(6.0))
+    for f in frames:
+        f.positions[[1, 2]] = f.positions[[2, 1]]
+    b = bench(source="session", path=table(tmp_path / "exchanged.csv", frames), hand_pose="wrist")
+    b.until(lambda: warned(b, "the controllers are in the wrong hands"))
+    got = [trackers_from_ros(m) for m in b.heard["trackers"]]
+    held = [f for f in got if (f.state[1:3] == TRACKED).all()]
+    assert held[0].stamp_ns - got[0].stamp_ns < 500_000_000
+    assert all(f.positions[1, 1] > 0.2 > -0.2 > f.positions[2, 1] for f in held)
+
+
+def test_a_headset_that_repeats_its_pose_is_lost_once(bench, tmp_path):
+    frames = list(user_at_rest(8.0))
+    for f in frames[90:]:
+        f.positions[0] = frames[90].positions[0]
+    b = bench(source="session", path=table(tmp_path / "frozen.csv", frames), hand_pose="wrist")
+    b.until(lambda: warned(b, "head is lost") and len(b.heard["trackers"]) > 500)
+    got = [trackers_from_ros(m) for m in b.heard["trackers"]]
+    states = [int(f.state[0]) for f in got]
+    assert [s for a, s in pairwise(states) if a != s] == [EXTRAPOLATED, LOST]
+    assert len({f.epoch for f in got}) == 1
+
+
+def test_an_origin_at_the_head_is_reported(bench, tmp_path):
+    frames = list(user_at_rest(6.0))
+    for f in frames:
+        f.positions[:3, 2] -= 1.7
+    b = bench(source="session", path=table(tmp_path / "origin.csv", frames), hand_pose="wrist")
+    b.until(lambda: warned(b, "origin"))
+    heads = [trackers_from_ros(m).positions[0, 2] for m in b.heard["trackers"]]
+    assert heads[-1] == pytest.approx(1.68, abs=0.1)  # above the estimated floor
 
 
 def test_reset_is_a_new_epoch(bench):
