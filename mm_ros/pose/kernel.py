@@ -367,7 +367,7 @@ def post_step(
 
     bent = quat.get3(body.room_positions, HEAD)
     if low.lean[1] > 0.0:
-        bend_trunk(body, low.lean[0], low.lean[1])
+        bend_trunk(body, low)
     bent = quat.sub(quat.get3(body.room_positions, HEAD), bent)
     upright = torso_axis(body)
     calm(hold, trackers, tracker_rotations, seen, dt)
@@ -416,7 +416,8 @@ def post_step(
         # The trunk does not follow the hands while a tracker measures it
         weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])
         if w > 0.0:
-            place_hand(body, lengths, side, p, q, (devices[role, 0], devices[role, 1], devices[role, 2]), w)
+            grip = (devices[role, 0], devices[role, 1], devices[role, 2])
+            place_hand(body, lengths, side, p, q, grip, w, grounds[0])
     follow_hands(body, lengths, hold.trunk, wrists, weights, dt)
 
 

@@ -31,7 +31,7 @@ KNEELS_S = 1.5  # a user whose hips are low and calm for this time is shown knee
 BEND_FULL = 0.05  # drop of the head from which on the trunk takes the whole estimated lean
 LEGS_HALFLIFE_S = 0.15  # half-life with which the legs change their posture
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
-HIPS_SHARE = 0.5  # share of the lean that the pelvis takes; the spine takes the rest.
+HIPS_SHARE = 0.5  # share of the lean that the pelvis takes until the body lies; the spine takes the rest
 # Heights [m] of knee and ankle above the floor for a leg of LEG_M
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
 KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad; pitch of the foot, positive with the toes down
@@ -129,8 +129,11 @@ class LowPosture:
 
 
 @njit
-def bend_trunk(body: Any, lean: float, weight: float) -> None:
-    """Pitch pelvis and spine until the line from hips to head leans forward by `lean` [rad]."""
+def bend_trunk(body: Any, low: Any) -> None:
+    """Pitch pelvis and spine until the line from hips to head has the lean of the low posture. The trunk of a body that
+    lies stays straight."""
+    lean, weight = low.lean[0], low.lean[1]
+    share = HIPS_SHARE + (1.0 - HIPS_SHARE) * low.legs[2]
     root = quat.get4(body.room_rotations, 0)
     ahead, left = quat.rotate(root, (1.0, 0.0, 0.0)), quat.rotate(root, (0.0, 1.0, 0.0))
     goal = 0.0
@@ -144,10 +147,10 @@ def bend_trunk(body: Any, lean: float, weight: float) -> None:
             break
         turn_joint(
             body, HIPS,
-            quat.normalize(quat.mul(quat.about(left, HIPS_SHARE * lacking), quat.get4(body.room_rotations, HIPS))),
+            quat.normalize(quat.mul(quat.about(left, share * lacking), quat.get4(body.room_rotations, HIPS))),
         )  # fmt: skip
         update_room(body, SPINE, TORSO_STOP)
-        bend_spine(body, quat.about(left, (1.0 - HIPS_SHARE) * lacking))
+        bend_spine(body, quat.about(left, (1.0 - share) * lacking))
         update_room(body, NECK, TORSO_STOP)
 
 

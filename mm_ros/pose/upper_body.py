@@ -51,6 +51,8 @@ STRAIGHT_LEG = 0.95  # maximum hip–ankle distance of a standing user, as a sha
 UPRIGHT, STRAIGHTENED = 0.995, 0.6
 REACH_ZONE = 0.008  # m; within this distance of full length the arm stretches ever more slowly
 SHARPEST_ELBOW = 2.65  # rad
+ELBOW_ON_FLOOR = 0.05  # m; lowest height of an elbow joint above the floor
+OUTWARD_SHARE = 0.3  # share of the outward direction in the side to which an elbow on the floor goes
 CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
 CLAVICLE_LIMIT = 0.6  # rad
 TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows.
@@ -285,12 +287,12 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
 
 @njit
 def place_hand(
-    body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float
+    body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float, ground: float
 ) -> None:
     """Bring one arm (0 left, 1 right) to a wrist pose in the room. The room pose of the chest must be current.
 
     `grip` is the controller's position in hand axes. When the wrist's limits turn the hand away from `rotation`, the
-    wrist moves so that the controller stays in the hand.
+    wrist moves so that the controller stays in the hand. `ground`: height of the floor [m]; elbows stay above it.
     """
     shift = side * ARM_STRIDE
     clavicle, upper, lower, hand = (
@@ -305,7 +307,7 @@ def place_hand(
         quat.put4(body.rotations, clavicle, old_clavicle)
         update_room(body, clavicle, hand + 1)
         _reach_with_shoulder(body, clavicle, upper, wrist, lengths[side, 0] + lengths[side, 1])
-        got = _solve_arm(body, lengths[side, 0], lengths[side, 1], side, wrist, asked)
+        got = _solve_arm(body, lengths[side, 0], lengths[side, 1], side, wrist, asked, ground)
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
@@ -345,7 +347,9 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
 
 
 @njit
-def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row) -> Quat:
+def _solve_arm(
+    body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row, ground: float
+) -> Quat:
     """Pose upper arm, forearm and hand. Returns the hand's rotation in the room, within the wrist's limits."""
     upper = LEFT_UPPER_ARM + side * ARM_STRIDE
     lower, hand = upper + 1, upper + 2
@@ -360,6 +364,10 @@ def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, ro
     out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
     out = elbow_for_fingers(out, u, quat.rotate(rotation, (0.0, 1.0 - 2.0 * side, 0.0)))
     elbow = corner(shoulder, end, out, first, second)
+    if elbow[2] < ground + ELBOW_ON_FLOOR:
+        outward = quat.rotate(chest, (0.0, 1.0 - 2.0 * side, 0.0))
+        out = _raised(out, u, outward, (ground + ELBOW_ON_FLOOR - elbow[2]) / quat.dot(quat.sub(elbow, shoulder), out))
+        elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
     hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose
     a, b = quat.get3(body.positions, lower), quat.get3(body.positions, hand)
@@ -376,6 +384,21 @@ def _solve_arm(body: Any, first: float, second: float, side: int, wrist: Row, ro
     limited = quat.mul(forearm, wrist_limited(quat.inv_mul(forearm, rotation)))
     turn_joint(body, hand, quat.normalize(limited))
     return limited
+
+
+@njit
+def _raised(out: Row, u: Row, outward: Row, rise: float) -> Vec:
+    """Turn the unit vector `out` about the unit vector `u`, normal to it, so that its z grows by `rise`, or to the
+    highest z. An elbow that would be straight below the arm goes outward."""
+    up = quat.across((0.0, 0.0, 1.0), u)
+    highest = quat.norm(up)
+    if highest < 1e-3:
+        return (out[0], out[1], out[2])
+    up = quat.scale(up, 1.0 / highest)
+    level = quat.cross(u, up)
+    beside = quat.dot(out, level) + OUTWARD_SHARE * quat.dot(outward, level)
+    share = min(max((out[2] + rise) / highest, -1.0), 1.0)
+    return quat.add(quat.scale(up, share), quat.scale(level, math.copysign(math.sqrt(1.0 - share * share), beside)))
 
 
 @njit

@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from mm_ros.body.shape import room_joints
-from mm_ros.body.skeleton import HEAD, HIPS, LEFT_FOOT, LEFT_LOWER_LEG, RIGHT_FOOT, RIGHT_LOWER_LEG, default_skeleton
+from mm_ros.body.skeleton import (
+    CHEST,
+    HEAD,
+    HIPS,
+    LEFT_FOOT,
+    LEFT_LOWER_ARM,
+    LEFT_LOWER_LEG,
+    RIGHT_FOOT,
+    RIGHT_LOWER_ARM,
+    RIGHT_LOWER_LEG,
+    default_skeleton,
+)
 from mm_ros.body.types import TRACKED, Calibration, TrackerFrame, rest_pose
 from mm_ros.maths import rotations as rot
 from mm_ros.pose.postprocess import PostSettings, PostStage
@@ -67,9 +78,16 @@ def test_the_body_stays_above_the_floor_and_comes_to_rest(head, pitch, hands):
     assert joints[60:, HIPS, 2].min() > 0.04
     assert joints[:, [LEFT_FOOT, RIGHT_FOOT], 2].min() > 0.0
     assert joints[:, [LEFT_LOWER_LEG, RIGHT_LOWER_LEG], 2].min() > -0.01
+    assert joints[:, [LEFT_LOWER_ARM, RIGHT_LOWER_ARM], 2].min() > 0.03
     feet = joints[-30:, [LEFT_FOOT, RIGHT_FOOT]]
     assert np.abs(feet - feet[-1]).max() < 0.02
     assert abs(joints[-1, HEAD, 2] - head[1]) < 0.03
+
+
+def test_the_trunk_of_a_body_that_lies_is_straight():
+    for head, pitch, hands in (((-0.5, 0.18), -1.4, (0.4, -0.1)), ((0.6, 0.18), 1.0, (0.1, -0.1))):
+        joints = played(head, pitch, hands, 5.0)[-1]
+        assert joints[CHEST, 2] < max(joints[HIPS, 2], joints[HEAD, 2]) + 0.02
 
 
 def test_a_body_that_sits_has_its_feet_in_front():

@@ -27,12 +27,13 @@ NO_GRIP = (0.0, 0.0, 0.0)
 
 
 def arm(
-    target: np.ndarray, q: Any = (1.0, 0.0, 0.0, 0.0), side: int = 0, weight: float = 1.0, grip: Any = NO_GRIP
-) -> Any:
+    target: np.ndarray, q: Any = (1.0, 0.0, 0.0, 0.0), side: int = 0, weight: float = 1.0, grip: Any = NO_GRIP,
+    ground: float = 0.0,
+) -> Any:  # fmt: skip
     body = make_body()
     body.positions[:] = SKELETON.offsets
     update_room(body, 0, J)
-    place_hand(body, LENGTHS, side, tuple(target), q, grip, weight)
+    place_hand(body, LENGTHS, side, tuple(target), q, grip, weight, ground)
     return body
 
 
@@ -122,6 +123,21 @@ def test_a_hand_that_points_down_raises_the_elbow() -> None:
         q = quat.mul(quat.about((0.0, 1.0, 0.0), pitch), quat.from_yaw(-np.pi / 2))  # the fingers point ahead
         lifts.append(arm(target, q).room_positions[LEFT_LOWER_ARM, 2])
     assert lifts[0] > lifts[1] + 0.01 > lifts[2] + 0.02
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_elbows_stay_above_the_floor(side: int) -> None:
+    """The floor comes up to the shoulder: the elbow is raised smoothly, and goes outward."""
+    at, last = shoulder(side) + np.array([0.3, 0.0, 0.0]), None
+    hand, lower = (LEFT_HAND, RIGHT_HAND)[side], (LEFT_LOWER_ARM, RIGHT_HAND - 1)[side]
+    for ground in np.arange(at[2] - 0.5, at[2] - 0.055, 0.005):
+        body = arm(at, side=side, ground=ground)
+        elbow = body.room_positions[lower].copy()
+        assert elbow[2] > ground + 0.045
+        assert body.room_positions[hand] == pytest.approx(at, abs=1e-3)
+        assert last is None or np.linalg.norm(elbow - last) < 0.05
+        last = elbow
+    assert (elbow - at)[1] * (1 - 2 * side) > 0.1
 
 
 def held(v: np.ndarray) -> tuple[np.ndarray, float]:
