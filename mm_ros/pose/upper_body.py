@@ -2,8 +2,8 @@
 
 The hips move to bring the head to its target, so that the torso keeps the lean of the motion. If the shift exceeds a
 comfortable one, a part of the excess becomes lean, up to `lean_limit`. An arm is a triangle from shoulder to wrist. The
-direction of the elbow depends smoothly on the direction and rotation of the hand only, so that the same hand pose always
-gives the same arm pose.
+direction of the elbow depends smoothly on the direction and rotation of the hand only, so that the same hand pose
+always gives the same arm pose.
 """
 
 from __future__ import annotations
