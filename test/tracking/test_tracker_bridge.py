@@ -264,7 +264,7 @@ def test_the_user_gives_the_places_of_headset_and_controllers(bench):
     calibration = calibration_from_ros(b.heard["calibration"][-1])
     np.testing.assert_allclose(calibration.headset_in_head[:3], [0.12, 0.0, 0.05])
     np.testing.assert_allclose(calibration.right_grip_in_hand[:3], [0.01, -0.09, -0.02])
-    assert b.bridge._stages.hands.grips_given and "as given" in b.bridge._stages.hands.report()
+    assert b.bridge._stages.hands.grips_given and "was set" in b.bridge._stages.hands.report()
     measured = dataclasses.replace(b.bridge._stages.calibrator.current, calibrated=True)
     b.bridge._stages.calibrator.current = measured
     b.bridge._keep_measures()
