@@ -275,12 +275,14 @@ def test_the_user_gives_the_places_of_headset_and_controllers(bench):
         bench(source="topics", headset_place=[0.1, 0.2])
 
 
-def table(path, frames):
-    """Write the devices of frames (head, hands) as a table of poses."""
+def table(path, frames, hands_from_s=0.0):
+    """Write the devices of frames (head, hands) as a table of poses. The controllers are switched on after a while."""
     lines = [",".join(COLUMNS)]
     for f in frames:
         for role, name in enumerate(("head", "left_hand", "right_hand")):
             (w, x, y, z), at = f.rotations[role], f.positions[role]
+            if role and f.stamp_ns * 1e-9 < hands_from_s:
+                continue
             lines.append(f"{f.stamp_ns * 1e-9},{name},{at[0]},{at[1]},{at[2]},{x},{y},{z},{w}")
     path.write_text("\n".join(lines))
     return str(path)
@@ -294,20 +296,27 @@ def user_at_rest(seconds):
         yield f
 
 
+def seconds(b):
+    """Time from the first to the last sample."""
+    stamps = [trackers_from_ros(m).stamp_ns for m in b.heard["trackers"]]
+    return (stamps[-1] - stamps[0]) * 1e-9 if stamps else 0.0
+
+
 def warned(b, words):
     return any(words in s.message for m in b.heard["/diagnostics"] for s in m.status)
 
 
-def test_exchanged_controllers_are_reported_and_swapped(bench, tmp_path):
+@pytest.mark.parametrize("on_s", [0.0, 2.0])
+def test_exchanged_controllers_are_reported_and_swapped(bench, tmp_path, on_s):
+    """Also after the bridge has reported that all is well. test_hands.py: found within 0.5 s."""
     frames = list(user_at_rest(6.0))
     for f in frames:
         f.positions[[1, 2]] = f.positions[[2, 1]]
-    b = bench(source="session", path=table(tmp_path / "exchanged.csv", frames), hand_pose="wrist")
+    b = bench(source="session", path=table(tmp_path / "exchanged.csv", frames, on_s), hand_pose="wrist")
     b.until(lambda: warned(b, "the controllers are in the wrong hands"))
     got = [trackers_from_ros(m) for m in b.heard["trackers"]]
     held = [f for f in got if (f.state[1:3] == TRACKED).all()]
-    assert held[0].stamp_ns - got[0].stamp_ns < 500_000_000
-    assert all(f.positions[1, 1] > 0.2 > -0.2 > f.positions[2, 1] for f in held)
+    assert held and all(f.positions[1, 1] > 0.2 > -0.2 > f.positions[2, 1] for f in held)
 
 
 def test_a_headset_that_repeats_its_pose_is_lost_once(bench, tmp_path):
@@ -315,8 +324,9 @@ def test_a_headset_that_repeats_its_pose_is_lost_once(bench, tmp_path):
     for f in frames[90:]:
         f.positions[0] = frames[90].positions[0]
     b = bench(source="session", path=table(tmp_path / "frozen.csv", frames), hand_pose="wrist")
-    b.until(lambda: warned(b, "head is lost") and len(b.heard["trackers"]) > 500)
+    b.until(lambda: warned(b, "head is lost") and seconds(b) > 7.0)
     got = [trackers_from_ros(m) for m in b.heard["trackers"]]
+    got = [f for f in got if f.stamp_ns < got[0].stamp_ns + 7e9]  # the table is played again after 8 s
     states = [int(f.state[0]) for f in got]
     assert [s for a, s in pairwise(states) if a != s] == [EXTRAPOLATED, LOST]
     assert len({f.epoch for f in got}) == 1

@@ -383,8 +383,10 @@ class TrackerBridge(AvatarNode):
         reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
         if reported != self._hands_reported:
             self._hands_reported = reported
-            log = self.get_logger()
-            (log.warning if hands.exchanged else log.info)(report)
+            if hands.exchanged:  # rclpy refuses another severity at the same place in the code
+                self.get_logger().warning(report)
+            else:
+                self.get_logger().info(report)
 
     def _report_mounting(self) -> None:
         self.health.values.update({f"mounting_{role}": place for role, place in self._stages.mounting.places().items()})
