@@ -90,11 +90,17 @@ def rounded_pose(p: AvatarPose) -> AvatarPose:
     )  # fmt: skip
 
 
+NO_ROOT = np.zeros(0)
+
+
 @njit
 def write_transforms(
-    words: Any, doubles: Any, stamps: Any, numbers: Any, sec: int, nanosec: int, positions: Any, rotations: Any
+    words: Any, doubles: Any, stamps: Any, numbers: Any, sec: int, nanosec: int, positions: Any, rotations: Any,
+    root: Any,
 ) -> None:
     """Write stamps, positions (N, 3) and rotations (N, 4) at these indices of a serialized TFMessage.
+
+    `root` (7,) replaces the pose of the first transform without a change, unless it is empty.
 
     Rotations are normalized: float32 ones are 1e-7 off, and tf2 refuses errors above 1e-6.
     """
@@ -107,10 +113,15 @@ def write_transforms(
         for k in range(3):
             doubles[at + k] = positions[i, k]
         doubles[at + 3], doubles[at + 4], doubles[at + 5], doubles[at + 6] = x / n, y / n, z / n, w / n
+    if len(root):
+        at = numbers[0]
+        for k in range(3):
+            doubles[at + k], doubles[at + 3 + k] = root[k], root[4 + k]
+        doubles[at + 6] = root[3]
 
 
 def warm_up() -> None:
     """Compile `write_transforms` for poses and for trackers."""
     words, doubles, at = np.zeros(2, np.uint32), np.zeros(7), np.zeros(1, np.int64)
     for kind in (np.float32, np.float64):
-        write_transforms(words, doubles, at, at, 0, 0, np.zeros((1, 3), kind), np.ones((1, 4), kind))
+        write_transforms(words, doubles, at, at, 0, 0, np.zeros((1, 3), kind), np.ones((1, 4), kind), NO_ROOT)

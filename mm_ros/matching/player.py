@@ -80,6 +80,12 @@ def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: flo
     return c * (x1 - x0) + s * (y1 - y0), -s * (x1 - x0) + c * (y1 - y0), turn
 
 
+@njit
+def _root_velocity(velocities: Any, angular: Any, row: int, scale: Any, out: Any) -> None:
+    out[0], out[1] = velocities[row, 0, 0] * scale, velocities[row, 0, 1] * scale
+    out[2] = angular[row, 0, 2]
+
+
 class Player:
     """A playhead: a clip and a time in it. The playhead stops at the last frame of the clip."""
 
@@ -132,5 +138,6 @@ class Player:
 
     def root_velocity(self) -> F64:
         """Velocity (x, y) and turn rate of the root, in its own axes and the user's scale."""
-        velocity, angular = self.arrays[2][self.nearest, 0], self.arrays[3][self.nearest, 0]
-        return np.array([velocity[0] * self.scale, velocity[1] * self.scale, angular[2]], np.float64)
+        out = np.empty(3)
+        _root_velocity(self.arrays[2], self.arrays[3], self.nearest, np.float32(self.scale), out)
+        return out

@@ -86,7 +86,7 @@ class FadeIn:
         `held`: whether head and hands are on devices.
         """
         self._are_held = (*(bool(h) and not wait for h in held), False, False)
-        if wait and self._resumes and self._last is not None and _distance(pose, self._last) <= REACH_M:
+        if wait and self._resumes and self._last is not None and _apart(pose, self._last)[0] <= REACH_M:
             self._begin(self._last, pose)
             out = self._shifted(pose)
             self._clear()
@@ -100,12 +100,12 @@ class FadeIn:
         self._advance(dt)
         out = self._shifted(pose)
         if last is not None:
-            away = _distance(out, last)
+            away, turned = _apart(out, last)
             if away > REACH_M:
                 self._clear()
                 out = pose
                 self.declare()
-            elif gap or away > LEAP_M or _turn(out, last) > LEAP_RAD or pose.run ^ self._mixed != last.run:
+            elif gap or away > LEAP_M or turned > LEAP_RAD or pose.run ^ self._mixed != last.run:
                 self._begin(last, pose)
                 self._halflife = max(HALFLIFE_S, PEAK * self._longest_path(pose) / FASTEST)
                 out = self._shifted(pose)
@@ -208,11 +208,8 @@ def _aimed(q: F64, old: Vec, new: Vec) -> F64:
     return np.asarray(rot.multiply(np.array(between), q))
 
 
-def _distance(a: AvatarPose, b: AvatarPose) -> float:
-    """Distance between the roots of two poses [m]."""
-    return float(np.linalg.norm(a.root[:3] - b.root[:3]))
-
-
-def _turn(a: AvatarPose, b: AvatarPose) -> float:
-    """Angle between the roots' yaws [rad]."""
-    return abs(float(rot.wrap_angle(rot.yaw_of(a.root[3:]) - rot.yaw_of(b.root[3:]))))
+def _apart(a: AvatarPose, b: AvatarPose) -> tuple[float, float]:
+    """Distance between the roots of two poses [m] and angle between their yaws [rad]."""
+    p, q = a.root.tolist(), b.root.tolist()
+    turned = quat.wrap(quat.yaw_of(tuple(p[3:])) - quat.yaw_of(tuple(q[3:])))
+    return math.dist(p[:3], q[:3]), abs(turned)

@@ -89,22 +89,22 @@ class LowPosture:
             return self.low
         height = head[2] - ground
         self._bend.step(dt, frame, height, self._standing, yaw)
-        lying = self._lean(height, LOWEST_HIPS)
+        # While the user lies down on the back, the lean changes through 0, because a person first sits, then lies down.
+        cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
+        lying = self._lean(height, LOWEST_HIPS, cosine)
         hips = (height - self._length * math.cos(lying)) / self._hips
         lowest = LOWEST_SQUAT + float(self.low.legs[LIE]) * (LOWEST_HIPS - LOWEST_SQUAT)
-        lean = self._lean(height, lowest)
+        lean = self._lean(height, lowest, cosine)
         self.low.lean[:] = lean, min(self._bend.drop / BEND_FULL, 1.0), self._bend.on_back
         self._choose(hips, abs(lying), abs(lean))
-        for kind in range(3):
-            weight = damp(float(self.low.legs[kind]), float(kind == self._kind), LEGS_HALFLIFE_S, dt)
-            self.low.legs[kind] = weight if weight > 0.01 else 0.0
+        for kind, before in enumerate(self.low.legs.tolist()):
+            if before != (kind == self._kind):
+                weight = damp(before, float(kind == self._kind), LEGS_HALFLIFE_S, dt)
+                self.low.legs[kind] = weight if weight > 0.01 else 0.0
         return self.low
 
-    def _lean(self, height: float, lowest: float) -> float:
-        """Lean with which the hips are between the floor and their standing height. While the user lies down on the
-        back, the lean changes through 0, because a person first sits and then lies down.
-        """
-        cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
+    def _lean(self, height: float, lowest: float, cosine: float) -> float:
+        """Lean with which the hips are between the floor and their standing height; `cosine`: of the estimated lean."""
         most = (height - lowest * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length
         lean = math.acos(max(-0.3, min(1.0, most, max(cosine, least))))

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
@@ -89,11 +88,11 @@ class Health:
         return REPORT_NS + round(((CALM - phase + 0.5) % 1.0 - 0.5) * period)
 
     def _status(self, seconds: float) -> DiagnosticStatus:
-        late = np.array(self.latencies_s or [0.0])
-        p50, p99 = (float(v) for v in np.percentile(late, [50, 99]))
+        late = sorted(self.latencies_s or [0.0])
+        p50, p99 = (late[round(q * (len(late) - 1))] for q in (0.5, 0.99))
         shown = {
             "rate_hz": f"{self.done / seconds:.1f}",
-            **{f"latency_{name}_ms": self._latency(v) for name, v in (("p50", p50), ("p99", p99), ("max", late.max()))},
+            **{f"latency_{name}_ms": self._latency(v) for name, v in (("p50", p50), ("p99", p99), ("max", late[-1]))},
             **{k: str(self._total(k)) for k in ("dropped", "unpaired", "refused")},
             **self.values,
         }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rclpy.publisher import Publisher
@@ -33,7 +33,7 @@ class Hub:
         self.lock = threading.RLock()  # a thread holds this lock while it runs a callback of any node
         self.inlets: dict[str, list[Inlet]] = {}
         self.outlets: dict[str, list[Outlet]] = {}
-        self._queue: deque[tuple[Inlet, Any]] = deque()
+        self._queue: deque[tuple[Inlet, Callable[[Any], None], Any]] = deque()
         self._later: deque[tuple[Outlet, Any]] = deque()
         self._draining = False
         self._wires: dict[str, Wire] = {}
@@ -43,7 +43,11 @@ class Hub:
         values that are already waiting.
         """
         self._later.append((outlet, value))
-        self._deliver(outlet.name, value)
+        inlets = self.inlets.get(outlet.name, ())
+        if outlet.wire is None:
+            self._deliver((inlet, inlet.receive, value) for inlet in inlets)
+        else:
+            self._deliver((inlet, inlet.given, value) for inlet in inlets)
 
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all inlets of its topic.
@@ -53,7 +57,7 @@ class Hub:
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
-            self._deliver(name, message)
+            self._deliver((inlet, inlet.receive, message) for inlet in self.inlets.get(name, ()))
 
     def remove(self, inlet: Inlet) -> None:
         left = [other for other in self.inlets[inlet.name] if other is not inlet]
@@ -61,7 +65,7 @@ class Hub:
             self.inlets[inlet.name] = left
         else:
             del self.inlets[inlet.name]
-        self._queue = deque((to, value) for to, value in self._queue if to is not inlet)
+        self._queue = deque(call for call in self._queue if call[0] is not inlet)
 
     def wire(self, topic: str, name: str, world: str) -> Wire | None:
         """Conversions of a stream, shared by all nodes of the process; None for a topic of messages."""
@@ -69,15 +73,15 @@ class Hub:
             self._wires[name] = Wire(topic, world)
         return self._wires.get(name)
 
-    def _deliver(self, name: str, value: Any) -> None:
-        self._queue.extend((inlet, value) for inlet in self.inlets.get(name, ()))
+    def _deliver(self, calls: Iterable[tuple[Inlet, Callable[[Any], None], Any]]) -> None:
+        self._queue.extend(calls)
         if self._draining:
             return
         self._draining = True
         try:
             while self._queue:
-                inlet, given = self._queue.popleft()
-                inlet.receive(given)
+                _, take, given = self._queue.popleft()
+                take(given)
             while self._later:  # other processes wait for the pose, so it is published before the other values
                 late, given = self._later.popleft()
                 late.send(given)
@@ -92,7 +96,7 @@ class Outlet:
 
     def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
         """`world`: frame to write into the header of messages, or "" to leave it."""
-        self._hub, self._publisher, self._wire, self._world = hub, publisher, wire, world
+        self._hub, self._publisher, self.wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
         self.latched: Any = None  # last message, stored if subscribers may join later
@@ -102,21 +106,21 @@ class Outlet:
 
     def publish(self, value: Any) -> None:
         with self._hub.lock:
-            if self._world and self._wire is None:
+            if self._world and self.wire is None:
                 value.header.frame_id = self._world
             if self._keeps:
                 self.latched = value
             if not self._hub.inlets.get(self.name):
                 self.send(value)
                 return
-            self._hub.hand(self, value if self._wire is None else self._wire.handed(value))
+            self._hub.hand(self, value if self.wire is None else self.wire.handed(value))
 
     def send(self, value: Any) -> None:
         """Publish to other processes, if one of them subscribes or may join later."""
-        if self._wire is not None:
+        if self.wire is not None:
             if not self._outside():
                 return
-            value = self._wire.serialized(value)
+            value = self.wire.serialized(value)
         if self._keeps or self._hub.inlets.get(self.name):
             self._remember(value)
         self._publisher.publish(value)
@@ -152,7 +156,7 @@ class Inlet:
         self.handle = subscription.handle
         self.name: str = subscription.topic_name
         self._type, self._raw = subscription.msg_type, subscription.raw
-        self._given = guarded(callback)
+        self.given = guarded(callback)  # takes a value that a node of this process hands over
         self._read = guarded(lambda message: callback(self._value(message)))
         self._core = wire is not None
         hub.inlets.setdefault(self.name, []).append(self)
@@ -173,7 +177,7 @@ class Inlet:
         if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
             self._read(value)
         else:
-            self._given(value)
+            self.given(value)
 
     def take(self) -> None:
         """Take one message from another process, for all inlets of the topic."""

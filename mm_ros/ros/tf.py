@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
-from mm_ros.body.rounding import write_transforms
+from mm_ros.body.rounding import NO_ROOT, write_transforms
 from mm_ros.body.skeleton import Skeleton, default_skeleton
 from mm_ros.body.types import LOST, ROLES, AvatarPose, TrackerFrame
 from mm_ros.maths import rotations as rot
@@ -44,17 +44,17 @@ class SerializedTf:
         stamps, numbers = _offsets(transforms)
         self._stamps, self._numbers = (stamps + 4) // 4, (numbers + 4) // 8
 
-    def filled(self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] | None = None) -> bytes:
+    def filled(
+        self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] = NO_ROOT
+    ) -> bytes:  # fmt: skip
         """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms.
 
-        `root` (7,) replaces the pose of the first transform.
+        `root` (7,) replaces the pose of the first transform, unless it is empty.
         """
         sec, nanosec = divmod(stamp_ns, 1_000_000_000)
-        write_transforms(self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations)
-        if root is not None:
-            at = self._numbers[0]
-            self._doubles[at : at + 3], self._doubles[at + 3 : at + 6] = root[:3], root[4:]
-            self._doubles[at + 6] = root[3]
+        write_transforms(
+            self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations, root
+        )
         return self._raw.tobytes()
 
 

@@ -13,20 +13,25 @@ from mm_ros.maths.jit import njit
 def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(R))) -> None:
     """Raise MmRosError unless the values of all `roles` that are not lost are finite and rotations have length 1."""
     t = trackers
-    for role in roles:
-        if t.state[role] != LOST and not _sound(t.positions, t.rotations, t.velocities, t.angular_velocities, role):
-            raise MmRosError(f"tracker '{ROLES[role]}': {_complaint(t, role)}")
+    role = _unsound(t.positions, t.rotations, t.velocities, t.angular_velocities, t.state, roles)
+    if role >= 0:
+        raise MmRosError(f"tracker '{ROLES[role]}': {_complaint(t, role)}")
 
 
 @njit
-def _sound(positions: Any, rotations: Any, velocities: Any, angular_velocities: Any, role: int) -> bool:
-    total = 0.0
-    for k in range(3):
-        total += positions[role, k] + velocities[role, k] + angular_velocities[role, k]
-    length = 0.0
-    for k in range(4):
-        length += rotations[role, k] ** 2
-    return bool(math.isfinite(total) and 0.8 < length < 1.25)
+def _unsound(positions: Any, rotations: Any, velocities: Any, angular: Any, state: Any, roles: Any) -> int:
+    """The first of these roles whose values are not sound, or -1."""
+    for role in roles:
+        if state[role] == LOST:
+            continue
+        total = length = 0.0
+        for k in range(3):
+            total += positions[role, k] + velocities[role, k] + angular[role, k]
+        for k in range(4):
+            length += rotations[role, k] ** 2
+        if not (math.isfinite(total) and 0.8 < length < 1.25):
+            return int(role)
+    return -1
 
 
 def _complaint(trackers: TrackerFrame, role: int) -> str:

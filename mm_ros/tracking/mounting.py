@@ -157,7 +157,7 @@ class MountingStage:
     def step(self, frame: TrackerFrame) -> tuple[TrackerFrame, Calibration | None]:
         """Return the frame with exchanged devices corrected, and the calibration if a mounting has changed."""
         changed = False
-        if self.settings.estimate_mounting and (frame.state[WAIST_ROLE:] == TRACKED).any():
+        if self.settings.estimate_mounting and TRACKED in frame.state[WAIST_ROLE:].tolist():
             dt = self._elapsed_s(frame)
             if dt > 0.0:
                 stand = self._stand(frame)

@@ -103,15 +103,15 @@ class TrackerTrack:
 
     def frame(self, i: int) -> TrackerFrame:
         return TrackerFrame(
-            int(self.stamps_ns[i]),
-            self.epoch,
-            self.positions[i].copy(),
-            self.rotations[i].copy(),
-            self.velocities[i].copy(),
-            self.angular_velocities[i].copy(),
-            self.state[i].copy(),
-            np.where(self.present, self.stamps_ns[i], 0),
+            int(self.stamps_ns[i]), self.epoch, *self.row(i), np.where(self.present, self.stamps_ns[i], 0)
         )
+
+    def row(self, i: int) -> tuple[F64, F64, F64, F64, NDArray[np.uint8]]:
+        """Positions, rotations, velocities, angular velocities and states of frame i: new arrays."""
+        return (
+            self.positions[i].copy(), self.rotations[i].copy(), self.velocities[i].copy(),
+            self.angular_velocities[i].copy(), self.state[i].copy(),
+        )  # fmt: skip
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:

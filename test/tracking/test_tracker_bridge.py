@@ -145,16 +145,20 @@ def test_every_field_of_the_bridges_messages_is_what_it_had(bench, tmp_path):
     write_session(tmp_path / "anna", session)
     b = bench(source="session", path=str(tmp_path / "anna"))
     frames, truths, seen = {}, {}, {}
-    publish, tell, see = b.bridge._publish, b.bridge._tell_truth, b.bridge._source.landmarks
+    publish, tell, see = b.bridge._publish, b.bridge._source.truth, b.bridge._source.landmarks
     b.bridge._publish = lambda frame: (frames.update({frame.stamp_ns: copy.deepcopy(frame)}), publish(frame))
-    b.bridge._tell_truth = lambda truth: (truths.update({truth.stamp_ns: truth}), tell(truth))
+
+    def truth():
+        told = tell()
+        truths.update({} if told is None else {told.stamp_ns: told})
+        return told
 
     def landmarks():
         new = see()
         seen.update({m.stamp_ns: m for m in new})
         return new
 
-    b.bridge._source.landmarks = landmarks
+    b.bridge._source.truth, b.bridge._source.landmarks = truth, landmarks
     b.until(lambda: all(len(b.heard[name]) > 20 for name in ("trackers", "truth", "landmarks")))
 
     def pairs(topic, made):

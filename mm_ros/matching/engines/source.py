@@ -125,6 +125,7 @@ class SearchSource:
         self.player = Player(database, scale)
         self.queries = QueryBuilder(database, scale)
         self.pose = self.player.pose
+        self._contacts: NDArray[np.bool_] = np.asarray(database.contacts) != 0
         self._out_of_band_s = 0.0  # s; time for which the motion has been outside the requested band
         self.root_velocity = self.player.root_velocity
 
@@ -143,7 +144,7 @@ class SearchSource:
         self.player.scale = self.queries.scale = scale
 
     def contacts(self) -> NDArray[np.bool_]:
-        return np.asarray(self.database.contacts[self.player.nearest] != 0, np.bool_)
+        return np.array(self._contacts[self.player.nearest])
 
     def features(self) -> F32:
         return np.asarray(self.database.features[self.player.nearest], np.float32)

@@ -14,6 +14,7 @@ from std_srvs.srv import Trigger
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.settings import Settings, setting
+from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import (
     EXTRAPOLATED,
     HEAD_ROLE,
@@ -22,7 +23,6 @@ from mm_ros.body.types import (
     RIGHT_HAND_ROLE,
     ROLES,
     TRACKED,
-    AvatarPose,
     Calibration,
     TrackerFrame,
     role_index,
@@ -130,7 +130,7 @@ class TrackerBridge(AvatarNode):
         warm_up()
         self._source.open()
         self._hands_reported = ""
-        self._skeleton_hash = 0
+        self._skeleton: Skeleton | None = None  # of the truth, as published last
         self._stages = self._build(place)
         self._publish_calibration(self._stages.calibrator.current)
         self.create_service(Trigger, "calibrate", self._on_calibrate)
@@ -239,7 +239,6 @@ class TrackerBridge(AvatarNode):
 
     def _poll(self) -> None:
         while (raw := self._source.poll(self.now_ns())) is not None:
-            self._aim(raw.stamp_ns)
             self._publish_grips(raw)
             for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
@@ -250,6 +249,7 @@ class TrackerBridge(AvatarNode):
                 frame = self._mounted(self.outputs.trackers(self._stages.room.carry(gated)))
                 if not self._paused:
                     self._publish(frame)
+            self._aim(raw.stamp_ns)
 
     def _publish_grips(self, raw: TrackerFrame) -> None:
         grips = self._source.grips
@@ -299,25 +299,27 @@ class TrackerBridge(AvatarNode):
         self._trackers.publish(frame)
         if self.settings(BridgeSettings).tracker_tf:
             self._tf.publish(self._frames.serialized(frame))
-        truth = self._source.truth()
-        if truth is not None:
-            self._tell_truth(truth)
+        self._tell_truth()
         self._states = frame.state
         self.health.step(frame.stamp_ns)
 
-    def _tell_truth(self, truth: AvatarPose) -> None:
-        if truth.skeleton != self._skeleton_hash:
-            self._publish_skeleton(truth.skeleton)
-        if not self._truth.get_subscription_count():
+    def _tell_truth(self) -> None:
+        skeleton = self._source.truth_skeleton()
+        if skeleton is not self._skeleton:
+            self._publish_skeleton(skeleton)
+        truth = self._source.truth() if self._truth.get_subscription_count() else None
+        if truth is None:
             return
         if any(self._stages.room.place[:2]):
             truth = replace(truth, root=compose(self._stages.room.place, truth.root))
         self._truth.publish(truth)
 
-    def _publish_skeleton(self, now: int) -> None:
+    def _publish_skeleton(self, skeleton: Skeleton | None) -> None:
         """Publish skeleton and calibration again: the next mocap clip may be of an actor with another height."""
-        self._skeleton_hash = now
-        skeleton, given = self._source.truth_skeleton(), self._source.calibration()
+        before, self._skeleton = self._skeleton, skeleton
+        if before is not None and skeleton is not None and before.hash == skeleton.hash:
+            return
+        given = self._source.calibration()
         if skeleton is not None:
             self._truth_skeleton.publish(skeleton_to_ros(skeleton, self.now_ns(), "truth"))
         if given is not None:

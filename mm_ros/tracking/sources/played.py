@@ -10,7 +10,7 @@ import numpy as np
 
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import Skeleton
-from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
+from mm_ros.body.types import AvatarPose, Calibration, R, TrackerFrame
 from mm_ros.tracking.calibration import from_skeleton
 from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 from mm_ros.tracking.sources.base import Source
@@ -40,9 +40,9 @@ class PlayedSource(Source):
         self.rate = rate
         self._segments = segments
         self._epoch = 0
-        self._truth: AvatarPose | None = None
         self._start_ns: int | None = None
         self._done = -1  # index of the last returned sample of the segment
+        self._stamp_ns = 0  # stamp of this sample
 
     def open(self) -> None:
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="segments")
@@ -73,11 +73,10 @@ class PlayedSource(Source):
             return self.poll(now_ns)
         self._done = i
         stamp_ns = self._start_ns + round(i * 1e9 / self.rate)
-        out = self._now.track.frame(i)
-        out.stamp_ns, out.epoch = stamp_ns, self._epoch
-        out.sampled_ns = np.full_like(out.sampled_ns, stamp_ns)
-        self._truth = self._now.body.pose(i, stamp_ns, self._epoch)
-        return out
+        self._stamp_ns = stamp_ns
+        sampled = np.empty(R, np.int64)
+        sampled.fill(stamp_ns)
+        return TrackerFrame(stamp_ns, self._epoch, *self._now.track.row(i), sampled)
 
     def _advance(self, now_ns: int) -> None:
         assert self._now is not None and self._start_ns is not None
@@ -93,7 +92,9 @@ class PlayedSource(Source):
         self._done = -1
 
     def truth(self) -> AvatarPose | None:
-        return self._truth
+        if self._now is None or self._done < 0:
+            return None
+        return self._now.body.pose(self._done, self._stamp_ns, self._epoch)
 
     def truth_skeleton(self) -> Skeleton | None:
         return None if self._now is None else self._now.skeleton
