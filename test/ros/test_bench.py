@@ -16,6 +16,7 @@ from tf2_msgs.msg import TFMessage
 from mm_ros.base.own_python import module_command
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import TRACKED, TrackerFrame, rest_pose
+from mm_ros.ros.bench.floor import Samples
 from mm_ros.ros.bench.graph import GRACE_S, first_transform
 from mm_ros.ros.bench.minutes import PARTS, _Count
 from mm_ros.ros.tf import PoseTf, TrackerTf
@@ -80,3 +81,19 @@ def test_a_run_writes_each_figure_under_its_name(tmp_path):
         assert row["memory_mb_per_avatar"] > 0.0 and row["cpu_percent_per_avatar"] > 0.0
     for words in ("composed at 90 Hz: p99 is", "processes at 90 Hz: p99 is"):
         assert words in done.stdout
+
+
+def test_a_late_first_tick_does_not_delay_the_samples_of_the_bare_transport():
+    samples, period = Samples(90.0), 1e9 / 90
+    ticks = [STAMP + round(i * period) for i in range(20)]
+    stamps = [samples.due(at + 6_000_000 * (i == 0)) for i, at in enumerate(ticks)]
+    assert all(len(due) == 1 for due in stamps)
+    assert all(abs(at - due[0]) < 100 for at, due in zip(ticks[1:], stamps[1:], strict=True))
+
+
+def test_the_bare_transport_makes_up_for_missed_ticks_once():
+    samples = Samples(100.0)
+    assert samples.due(STAMP) == [STAMP]
+    assert samples.due(STAMP + 30_000_000) == [STAMP + i * 10_000_000 for i in (1, 2, 3)]
+    assert samples.due(STAMP + 40_000_000) == [STAMP + 40_000_000]
+    assert len(samples.due(STAMP + 10**9)) == 6

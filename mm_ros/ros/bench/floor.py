@@ -30,7 +30,6 @@ from mm_ros.ros.tf import PoseTf, TrackerTf
 
 WAKE_S = 0.5  # maximum delay of Ctrl-C
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
-EARLY_NS = 1_000_000  # tolerance of the timer, the same as in the sources
 
 
 def _stamp(msg: Any) -> Any:
@@ -64,12 +63,29 @@ class Executor(LeanExecutor):
             self.spin_once()
 
 
+class Samples:
+    """Stamps of samples at a fixed rate, for a timer of the same rate.
+
+    The earliest tick sets the phase. If a late tick did, each later sample would wait for the tick after it.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._period_ns, self._start_ns, self._done = 1e9 / rate, 0, -1
+
+    def due(self, now_ns: int) -> list[int]:
+        """The stamps that are due at a tick of the timer: one, and up to five that missed ticks left out."""
+        self._start_ns = self._start_ns or now_ns
+        newest = max(round((now_ns - self._start_ns) / self._period_ns), self._done + 1)
+        self._start_ns = min(self._start_ns, now_ns - round(newest * self._period_ns))
+        first, self._done = max(self._done + 1, newest - 5), newest
+        return [self._start_ns + round(i * self._period_ns) for i in range(first, newest + 1)]
+
+
 class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
-        self._rate, self._done = rate, -1
-        self._start_ns = 0  # the start time is set after the first ticks, which are late because of the start
-        self._settling = 50
+        self._samples = Samples(rate)
+        self._settling = 50  # the first ticks are late because of the start
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
@@ -80,13 +96,10 @@ class Source(Node):
         self._settling -= 1
         if self._settling > 0:
             return
-        self._start_ns = self._start_ns or now_ns
-        due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self._rate)
-        for i in range(max(self._done + 1, due - 5), due + 1):
-            self._frame.stamp_ns = self._start_ns + round(i * 1e9 / self._rate)
+        for stamp_ns in self._samples.due(now_ns):
+            self._frame.stamp_ns = stamp_ns
             self._out.publish(trackers_to_ros(self._frame))
             self._tf.publish(self._frames.message(self._frame))
-        self._done = max(self._done, due)
 
 
 class Relay(Node):
