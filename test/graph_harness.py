@@ -32,7 +32,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 CHAIN = ("orientation_predictor", "trajectory_predictor", "motion_matcher", "pose_postprocessor")
 START_S = 150.0
-ATTEMPTS = 4
+ATTEMPTS = 8
 
 
 def node_command(name: str, avatar: str, **parameters: Any) -> list[str]:
