@@ -4,6 +4,7 @@ import struct
 import time
 
 import numpy as np
+from processes import PATIENCE_S
 
 from mm_ros.body.types import identity_pose
 from mm_ros.web.headset import wire
@@ -35,6 +36,6 @@ def pose_message():
 
 def next_pose(page) -> int:
     """Sequence number of the next pose that arrives; pings and texts are left out."""
-    while not isinstance(message := page.recv(timeout=60), bytes) or message[0] != wire.POSE:
+    while not isinstance(message := page.recv(timeout=PATIENCE_S), bytes) or message[0] != wire.POSE:
         pass
     return struct.unpack_from("<I", message, 4)[0]

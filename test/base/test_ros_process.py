@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
-from processes import alive, children, running, wait_until
+from processes import PATIENCE_S, alive, children, running, wait_until
 from rclpy.serialization import deserialize_message
 from tf2_msgs.msg import TFMessage
 
@@ -50,7 +50,7 @@ def test_those_who_were_forked_end_with_their_parent(number):
         assert process.stdout.readline() == "here\n"
         forked = children(process.pid)
         process.send_signal(number)
-        assert process.wait(60) == (-9 if number == signal.SIGKILL else 0)
+        assert process.wait(PATIENCE_S) == (-9 if number == signal.SIGKILL else 0)
         assert len(forked) == 2
         wait_until_gone(forked)
 
@@ -61,7 +61,7 @@ def test_one_that_is_killed_comes_back():
         os.kill(children(process.pid)[0], signal.SIGKILL)
         assert process.stdout.readline() == "here\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_an_interrupt_that_is_swallowed_still_ends_all():
@@ -79,12 +79,12 @@ sys.exit(run_each([stay]))
 """
     with started(swallowed) as process:
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_one_that_ends_by_itself_ends_all_with_its_code():
     with started(EACH.format(second="lambda: 2")) as process:
-        assert process.wait(60) == 2
+        assert process.wait(PATIENCE_S) == 2
 
 
 def test_one_that_does_not_hear_is_killed():
@@ -99,7 +99,7 @@ sys.exit(process.run_each([deaf]))
     with started(deaf) as process:
         forked = children(process.pid)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         wait_until_gone(forked)
 
 
@@ -158,6 +158,6 @@ sys.exit(run_all([Node]))
 @pytest.mark.parametrize("instead", ["raise RuntimeError('Unable to convert')", "pass"])
 def test_a_ctrl_c_that_a_conversion_swallows_still_ends_the_nodes(guarded, instead):
     script = SWALLOWED.format(guarded=guarded, instead=instead)
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == 0
     assert "Traceback" not in ended.stdout + ended.stderr

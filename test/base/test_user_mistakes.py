@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from bvh_dialects import DIALECTS, walks
-from processes import alive, children, running, wait_until
+from processes import PATIENCE_S, alive, children, running, wait_until
 
 from mm_ros.cli.main import main
 from mm_ros.motion.bvh.reader import write_bvh
@@ -259,7 +259,7 @@ def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130 and said.strip() == "mm_ros: stopped by Ctrl-C", said
     assert not walk.with_name("a.mmdb").exists()
     wait_until(lambda: not any(map(alive, helpers)), 30.0, "the end of the helpers")

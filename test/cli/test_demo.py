@@ -18,7 +18,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import processes
 from chromium import free_port
-from processes import alive, children, end, wait_until
+from processes import PATIENCE_S, alive, children, end, wait_until
 
 from mm_ros.base.own_python import module_command
 from mm_ros.cli import main as cli
@@ -108,14 +108,14 @@ def test_graph_and_page_end_with_the_demo(start, warm, end_of_it):
     demo = start("--port", str(port), stdin=its, start_new_session=True, preexec_fn=take_terminal)
     os.close(its)
     demo.wait_for("3/3 viewer" if end_of_it == "terminal closed" else "first pose")
-    wait_until(lambda: len(children(demo.process.pid)) == 2, 30.0, "graph and page")
+    wait_until(lambda: len(children(demo.process.pid)) == 2, PATIENCE_S, "graph and page")
     started = children(demo.process.pid)
     if end_of_it == "killed":
         demo.process.kill()
     os.close(ours)
-    assert demo.process.wait(30) == (-signal.SIGKILL if end_of_it == "killed" else -signal.SIGHUP)
+    assert demo.process.wait(PATIENCE_S) == (-signal.SIGKILL if end_of_it == "killed" else -signal.SIGHUP)
     try:
-        wait_until(lambda: not any(map(alive, started)), 60.0, f"the end of {started}")
+        wait_until(lambda: not any(map(alive, started)), PATIENCE_S, f"the end of {started}")
     finally:
         for pid in filter(alive, started):
             os.kill(pid, signal.SIGKILL)
@@ -126,7 +126,7 @@ def test_graph_and_page_end_with_the_demo(start, warm, end_of_it):
 
 def test_a_missing_session_is_reported_in_one_sentence(tmp_path, start):
     demo = start("--session", str(tmp_path / "none"))
-    demo.process.wait(60)
+    demo.process.wait(PATIENCE_S)
     assert demo.process.returncode == 2
     assert "does not exist. Make one" in demo.output()
 

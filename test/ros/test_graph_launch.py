@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S
 
 from mm_ros.base.share import share_folder
 
@@ -67,7 +68,7 @@ class Launched:
 
     def interrupt(self) -> int:
         os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def end(self) -> None:
         if self.process.poll() is None:
@@ -158,7 +159,7 @@ def test_a_launch_that_is_ended_hard_leaves_no_process(launch, end, composed):
     started = family(one.process.pid)[1:]
     assert len(started) >= (2 if composed == "true" else 10)
     one.process.send_signal(end)
-    one.process.wait(30)
+    one.process.wait(PATIENCE_S)
     until = time.monotonic() + 20.0
     while time.monotonic() < until and any(alive(p) for p in started):
         time.sleep(0.1)

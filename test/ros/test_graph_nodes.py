@@ -121,7 +121,7 @@ def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
     steps = {frame.stamp_ns: avatar.step(frame) and avatar.last for frame in frames}
     assert set_parameter(world, "trajectory_predictor", "silent_s", double(0.2)).successful
     world.walk(0.1)  # the watchdog takes the new time with the next sample
-    assert world.client.spin_until(lambda: received["pose"][-1].stale, 30.0)
+    assert world.client.spin_until(lambda: received["pose"][-1].stale, PATIENCE_S)
     assert set_parameter(world, "trajectory_predictor", "silent_s", double(60.0)).successful
 
     def pairs(topic, part):
@@ -140,7 +140,7 @@ def test_every_field_of_the_chains_messages_is_what_its_stage_had(world):
     assert len({m.run for topic in ("matched_pose", "match", "pose") for m in received[topic]}) == 1
     assert all((m.search_time > 0) == m.searched for m in received["match"])
     world.client.calibrate(world.calibration)  # the skeleton is published again
-    assert world.client.spin_until(lambda: received["skeleton"], 30.0)
+    assert world.client.spin_until(lambda: received["skeleton"], PATIENCE_S)
     check_fields([(m, avatar.skeleton) for m in received["skeleton"]], {**SKELETON, "name": lambda _: "nodes"})
 
 
@@ -211,9 +211,9 @@ def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(w
     assert set_parameter(world, "motion_matcher", "database", string(str(other_layout))).successful
     try:
         layouts = world.client.received["feature_layout"]
-        assert world.client.spin_until(lambda: tuple(layouts[-1].trajectory_times) == TIMES, 20.0)
+        assert world.client.spin_until(lambda: tuple(layouts[-1].trajectory_times) == TIMES, PATIENCE_S)
         assert any(trajectory_times() == list(TIMES) for _ in range(20))
-        assert world.client.spin_until(lambda: bool(bodies), 20.0)
+        assert world.client.spin_until(lambda: bool(bodies), PATIENCE_S)
         body = bodies[-1].data
         check_fields([(layouts[-1], read_database(other_layout).layout)], LAYOUT)
         frames, poses = world.walk_without_loss(3.0, epoch=30)
@@ -237,8 +237,8 @@ def test_gamepad_and_path_follow_the_layout_and_do_not_ask_for_a_calibration(ros
             process.wait_ready()
         for client in clients:
             heard = client.received["trajectory"]
-            assert client.spin_until(lambda h=heard: h and np.allclose(h[-1].times, TIMES), 30.0)
-            assert client.spin_until(lambda c=client: bool(c.received["matched_pose"]), 30.0)
+            assert client.spin_until(lambda h=heard: h and np.allclose(h[-1].times, TIMES), PATIENCE_S)
+            assert client.spin_until(lambda c=client: bool(c.received["matched_pose"]), PATIENCE_S)
         for process in processes:
             assert process.stop() == 0, process.said()
             assert "calibrat" not in process.said() and "tracker_bridge" not in process.said(), process.said()
@@ -421,7 +421,7 @@ def test_damage_that_the_background_check_finds_is_reported(ros, tmp_path):
             statuses = [s for m in client.received["/diagnostics"] for s in m.status if s.name.startswith("damaged/")]
             return any(s.level == DiagnosticStatus.ERROR and "damaged.mmdb: is damaged" in s.message for s in statuses)
 
-        assert client.spin_until(reported, 60.0), process.said()
+        assert client.spin_until(reported, PATIENCE_S), process.said()
         assert "do not fit their checksum" in process.said()
         assert process.stop() == 0, process.said()
     finally:

@@ -16,6 +16,7 @@ pytest.importorskip("daqp", reason="daqp is not installed (extra 'robot')")
 
 import rclpy
 from graph_harness import START_S, Client
+from processes import PATIENCE_S
 
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import stamp_from_ros
@@ -62,7 +63,7 @@ def client(tmp_path_factory):
             client.spin(0.1)
         yield client
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0, log.read_text()
+        assert process.wait(PATIENCE_S) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()
@@ -118,7 +119,7 @@ def namespaces(arrays: list) -> set[str]:
 
 def test_markers_are_in_the_namespaces_that_rviz_lists(client):
     expected = {d.topic: set(d.namespaces) for d in MARKERS}["markers"]
-    client.spin_until(lambda: expected <= namespaces(client.received["markers"]), 20.0)
+    client.spin_until(lambda: expected <= namespaces(client.received["markers"]), PATIENCE_S)
     assert namespaces(client.received["markers"]) == expected
 
 
@@ -143,11 +144,12 @@ def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription
             )
         for display in (d for d in MARKERS if d.topic in OPTIONAL):
             wanted = set(display.namespaces)
-            assert extra.spin_until(lambda d=display, w=wanted: w <= namespaces(arrays[d.topic]), 20.0), display.title
+            drawn = extra.spin_until(lambda d=display, w=wanted: w <= namespaces(arrays[d.topic]), PATIENCE_S)
+            assert drawn, display.title
         assert readers() == ours + 1
         read = extra.node.get_subscriber_names_and_types_by_node("visualizer", f"/{AVATAR}")
         declared = {f"/{AVATAR}/{name}" for name in graph.node("visualizer").inputs}
         assert declared <= {name for name, _ in read}
     finally:
         extra.close()
-    assert client.spin_until(lambda: readers() == ours, 20.0)
+    assert client.spin_until(lambda: readers() == ours, PATIENCE_S)

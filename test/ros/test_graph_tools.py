@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import running
+from processes import PATIENCE_S, running
 
 from mm_ros.ros import graph
 
@@ -51,7 +51,7 @@ def ros2(*words: str, seconds: float = 60.0) -> str:
             return process.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
-            return process.communicate(timeout=20)[0]
+            return process.communicate(timeout=PATIENCE_S)[0]
 
 
 def started_topics() -> list[graph.Topic]:

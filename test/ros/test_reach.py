@@ -12,6 +12,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from net_link import Link, missing_rights
+from processes import PATIENCE_S
 
 from mm_ros.base.cache import cache_root
 from mm_ros.base.own_python import module_command
@@ -106,7 +107,9 @@ def test_the_profile_saves_half_of_the_memory_of_readers_and_writers():
     def kb(**environment):
         plain = {k: v for k, v in os.environ.items() if k != PROFILES} | {RANGE: "LOCALHOST"}
         command = [sys.executable, "-c", ENDPOINTS]
-        ran = subprocess.run(command, env=plain | environment, capture_output=True, text=True, timeout=60, check=True)
+        ran = subprocess.run(
+            command, env=plain | environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         assert "XML" not in ran.stderr, ran.stderr
         return int(ran.stdout)
 

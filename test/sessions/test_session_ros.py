@@ -267,7 +267,7 @@ def test_ctrl_c_ends_a_replay_that_waits_for_a_graph(walk, ear):
     with started("replay", walk, "--avatar", "unheard", "--wait-for", 1) as player:
         ear.until(lambda: ("replay", "/unheard") in ear.node.get_node_names_and_namespaces())
         player.send_signal(signal.SIGINT)
-        assert player.wait(30) in (0, 130)  # 130: it came while the node was still being made
+        assert player.wait(PATIENCE_S) in (0, 130)  # 130: it came while the node was still being made
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
@@ -304,7 +304,7 @@ def test_a_namespace_that_ros_does_not_take_is_a_sentence_and_another_can_be_giv
         for frame in session.frames:
             writer.write_frame(frame)
     words = [sys.executable, "-m", "mm_ros", "replay", str(tmp_path / "odd")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 2
     assert r"its namespace '9 lives\x1b[31m' is not a valid ROS namespace; choose another with --avatar" in done.stderr
     assert "Traceback" not in done.stderr

@@ -173,7 +173,7 @@ def patience(seen):
 def test_the_page_is_at_the_printed_address_only(seen):
     assert f"the avatar is at {seen.url}" in seen.said()
     with pytest.raises(HTTPError, match="403"):
-        urlopen(seen.url.rpartition("/")[0].rpartition("/")[0], timeout=30)
+        urlopen(seen.url.rpartition("/")[0].rpartition("/")[0], timeout=PATIENCE_S)
 
 
 def test_sliders_show_what_the_nodes_have_and_move_it(seen):

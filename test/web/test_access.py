@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from chromium import free_port
+from processes import PATIENCE_S
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.web.access import TOKEN_VARIABLE, Access, Bucket, Limits, address, session_token
@@ -102,7 +103,7 @@ def server():
 
 
 def answer(server, path=PAGE, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.get_port(), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.get_port(), timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers={"Accept-Encoding": "gzip", **headers})
         found = connection.getresponse()
@@ -140,9 +141,9 @@ def test_the_websocket_is_refused_as_the_page_is(server):
 
     own = f"http://127.0.0.1:{server.get_port()}"
     with page(server, origin=own) as opened:
-        assert opened.recv(timeout=20)
+        assert opened.recv(timeout=PATIENCE_S)
     with page(server, f"/{TOKEN}", origin=own) as opened:
-        assert opened.recv(timeout=20)
+        assert opened.recv(timeout=PATIENCE_S)
     for path, origin in ((PAGE, "http://127.0.0.1:1"), (PAGE, "null"), ("/", own), ("/wrong/", own)):
         with pytest.raises(InvalidStatus, match="403"):
             page(server, path, origin=origin)
@@ -153,7 +154,7 @@ def closing_code(opened):
 
     try:
         while True:
-            opened.recv(timeout=20)
+            opened.recv(timeout=PATIENCE_S)
     except ConnectionClosed as closed:
         return closed.rcvd.code
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pytest
 from chromium import free_port
+from processes import PATIENCE_S
 
 sync = pytest.importorskip("websockets.sync.client", reason="websockets is not installed (extra [webxr])")
 from headset_clients import frame, next_pose, pose_message, until_true
@@ -96,7 +97,7 @@ class Door:
         self.tls = ssl.create_default_context(cadata=server.authority.decode()) if secure else None
 
     def connect(self):
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=60.0)
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
         return self.tls.wrap_socket(plain, server_hostname="127.0.0.1") if self.secure else plain
 
     def ask(self, raw):
@@ -193,11 +194,11 @@ def test_requests_are_refused_and_the_user_goes_on(server, door, name):
 
 
 def test_bytes_of_the_wrong_kind_at_each_port_are_refused(server):
-    plain = socket.create_connection(("127.0.0.1", server.port + 1), timeout=60.0)
+    plain = socket.create_connection(("127.0.0.1", server.port + 1), timeout=PATIENCE_S)
     with user_in_vr(server) as goes_on, plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"HTTP/" not in plain.recv(4096)
-        http = socket.create_connection(("127.0.0.1", server.port), timeout=60.0)
+        http = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
         with http, pytest.raises(OSError):  # TLS at the port without it
             Door(server, True).tls.wrap_socket(http, server_hostname="127.0.0.1")
         goes_on()
@@ -231,7 +232,8 @@ def test_a_page_that_reads_nothing_gets_no_queue(server, door):
 def test_connections_that_say_nothing_are_closed(server, door):
     with user_in_vr(server) as goes_on:
         silent = [door.connect() for _ in range(20)]
-        half = [socket.create_connection(("127.0.0.1", door.port), timeout=60.0) for _ in range(20)]  # no TLS handshake
+        # No TLS handshake
+        half = [socket.create_connection(("127.0.0.1", door.port), timeout=PATIENCE_S) for _ in range(20)]
         half[0].sendall(b"GET /")
         goes_on()
         for s in (*silent, *half):
@@ -264,7 +266,7 @@ def test_codes_cannot_be_tried_without_end(server, monkeypatch):
         with door.page("/pair") as pairing, suppress(ConnectionClosed):
             for k in range(1000):
                 pairing.send(f"{k:06d}")
-                why.append(json.loads(pairing.recv(timeout=60)))
+                why.append(json.loads(pairing.recv(timeout=PATIENCE_S)))
         assert len(why) == MOST_CODES and all("token" not in answer for answer in why)
         assert "wait a minute" in why[-1]["why"]
         waiting = [door.page("/pair") for _ in range(PAIRING)]
@@ -280,7 +282,7 @@ def test_codes_cannot_be_tried_without_end(server, monkeypatch):
         try:
             with door.page("/pair") as pairing:
                 pairing.send("123456")
-                return json.loads(pairing.recv(timeout=60))["token"] == server.token
+                return json.loads(pairing.recv(timeout=PATIENCE_S))["token"] == server.token
         except (InvalidStatus, InvalidMessage):  # the closed ones still count for a moment
             return False
 

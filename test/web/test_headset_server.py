@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from chromium import free_port
 from headset_clients import frame, next_pose, pose_message, until_true
+from processes import PATIENCE_S
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.types import LOST, TRACKED
@@ -167,7 +168,7 @@ def tracked_page(server):
     sync = pytest.importorskip("websockets.sync.client", reason="websockets is not installed (extra [webxr])")
     where = f"localhost:{server.port}"
     address = f"ws://{where}/{server.token}/socket"
-    with sync.connect(address, origin=f"http://{where}", compression=None, open_timeout=20) as page:
+    with sync.connect(address, origin=f"http://{where}", compression=None, open_timeout=PATIENCE_S) as page:
         page.send('{"do": "session", "number": 99, "mode": "immersive-vr"}')
         yield page
 
@@ -210,7 +211,7 @@ def test_a_tracked_page_gets_no_more_poses_than_it_has_sent_frames(server):
             server.show(pose_message(), number)
         server.tell({"mark": "end"})
         kinds = []
-        while isinstance(message := page.recv(timeout=60), bytes) or "mark" not in message:
+        while isinstance(message := page.recv(timeout=PATIENCE_S), bytes) or "mark" not in message:
             kinds.append(message[0])
         assert kinds.count(wire.POSE) == 2
 
@@ -221,7 +222,7 @@ needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="open
 
 
 def openssl(*words):
-    return subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @needs_openssl

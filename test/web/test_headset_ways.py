@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 from chromium import CHROMIUM, Browser, free_port
-from processes import warm
+from processes import PATIENCE_S, warm
 
 from mm_ros.web.headset import ways
 from mm_ros.web.headset.ways import Usb, by_usb, nothing_came, progress
@@ -138,14 +138,14 @@ def test_the_wifi_way_in_a_browser(tmp_path, monkeypatch):
     secure = f"https://127.0.0.1:{server.port + 1}"
     try:
         trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
-        with urllib.request.urlopen(f"{secure}/ca.crt", context=trusting, timeout=20) as answer:
+        with urllib.request.urlopen(f"{secure}/ca.crt", context=trusting, timeout=PATIENCE_S) as answer:
             assert answer.headers["Content-Type"] == "application/x-x509-ca-cert"
             assert answer.read() == (tmp_path / "ca.crt").read_bytes()
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(f"{secure}/page.js", context=trusting, timeout=20)
+            urllib.request.urlopen(f"{secure}/page.js", context=trusting, timeout=PATIENCE_S)
         with sync.sync_playwright() as p:
             browser = Browser(p)
-            with browser.within(120.0):
+            with browser.within(2 * PATIENCE_S):
                 page = browser.new_page()
                 with pytest.raises(sync.Error, match="ERR_CERT_AUTHORITY_INVALID"):
                     page.goto(secure)
@@ -186,11 +186,12 @@ def test_the_command_prints_the_ways_and_what_is_wrong(tmp_path, adb):
         text = log.read_text()
         assert "adb finds no device" in text and "start `mm_ros headset --wifi`" in text
         url = next(line.split()[-1] for line in text.splitlines() if "also to watch" in line)
-        with urllib.request.urlopen(url, timeout=20) as page:  # the printed address is the page
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as page:  # the printed address is the page
             assert b"Enter VR" in page.read()
         assert stat.S_IMODE((tmp_path / "own" / "token").stat().st_mode) == 0o600
     finally:
         running.send_signal(signal.SIGINT)
         assert running.wait(180) in (0, 130)
-    done = subprocess.run([*command[:4], "--forget"], env=environment, capture_output=True, text=True, timeout=60)
+    forget = [*command[:4], "--forget"]
+    done = subprocess.run(forget, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert "token" in done.stdout and not (tmp_path / "own" / "token").exists()
