@@ -91,7 +91,7 @@ def _warn(why: str, fallback: Path) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether the folder is writable or could be created. The folder is not created."""
+    """Whether the folder is writable or could be created. The function does not create it."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)

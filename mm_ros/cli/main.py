@@ -200,7 +200,9 @@ def _prepare_end() -> None:
 
 
 def _failed(error: Exception) -> int | None:
-    """Print one sentence and return the exit code; None for an unexpected error, which keeps its traceback."""
+    """Print an expected error as one sentence and return the exit code. A closed pipe prints nothing. An unexpected
+    error gives None, so that the caller shows its traceback.
+    """
     if isinstance(error, MmRosError):
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2

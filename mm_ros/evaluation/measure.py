@@ -204,8 +204,8 @@ def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measu
 
 
 def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
-    """The user's feet: the foot joints of the truth, or the foot trackers without correction. Marked footfalls replace
-    the detected touchdowns.
+    """Return the motion of the user's feet: of the foot joints if the true body is recorded, else of the foot
+    trackers as they are. Marked footfalls replace the detected touchdowns.
     """
     if truth is not None:
         feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)

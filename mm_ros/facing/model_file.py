@@ -205,7 +205,7 @@ class OnnxModel:
 
 
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
-    """Load the network that the settings select; None for the predictor headset forward.
+    """Load the network that the settings select. The predictor `hmd_forward` uses no network; the result is then None.
 
     The avatars of one process share the network, because it keeps no state between two steps.
     """

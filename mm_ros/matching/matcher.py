@@ -79,7 +79,7 @@ class MatcherSettings(RootControlSettings):
     )
     feet_weight: float = setting(
         5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump "
-             "more. At 0 the feet of the current pose are used.", "", 0.0, 100.0,
+             "more. At 0 the search uses the feet of the current pose instead.", "", 0.0, 100.0,
     )
     feet_sigma: float = setting(
         0.15, "Estimated feet with this expected error have half of their weight. Larger values trust them more.",

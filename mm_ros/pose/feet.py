@@ -290,7 +290,9 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """Lift [m] of a free foot that moves or turns fast. The lift is larger while the other foot is free, too."""
+    """Return the lift [m] of a free foot that moves or turns fast. The lift is larger while the other foot is
+    free as well.
+    """
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)

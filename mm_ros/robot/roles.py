@@ -272,7 +272,9 @@ def _list(votes: dict[str, float], total: float) -> str:
 
 
 def _flexion(tree: Tree, chain: tuple[str, ...], k: int) -> F64:
-    """Direction in which the end of the limb moves when joint k turns to the middle of its limits; zero if unknown."""
+    """Return the direction in which the end of the limb moves when joint k turns from zero toward the middle of its
+    limits. The result is zero if the limits are very wide or nearly symmetric, because they then show no direction.
+    """
     j = tree.robot.joint(chain[k])
     if j.upper - j.lower > PLACEHOLDER_RAD or abs(j.lower + j.upper) < 0.2 * (j.upper - j.lower):
         return np.zeros(3)

@@ -164,7 +164,9 @@ class Tree:
         return None
 
     def _mirrored(self, a: tuple[str, ...], b: tuple[str, ...], lateral: F64, tolerance: float) -> float | None:
-        """Coordinate of the plane across `lateral` that mirrors chain a to chain b; None if it does not."""
+        """Return the coordinate along `lateral` of the plane that mirrors chain a to chain b; None if there is no such
+        plane. The plane is normal to `lateral`.
+        """
         pa, pb = np.array([self.points[j] for j in a]), np.array([self.points[j] for j in b])
         middle = float(np.median((pa + pb) @ lateral)) / 2
         if abs(float(((pa - pb) @ lateral).mean())) < 1e-3:
@@ -179,7 +181,9 @@ class Tree:
         return middle if float(np.linalg.norm(off, axis=1).max()) < tolerance else None
 
     def path(self, start: int, end: int) -> tuple[list[str], list[int]]:
-        """Joints between two groups, and the groups on the path between them, with both ends."""
+        """Return the names of the joints on the path between two groups, and the indices of the groups on this path,
+        including both ends.
+        """
         up = {start: ([], [start])}  # type: dict[int, tuple[list[str], list[int]]]
         g, joints, groups = start, [], [start]  # type: int, list[str], list[int]
         while self.root[g]:

@@ -2,8 +2,8 @@
 
 rclpy converts a message to C and serializes it, and does the reverse on arrival. For most messages of mm_ros this
 conversion takes longer than the computation of the stage. The layout of a serialized message (CDR, version 1, little
-endian) depends only on its strings and on the lengths of its sequences. A `Template` holds the bytes of one such shape,
-and numpy views of their numbers.
+endian) depends only on its strings and on the lengths of its sequences. A `Template` holds the
+bytes of a message with given strings and sequence lengths, and numpy views of the numbers in these bytes.
 """
 
 from __future__ import annotations

@@ -141,7 +141,9 @@ class Loop:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Read this inlet from now on. The inlet gets the latched values of this process when the loop runs."""
+        """Add this inlet to those that the loop reads. The inlet gets the latched values of this process when
+        the loop runs.
+        """
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0

@@ -1,4 +1,4 @@
-"""Start of ROS in a process of nodes, before the modules of the nodes are imported.
+"""Starts ROS in a process that runs nodes, before the process imports the modules of the nodes.
 
 DDS processes need some tenths of a second, and sometimes seconds, to find each other. This discovery runs in threads of
 DDS. Therefore the discovery is started first, and modules are imported and kernels loaded at the same time. Topics that

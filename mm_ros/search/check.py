@@ -45,7 +45,9 @@ def _children(count: int, first: int) -> I32:
 
 
 def checked_index(name: str, arrays: dict[str, NDArray[Any]], corpus: Corpus) -> Any:
-    """Return the index in these arrays. Raise MmRosError if the arrays cannot be an index of this engine and corpus."""
+    """Return the search index that a database file stores in `arrays`. Raise MmRosError if the arrays cannot be an
+    index of the engine `name` over this corpus.
+    """
     index_type: Any = TreeIndex if name == "tree" else BoxesIndex
     missing = [f for f in index_type._fields if f not in arrays]
     if missing:

@@ -122,7 +122,9 @@ class Rewriter:
     """New stamps and epochs for played messages: each loop or seek is a new epoch; stamps may move to the present."""
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
-        """`frame`: name of the published world frame; empty keeps the recorded name. Coordinates do not change."""
+        """`frame`: name of the published world frame; empty keeps the recorded name. Only the
+        name changes; the coordinates are not transformed.
+        """
         self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)

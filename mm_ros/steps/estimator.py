@@ -234,7 +234,10 @@ def settle(places: F64, feet: F64, dt: float) -> None:
 
 @njit
 def in_room(out: F64, at: F64, height: float, age: float, feet: F64, ahead: F64) -> None:
-    """Network's outputs (OUTPUTS,) at the channels `at`, `age` seconds ago, as numbers in the room.
+    """Convert the network's outputs (OUTPUTS,) to the room: `feet` and `ahead` are filled.
+
+    The outputs belong to the last tick, `age` seconds ago. `at` holds the input channels of that tick: head position,
+    heading and so on.
 
     `feet` (2, 10): the columns of `FeetEstimate.flat`; `ahead` (3, 5): shift x y, its error, yaw, its error.
     """

@@ -27,8 +27,9 @@ LARGEST_DROP = 0.9  # limit of the drop of the head.
 # Weights of the logistic function for: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head,
 # and both hand values × drop. The weights were fitted to skeletons with corrected proportions (as on import), because
 # the head joint of CMU's files is 11 cm too low: with such short trunks every squat would look like a bow. CMU contains
-# hardly any squats or lunges, so synthetic users have half of the weight in the fit (benchmarks/2026-11-pose.md). Noise
-# of 0.2 rad and 0.08 was added to pitch and hands, because people nod.
+# hardly any squats or lunges, so synthetic users have half of the weight in the fit (benchmarks/2026-11-pose.md). The
+# fit adds noise to the pitch (0.2 rad) and to the hand values (0.08 of the standing height), because people nod and
+# hold things.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)  # ranges of the fitted motion
 # Usual position of the hands of a bent person, forward of and above the head, as shares of the standing height

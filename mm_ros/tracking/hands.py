@@ -175,7 +175,9 @@ class HandStage:
 
     @property
     def fits(self) -> bool:
-        """Whether the fit is on. It is off for simulated hands, which do not hold a controller."""
+        """Whether the rotation between controller and hand is fitted to the user (`fit_hands`). Simulated hands hold no
+        controller, so nothing is fitted.
+        """
         return self.settings.fit_hands and self.convention != "wrist"
 
     def _follow_head(self, frame: TrackerFrame, dt: float) -> None:

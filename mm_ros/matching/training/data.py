@@ -171,7 +171,9 @@ class QuerySampler:
         return bool(mask.matches(self.kinds).any())
 
     def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
-        """At most 61 masks with tag queries per pool, because each mask is one batch of the search."""
+        """Draw at most 61 masks: all frames, or a tag query, often within a height band. The number is limited,
+        because each different mask needs a separate search for its questions.
+        """
         out = [Mask()]
         for _ in range(60):
             kind = int(self.kinds[rng.integers(len(self.kinds))])

@@ -120,9 +120,10 @@ class Bvh:
 def rate_of(frame_time: float, text: str = "") -> float:
     """Return the frame rate in Hz.
 
-    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). Otherwise the frame time
-    means a usual rate whose period rounds to the text ('0.033' is 30 Hz, '.0083333' is 120 Hz), or is truncated to it
-    ('0.0166' is 60 Hz).
+    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). A file often states the
+    period of a usual rate with few digits, rounded ('0.033' is 30 Hz, '.0083333' is 120 Hz) or truncated ('0.0166' is
+    60 Hz). Then the usual rate is returned. Otherwise the rate is the reciprocal of the frame time, rounded to a whole
+    number if it is near one.
     """
     allowed = usual_rates(frame_time, text)
     if allowed:

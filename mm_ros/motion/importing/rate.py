@@ -34,7 +34,8 @@ class Rhythm(NamedTuple):
 
 
 def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, upright: Array, rate: float) -> Rhythm:
-    """Measure falls and walks, in room axes and metres.
+    """Measure the acceleration of free falls and the steps of walks, which show whether the header's rate is right. All
+    positions are in room axes and metres.
 
     `body` (F, 3) approximates the centre of mass, `ahead` (F, 2) is the facing of the hips; `ankles` and `toes` are
     (F, 2, 3). Only walks with an upright trunk (`upright` (F,)) count, because stooped people take shorter steps.

@@ -43,7 +43,7 @@ CANDIDATES = 5
 class VisualizerSettings(Settings):
     marker_rate: float = setting(
         30.0,
-        "Rate of the markers. Larger values give smoother motion in RViz and more load.",
+        "Rate at which the markers are published. Larger values give smoother motion in RViz and more load.",
         "Hz",
         1.0,
         120.0,

@@ -1,7 +1,8 @@
 """Roles and poses of SteamVR's devices by OpenVR.
 
-This module has not been run on hardware. The module is tested with the real library and a client library of the project
-in the place of SteamVR (test/tracking/test_steamvr_library.py), and against a fake with the same structures.
+This module has not been run on hardware. The tests run it in two ways. In one, the real OpenVR
+library loads a small client library of the project instead of SteamVR (test/tracking/test_steamvr_library.py). In the
+other, a Python fake with the same structures replaces the library.
 """
 
 from __future__ import annotations
