@@ -24,6 +24,9 @@ SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch
 CATCH_UP_S = 0.4  # s; time in which a changed tempo shall close the distance to the user
 TEMPO_HALFLIFE_S = 0.1  # half-life of the smoothed tempo
 
+# body_facing.py
+TURN_HALFLIFE_S = 0.06  # half-life of the turn of the hips, because its goal leaps when the played motion jumps
+
 # root_control.py
 SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
 WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m.

@@ -18,6 +18,7 @@ from mm_ros.body.timeline import CARRY, DROP, HOLD, RESET, Timeline
 from mm_ros.body.types import F32, F64, FEET_NUMBERS, AvatarPose, FeetEstimate, Match, Trajectory
 from mm_ros.matching import fitted
 from mm_ros.matching.band_choice import BandChoice
+from mm_ros.matching.body_facing import BodyFacing
 from mm_ros.matching.engines.learned import LearnedNetworks, LearnedSource, check_model
 from mm_ros.matching.engines.source import ANY_HEIGHT, ENGINES, LEARNED, SEARCH, PoseSource, SearchRequest, SearchSource
 from mm_ros.matching.root_control import REPLACES, STEERED, RootControl, RootControlSettings, settings_for
@@ -58,8 +59,13 @@ class MatcherSettings(RootControlSettings):
         1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
     )
     weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
+    hips_turn: float = setting(
+        0.5, "Maximum turn of the hips by which the body's facing follows the desired facing while the root turns with "
+        "the steps. Larger values follow larger differences. 0: the facing of the played motion.", "rad", 0.0, 3.2,
+    )
     steered_quality: float = like(quality, 1.5, REPLACES.format("quality"))
     steered_weights: str = like(weights, "", REPLACES.format("weights"))
+    steered_hips_turn: float = like(hips_turn, 0.0, REPLACES.format("hips_turn"))
     tags: str = setting(
         "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
     )
@@ -206,6 +212,7 @@ class MatcherStage:
         self._input = ""  # source of the trajectories
         self._use(settings, database, learned)
         self.control = RootControl(self._active)
+        self.body_facing = BodyFacing()
         self.timeline = Timeline()
         self._played: deque[tuple[float, ...]] = deque()  # rows of time, x, y, yaw of the played root
         self.reset()
@@ -308,6 +315,7 @@ class MatcherStage:
             self._follow(desired.source)
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
+            self.body_facing.reset()
             self.source.restart()  # results after a reset must not depend on the frame before the reset
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
@@ -324,7 +332,7 @@ class MatcherStage:
         self.tempo = damp(self.tempo, goal, fitted.TEMPO_HALFLIFE_S, dt)
         self.control.step(dt, self.source.advance(dt * self.tempo), np.asarray(desired.position), desired.yaw)
         self._remember(desired.stamp_ns)
-        return self._make_pose(desired), match
+        return self._make_pose(desired, dt), match
 
     def _follow(self, source: str) -> None:
         """Use the settings for trajectories from this source."""
@@ -479,11 +487,14 @@ class MatcherStage:
         self.segment = 0
         self.reset()
 
-    def _make_pose(self, desired: Trajectory) -> AvatarPose:
+    def _make_pose(self, desired: Trajectory, dt: float) -> AvatarPose:
         positions, rotations, velocities, angular = self.source.pose()
         x, y, yaw = self.control.root.tolist()
         moved, tempo = self.control.velocity, np.float32(self.tempo)
         _with_root(positions, rotations, velocities, angular, self.segments.factors(len(positions)), tempo, moved)
+        limit = self._active.hips_turn
+        if limit > 0.0:
+            self.body_facing.turn(positions, rotations, angular, yaw, desired.yaw, limit, dt)
         return AvatarPose(
             desired.stamp_ns, desired.epoch, self.skeleton_hash,
             np.array([x, y, 0.0, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]),
