@@ -8,7 +8,7 @@ benchmarks/2026-11-constants.md has the result.
 
 # matcher.py
 # Addition to the factor on jump_cost while the user's feet are certain, because the weight of the feet raises all costs
-FEET_JUMP_COST = 4.0
+FEET_JUMP_COST = 16.0
 # m, on the database's skeleton; if an estimated ankle is higher than this, kicks and lifted knees are searched, too
 LEG_LIFTED = 0.3
 # Share of the standing height; if the head is lower than this, motion of lying people is searched, too
