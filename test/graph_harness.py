@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from processes import PATIENCE_S, end, warm
+from processes import PATIENCE_S, children, end, warm
 from rclpy.executors import SingleThreadedExecutor
 from ros_calls import answer_of
 from std_srvs.srv import Trigger
@@ -59,7 +59,10 @@ class NodeProcess:
             self.process = subprocess.Popen(self._command, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL)
 
     def kill(self) -> None:
-        self.process.kill()
+        """Kill the program, which would replace a killed process of nodes, and that process."""
+        self.process.send_signal(signal.SIGSTOP)
+        for pid in (*children(self.process.pid), self.process.pid):
+            os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self, seconds: float = PATIENCE_S) -> int:

@@ -156,6 +156,7 @@ def measure_bridge(seconds: float) -> dict[str, float]:
     from rclpy.executors import SingleThreadedExecutor
 
     from mm_ros.ros import graph
+    from mm_ros.ros.bench.graph import cpu_s, family
     from mm_ros.ros.qos import message_class, subscription_qos
 
     command = module_command("mm_ros.ros.nodes", "tracker_bridge", "--ros-args", "-r", "__ns:=/bench")
@@ -177,10 +178,11 @@ def measure_bridge(seconds: float) -> dict[str, float]:
         while len(arrived) < 180 and time.monotonic() < end:
             executor.spin_once(timeout_sec=0.1)
         arrived.clear()
-        cpu, start = _cpu_s(process.pid), time.monotonic()
+        pids = family(process.pid)
+        cpu, start = cpu_s(pids), time.monotonic()
         while time.monotonic() - start < seconds:
             executor.spin_once(timeout_sec=0.1)
-        used, took = _cpu_s(process.pid) - cpu, time.monotonic() - start
+        used, took = cpu_s(pids) - cpu, time.monotonic() - start
     finally:
         process.terminate()
         process.wait(20)
@@ -195,6 +197,3 @@ def measure_bridge(seconds: float) -> dict[str, float]:
     }
 
 
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

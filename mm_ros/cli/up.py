@@ -113,18 +113,20 @@ def run(args: argparse.Namespace) -> int:
     settle_reach(args.discovery)
     if args.avatars is not None or args.users is not None:
         return _run_several(args)
-    from mm_ros.ros.starting import begun
+    from mm_ros.ros.node import keep_running
 
-    nodes = _nodes(args)  # refuses a bad parameter file before ROS reads it
-    with begun(ros_arguments(args)):
-        from mm_ros.ros.node import run_all
+    nodes = _nodes(args)
+    for node, _ in nodes:
+        node.node_class().preload()
+    if args.trackers in ("", "synthetic"):
+        from mm_ros.tracking.sources.synthetic import first_segment
 
-        return run_all(_makers(nodes), ros_arguments(args))
+        first_segment()
+    return keep_running([_makers(nodes)], ros_arguments(args))
 
 
 def _run_several(args: argparse.Namespace) -> int:
-    from mm_ros.base.process import run_each
-    from mm_ros.ros.node import run_all
+    from mm_ros.ros.node import keep_running
     from mm_ros.ros.several import in_processes, most_per_process
 
     users = _users(args)
@@ -133,7 +135,7 @@ def _run_several(args: argparse.Namespace) -> int:
     groups = in_processes(users, most, len(os.sched_getaffinity(0)))
     makers = [[m for one in group for m in _makers(_nodes(one), namespace=f"/{one.avatar}")] for group in groups]
     print(f"mm_ros: {len(users)} avatars, processes: {len(groups)}", flush=True)
-    return run_each([partial(run_all, together, ["--ros-args", *_config(args)]) for together in makers])
+    return keep_running(makers, ["--ros-args", *_config(args)])
 
 
 def _nodes(args: argparse.Namespace) -> list[tuple[graph.Node, list[Any]]]:

@@ -6,7 +6,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import rclpy
@@ -17,7 +18,7 @@ from std_srvs.srv import Trigger
 
 from mm_ros.base import ending
 from mm_ros.base.errors import MmRosError
-from mm_ros.base.process import settle
+from mm_ros.base.process import run_each, settle
 from mm_ros.base.settings import Settings
 from mm_ros.body.plausible import ImplausibleOutput, Outputs
 from mm_ros.body.types import Calibration
@@ -29,7 +30,7 @@ from mm_ros.ros.internals import LoadingParameterService, is_simulated
 from mm_ros.ros.loop import ByExecutor, Loop, Ticker
 from mm_ros.ros.parameters import LiveSettings, checked_frame
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
-from mm_ros.ros.starting import announced, begin
+from mm_ros.ros.starting import announced, begin, begun
 
 S = TypeVar("S", bound=Settings)
 
@@ -74,6 +75,10 @@ class AvatarNode(Node):
         self._reports.timer_period_ns = self.health.next_report_ns()
         self._reports.reset()
         self._diagnostics.publish(self.health.report())
+
+    @classmethod
+    def preload(cls) -> None:
+        """Load compiled code that the node needs before its process is forked; subclasses override it."""
 
     @property
     def avatar(self) -> str:
@@ -227,7 +232,15 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
     raise KeyError(kind)
 
 
-def run_all(makers: list[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
+def keep_running(groups: Sequence[Sequence[Callable[..., Node]]], args: list[str]) -> int:
+    """`run_all` for each group of nodes in a process of its own, which is replaced when a signal kills it.
+
+    The spare process is already known to DDS when it makes its topics, so that they are matched within milliseconds.
+    """
+    return run_each([partial(run_all, makers, args) for makers in groups], partial(begun, args))
+
+
+def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
     """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2.
 
     `executor` makes an executor of rclpy, which replaces the loop for nodes that are not an AvatarNode.

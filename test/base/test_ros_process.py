@@ -64,6 +64,61 @@ def test_one_that_is_killed_comes_back():
         assert process.wait(PATIENCE_S) == 0
 
 
+SPARE = """
+import contextlib, os, sys, time
+from mm_ros.base import process
+process.SPARE_AFTER_S = 0.1
+def say(word):
+    os.write(1, f"{word} {os.getpid()}\\n".encode())
+@contextlib.contextmanager
+def prepared():
+    say("spare")
+    yield
+    say("closed")
+def stay(name):
+    say(name); time.sleep(60); return 0
+sys.exit(process.run_each([lambda: stay("first"), lambda: stay("second")], prepared))
+"""
+
+
+def said(process):
+    word, pid = process.stdout.readline().split()
+    return word, int(pid)
+
+
+def test_a_spare_process_takes_the_place_of_a_killed_one():
+    with running([sys.executable, "-c", SPARE], stdout=subprocess.PIPE, text=True) as process:
+        started = dict(said(process) for _ in range(3))
+        assert set(started) == {"first", "second", "spare"}
+        for name in ("second", "first", "first"):
+            os.kill(started[name], signal.SIGKILL)
+            back = dict(said(process) for _ in range(2))
+            assert back[name] == started["spare"] and back["spare"] not in started.values()
+            started |= back
+        os.kill(started["spare"], signal.SIGKILL)  # the next one takes its place
+        started["spare"] = said(process)[1]
+        os.kill(started["second"], signal.SIGKILL)
+        back = dict(said(process) for _ in range(2))
+        assert back["second"] == started["spare"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        words = process.stdout.read()
+        assert f"closed {back['spare']}" in words, words
+        wait_until_gone([*started.values(), *back.values()])
+
+
+def test_a_spare_process_that_fails_ends_nothing():
+    code = SPARE.replace('say("spare")', 'say("spare"); raise ValueError')
+    with running([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        started = dict(said(process) for _ in range(3))
+        wait_until_gone([started["spare"]])
+        os.kill(started["first"], signal.SIGKILL)
+        word, pid = said(process)
+        assert word == "first" and pid not in started.values()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
 def test_an_interrupt_that_is_swallowed_still_ends_all():
     swallowed = """
 import os, signal, sys, time

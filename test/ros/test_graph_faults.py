@@ -6,6 +6,7 @@ Each fault is tried on a process for each node, and on all nodes in one process.
 import math
 import os
 import shutil
+import signal
 import time
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
 from graph_harness import ATTEMPTS, CHAIN, NodeProcess, World, all_finite, undeclared_leaps
-from processes import PATIENCE_S
+from processes import PATIENCE_S, children, wait_until
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from std_srvs.srv import Trigger
@@ -110,6 +111,26 @@ def test_a_process_that_is_killed_joins_again(world):
         restart(process)
         assert world.walks_on()
     assert world.client.received["pose"] and not undeclared_leaps(world.client.received["pose"])
+
+
+def test_a_killed_process_of_nodes_is_replaced_by_the_spare_one_of_its_program(world):
+    """The poses go on without a leap, unless they are declared new."""
+    for process in world.nodes.values():
+        first = children(process.process.pid)[0]
+        wait_until(lambda pid=process.process.pid: len(children(pid)) == 2, PATIENCE_S, "the spare process")
+        spare = next(pid for pid in children(process.process.pid) if pid != first)
+        wait_until(lambda pid=spare: threads(pid) > 5, PATIENCE_S, "DDS in the spare process")
+        starts = process.said().count("]: ready")
+        world.walk(0.3)
+        os.kill(first, signal.SIGKILL)
+        process.wait_ready(starts + (1 if process.name in CHAIN else len(CHAIN)))
+        assert world.walks_on()
+        assert first not in children(process.process.pid) and spare in children(process.process.pid)
+    assert not undeclared_leaps(world.client.received["pose"])
+
+
+def threads(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
 
 
 def test_the_avatar_of_a_user_who_walked_away_during_a_kill_is_declared_new(world):

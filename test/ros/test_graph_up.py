@@ -69,8 +69,7 @@ def test_a_crash_of_one_process_stops_its_own_avatars_alone_and_they_come_back(t
         with Up("unused", tmp_path / "log", *words) as up:
             up.wait_ready(10)
             assert until(lambda a, b: min(a, b) > 30)
-            before = family(up.process.pid)[1:]
-            assert len(before) == 2
+            before = sorted(family(up.process.pid)[1:])[:2]  # a spare process is younger
             os.kill(before[0], signal.SIGKILL)
             for client in clients:
                 client.spin(0.05)  # poses on their way
@@ -81,7 +80,7 @@ def test_a_crash_of_one_process_stops_its_own_avatars_alone_and_they_come_back(t
             killed.received["pose"].clear()
             assert until(lambda a, b: poses(killed) > 30), up.said()
             after = family(up.process.pid)[1:]
-            assert before[1] in after and before[0] not in after and len(after) == 2
+            assert before[1] in after and before[0] not in after
             assert "it is started again" in up.said()
             assert up.stop() == 0, up.said()
     finally:

@@ -1,8 +1,9 @@
 """`python -m fuzz.kills --nodes 60 --composed 40`: kill processes of a running graph, and measure how TF returns.
 
-The program starts the graph of a synthetic user, once with a process for each node and once composed. A process that
-was killed is started again after the delay of the launch files. After each kill the graph must come back. Undeclared
-leaps are counted: a joint moves by more than 30 cm from one pose to the next, with the same `epoch` and `run`.
+The program starts the graph of a synthetic user, once with a process for each node and once composed. A killed process
+of nodes is replaced by its own program; with `--whole` that program is killed too, and started again after the delay of
+the launch files. After each kill the graph must come back. Undeclared leaps are counted: a joint moves by more than
+30 cm from one pose to the next, with the same `epoch` and `run`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -47,6 +49,11 @@ class Program:
     def start(self) -> None:
         with self.log.open("ab") as handle:
             self.process = subprocess.Popen(self.command, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL)
+
+    def victim(self) -> int:
+        """Id of the process that runs the nodes: the oldest child, because the spare one is younger."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return min(map(int, path.read_text().split()), key=_begun)
 
     def ready(self) -> int:
         return self.log.read_text(errors="replace").count("]: ready")
@@ -94,14 +101,21 @@ class Watch:
             self.executor.spin_once(0.02)
 
 
-def kill(watch: Watch, program: Program) -> dict[str, Any]:
-    """Kill a program, start it again, and wait until TF flows."""
+def _begun(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+
+
+def kill(watch: Watch, program: Program, whole: bool) -> dict[str, Any]:
+    """Kill the process of the nodes, or the whole program and start it again; wait until TF flows."""
     begun, readies, leaps = time.monotonic(), program.ready(), len(watch.leaps)
     before = program.command.count("up") * 4 + 1  # number of "ready" lines of one start
-    program.process.kill()
-    program.process.wait()
-    watch.spin(RESPAWN_S)
-    program.start()
+    if whole:
+        program.process.kill()
+        program.process.wait()
+        watch.spin(RESPAWN_S)
+        program.start()
+    else:
+        os.kill(program.victim(), signal.SIGKILL)
     back, arrived = False, len(watch.arrived)
     while not back and time.monotonic() - begun < PATIENCE_S:
         watch.spin(0.05)
@@ -115,7 +129,9 @@ def kill(watch: Watch, program: Program) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def trial(composed: bool, count: int, rng: random.Random, folder: Path, only: str = "") -> list[dict[str, Any]]:
+def trial(
+    composed: bool, count: int, rng: random.Random, folder: Path, only: str = "", whole: bool = False
+) -> list[dict[str, Any]]:
     avatar = "killed_composed" if composed else "killed_nodes"
     names = [n.name for n in graph.nodes_for()]
     if composed:
@@ -132,7 +148,7 @@ def trial(composed: bool, count: int, rng: random.Random, folder: Path, only: st
             watch.spin(0.1)
         for i in range(count):
             watch.spin(rng.uniform(*BETWEEN_S))
-            rows.append(kill(watch, victims[i % len(victims)]))
+            rows.append(kill(watch, victims[i % len(victims)], whole))
             print(json.dumps(rows[-1]), flush=True)
     finally:
         for program in programs:
@@ -149,6 +165,9 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=60, help="kills of single nodes (default: %(default)s)")
     parser.add_argument("--composed", type=int, default=40, help="kills of the composed graph (default: %(default)s)")
     parser.add_argument("--only", default="", help="kill only this node, as pose_postprocessor (default: all in turn)")
+    parser.add_argument(
+        "--whole", action="store_true", help="kill the program that replaces a killed process of nodes, too"
+    )
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.only:
@@ -159,9 +178,9 @@ def main() -> int:
     failed = False
     with tempfile.TemporaryDirectory(prefix="mm_ros-kills-") as folder:
         for composed, count in ((False, args.nodes), (True, args.composed)):
-            rows = trial(composed, count, random.Random(args.seed), Path(folder), args.only) if count else []
-            if not rows:
+            if not count:
                 continue
+            rows = trial(composed, count, random.Random(args.seed), Path(folder), args.only, args.whole)
             gaps = [r["gap_s"] for r in rows]
             leaps = [leap for r in rows for leap in r["leaps"]]
             undeclared = [leap for leap in leaps if not leap["declared"]]

@@ -188,14 +188,14 @@ def measure(
         started_ns = time.time_ns()
         with running(commands, folder) as started:
             start_s = (wait_for_all(listener, avatars, started.check) - started_ns) * 1e-9
-            pids = [p for pid in started.pids for p in family(pid)]
             with running(list(beside), folder):
                 listener.spin(SETTLE_S + (SETTLE_S if beside else 0.0))
                 listener.came.clear()
-                began, cpu = time.monotonic(), _cpu_s(pids)
+                pids = [p for pid in started.pids for p in family(pid)]  # with the spare processes
+                began, cpu = time.monotonic(), cpu_s(pids)
                 listener.spin(seconds)
                 took_s = time.monotonic() - began
-                used = (_cpu_s(pids) - cpu) / took_s
+                used = (cpu_s(pids) - cpu) / took_s
                 ended_ns = time.time_ns()
             memory, threads = memory_mb(pids), _threads(pids)
     finally:
@@ -244,7 +244,7 @@ def family(pid: int) -> list[int]:
     return [pid, *(p for child in children for p in family(int(child)))]
 
 
-def _cpu_s(pids: list[int]) -> float:
+def cpu_s(pids: list[int]) -> float:
     total = 0.0
     for pid in pids:
         after = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

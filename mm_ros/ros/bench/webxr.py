@@ -23,6 +23,8 @@ import rclpy.executors
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.ros import graph
+from mm_ros.ros.bench.graph import cpu_s, family
+from mm_ros.ros.bench.hour import anonymous_mb
 from mm_ros.ros.conversions import stamp_from_ros
 from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.web.access import CODE_VARIABLE, TOKEN_VARIABLE, address, new_token
@@ -103,9 +105,10 @@ def run_bench(
                 say(f"measuring for {seconds:g} s at {rate:g} Hz …")
                 page.evaluate(BEGIN)
                 stamps.on = True
-                pid, used_s = processes.pids()[0], -_cpu_s(processes.pids()[0])
-                memory, heap = _measure(page, debug, seconds, pid)
-                used_s += _cpu_s(pid)
+                pids = family(processes.pids()[0])
+                used_s = -cpu_s(pids)
+                memory, heap = _measure(page, debug, seconds, pids)
+                used_s += cpu_s(pids)
                 stamps.on = False
                 page.evaluate("__bench.on = false")
                 page.wait_for_timeout(1000)
@@ -148,12 +151,11 @@ def own_address(port: int) -> str:
     return address("localhost", port, token)
 
 
-def _measure(page: Any, debug: Any, seconds: float, pid: int) -> tuple[Samples, Samples]:
-    """Wait; return (time, resident memory of the graph [MB]) every 5 s, and (time, heap of the page) every minute."""
+def _measure(page: Any, debug: Any, seconds: float, pids: list[int]) -> tuple[Samples, Samples]:
+    """Wait; return (time, anonymous memory of the graph [MB]) every 5 s, and (time, heap of the page) every minute."""
     began, memory, heap = time.monotonic(), Samples(), Samples()
     while (t := time.monotonic() - began) < seconds:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        memory.append((round(t, 1), round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 2)))
+        memory.append((round(t, 1), round(anonymous_mb(pids), 2)))
         if t >= 60.0 * len(heap):
             heap.append((round(t, 1), _heap_mb(debug)))
         page.wait_for_timeout(min(5.0, seconds - t) * 1000 + 1)
@@ -165,12 +167,6 @@ def _heap_mb(debug: Any) -> float:
     """Memory of the page's objects that are in use."""
     debug.send("HeapProfiler.collectGarbage")
     return round(float(debug.send("Runtime.getHeapUsage")["usedSize"]) / 1e6, 2)
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the processor time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def by_minute(samples: Samples) -> list[float]:

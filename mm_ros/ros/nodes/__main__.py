@@ -9,17 +9,15 @@ configure_bytecode()
 from mm_ros.base.errors import MmRosError  # noqa: E402
 from mm_ros.base.process import end_with_parent  # noqa: E402
 from mm_ros.ros import graph  # noqa: E402
-from mm_ros.ros.starting import begun  # noqa: E402
+from mm_ros.ros.node import keep_running  # noqa: E402
 
 
 def main(words: list[str]) -> int:
     end_with_parent()
     try:
-        node = graph.node(words[1] if len(words) > 1 else "")
-        with begun(words):
-            from mm_ros.ros.node import run_all  # this import loads numba, which takes long, so it comes after `begun`
-
-            return run_all([node.node_class()], words)
+        made = graph.node(words[1] if len(words) > 1 else "").node_class()
+        made.preload()
+        return keep_running([[made]], words)
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2

@@ -22,7 +22,7 @@ from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
 from mm_ros.matching.root_control import REPLACES
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.default_database import built_database_path, default_database_path
 from mm_ros.motion.feature_files import STEERED, VR
 from mm_ros.motion.files import read_database
 from mm_ros.ros.conversions import (
@@ -98,6 +98,13 @@ class MotionMatcher(AvatarNode):
         self.listen_calibrated("trajectory", self._step)
         self.start()
 
+    @classmethod
+    def preload(cls) -> None:
+        path = built_database_path()
+        if path is not None:
+            database = read_database(path)
+            warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
+
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
         matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
         if files == self._opened:
@@ -113,14 +120,7 @@ class MotionMatcher(AvatarNode):
     def _made(self, settings: MatcherSettings, found: Opened, run: int = 0) -> MatcherStage | StateMachineStage:
         stage = build_matcher(settings, found.database, self._calibration, found.learned, run)
         stage.clock = time.perf_counter
-        # These steps load compiled functions and memory pages, so that the first real steps are not slow.
-        if isinstance(stage, MatcherStage):
-            stage.warm_up()
-            return stage
-        still = still_trajectory(found.database.layout.trajectory_times)
-        for stamp_ns in (0, WARM_UP_NS):
-            stage.step(rounded_trajectory(replace(still, stamp_ns=stamp_ns)))
-        stage.reset()
+        warm_up(stage, found.database)
         return stage
 
     def _build(self) -> None:
@@ -200,6 +200,17 @@ class MotionMatcher(AvatarNode):
             self._publish_layout()
         self._opened = files
         self._calibrate(self._calibration)
+
+
+def warm_up(stage: MatcherStage | StateMachineStage, database: MotionDatabase) -> None:
+    """Load compiled functions and memory pages, so that the first real steps are not slow."""
+    if isinstance(stage, MatcherStage):
+        stage.warm_up()
+        return
+    still = still_trajectory(database.layout.trajectory_times)
+    for stamp_ns in (0, WARM_UP_NS):
+        stage.step(rounded_trajectory(replace(still, stamp_ns=stamp_ns)))
+    stage.reset()
 
 
 def files_of(settings: list[Settings]) -> Files:

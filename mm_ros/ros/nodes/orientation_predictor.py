@@ -27,6 +27,10 @@ class OrientationPredictor(AvatarNode):
         self.listen("landmarks", self._watch)
         self.start()
 
+    @classmethod
+    def preload(cls) -> None:
+        FacingStages.load(OrientationSettings(), FusionSettings()).warm_up()
+
     def _step(self, trackers: TrackerFrame) -> None:
         orientation = self.outputs.orientation(self._stages.step(trackers))
         self._orientation.publish(orientation)

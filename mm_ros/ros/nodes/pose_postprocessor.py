@@ -67,6 +67,10 @@ class PosePostprocessor(AvatarNode):
         self.listen_calibrated("matched_pose", self._step)
         self.start()
 
+    @classmethod
+    def preload(cls) -> None:
+        warm_up(PostSettings(), default_skeleton())
+
     def _on_trackers(self, frame: TrackerFrame) -> None:
         self._trackers.put(frame.stamp_ns, frame)
 

@@ -11,6 +11,7 @@ from mm_ros.base.settings import Settings, setting
 from mm_ros.body.joining import Pairs
 from mm_ros.body.types import HEAD_ROLE, LOST, BodyOrientation, Calibration, TrackerFrame
 from mm_ros.body.warm_up import sample_trackers
+from mm_ros.facing.orientation import OrientationStage
 from mm_ros.motion.features import default_layout
 from mm_ros.msg import Landmarks
 from mm_ros.ros.conversions import landmarks_from_ros
@@ -51,8 +52,7 @@ class TrajectoryPredictor(AvatarNode):
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._received_ns: int | None = None
         self._ticks = 0  # number of timer ticks since the last tracker message
-        for frame in sample_trackers():
-            self._stages.step(frame, self._fallback.step(frame))
+        warm_up(self._stages, self._fallback)
         self.reset()
         self.await_calibration(self._calibrate)
         self.follow_layout(self._stages.trajectory.set_times)
@@ -61,6 +61,11 @@ class TrajectoryPredictor(AvatarNode):
         self.listen("landmarks", self._on_landmarks)
         self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer that does not fire while trackers arrive
         self.start()
+
+    @classmethod
+    def preload(cls) -> None:
+        times = default_layout().trajectory_times
+        warm_up(TrajectoryStages.load(StepSettings(), TrajectorySettings(), times), headset_facing())
 
     def _on_trackers(self, frame: TrackerFrame) -> None:
         if frame.state[HEAD_ROLE] != LOST:  # while the head is lost, the avatar stops and stands, as without trackers
@@ -133,3 +138,8 @@ class TrajectoryPredictor(AvatarNode):
         self._stages.steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
         self._ticks = max(self._ticks, 1)  # the watchdog uses the new period from the next sample on
+
+
+def warm_up(stages: TrajectoryStages, fallback: OrientationStage) -> None:
+    for frame in sample_trackers():
+        stages.step(frame, fallback.step(frame))
