@@ -60,9 +60,10 @@ class NodeProcess:
 
     def kill(self) -> None:
         """Kill the program, which would replace a killed process of nodes, and that process."""
-        self.process.send_signal(signal.SIGSTOP)
-        for pid in (*children(self.process.pid), self.process.pid):
-            os.kill(pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGSTOP)
+            for pid in (*children(self.process.pid), self.process.pid):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self, seconds: float = PATIENCE_S) -> int:

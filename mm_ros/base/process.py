@@ -1,4 +1,4 @@
-"""Processes of nodes: freeze the heap before fork, end with the parent, fork and restart children."""
+"""Processes of nodes: freeze the heap before fork, end with the parent, fork children and replace killed ones."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Starts ROS in a process that runs nodes, before the process imports the modules of the nodes.
+"""Start of ROS in a process of nodes, before the nodes are made.
 
 DDS processes need some tenths of a second, and sometimes seconds, to find each other. This discovery runs in threads of
-DDS. Therefore the discovery is started first, and modules are imported and kernels loaded at the same time. Topics that
-are created afterwards are matched within milliseconds, so that a restarted process joins the graph sooner.
+DDS. Topics that are created afterwards are matched within milliseconds. Therefore a spare process starts the discovery
+and then waits, so that it joins the graph at once when it replaces a killed process.
 """
 
 from __future__ import annotations
