@@ -42,7 +42,7 @@ from mm_ros.tracking.gate import GateSettings, warm_up
 from mm_ros.tracking.hands import HandSettings
 from mm_ros.tracking.live import TrackerStages
 from mm_ros.tracking.mounting import MountingSettings
-from mm_ros.tracking.room import Room, compose
+from mm_ros.tracking.room import compose
 from mm_ros.tracking.simulation import Simulation
 from mm_ros.tracking.sources import SOURCES, make_source
 from mm_ros.tracking.sources.topics import AXES, TopicsSource
@@ -143,7 +143,6 @@ class TrackerBridge(AvatarNode):
     @classmethod
     def preload(cls) -> None:
         warm_up()
-        Room()
 
     def _gate_settings(self) -> GateSettings:
         given = self.settings(GateSettings)
