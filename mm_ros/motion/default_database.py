@@ -35,7 +35,7 @@ def default_database_path(progress: Progress | None = None, features: str = VR) 
     layout = layout_of(features)
     if any(f.kind == "function" for f in layout.features):
         raise MmRosError(f"{features}: kind 'function' needs a database that `mm_ros import --features` made")
-    path = _path(layout)
+    path = writable_root() / "database" / f"procedural-{_key(layout)}{SUFFIX}"
     if path.exists():
         mark_used(path)
         return path
@@ -45,16 +45,6 @@ def default_database_path(progress: Progress | None = None, features: str = VR) 
             _make(path, layout, progress or (lambda what, done, of: None))
             _forget_older(path)
     return path
-
-
-def built_database_path() -> Path | None:
-    """Return the path of the default database if it was built before."""
-    path = _path(layout_of(VR))
-    return path if path.exists() else None
-
-
-def _path(layout: FeatureLayout) -> Path:
-    return writable_root() / "database" / f"procedural-{_key(layout)}{SUFFIX}"
 
 
 def _make(path: Path, layout: FeatureLayout, report: Progress) -> None:

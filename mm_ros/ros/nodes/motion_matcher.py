@@ -7,10 +7,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mm_ros.base.cache import cache_root
+from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import identity
 from mm_ros.base.settings import Settings, like, setting
 from mm_ros.body.rounding import rounded_trajectory
@@ -22,9 +25,9 @@ from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.matching.model_file import LearnedModel, load_learned
 from mm_ros.matching.root_control import REPLACES
 from mm_ros.motion.database import MotionDatabase
-from mm_ros.motion.default_database import built_database_path, default_database_path
+from mm_ros.motion.default_database import default_database_path
 from mm_ros.motion.feature_files import STEERED, VR
-from mm_ros.motion.files import read_database
+from mm_ros.motion.files import SUFFIX, read_database
 from mm_ros.ros.conversions import (
     feature_layout_to_ros,
     match_to_ros,
@@ -100,10 +103,11 @@ class MotionMatcher(AvatarNode):
 
     @classmethod
     def preload(cls) -> None:
-        path = built_database_path()
-        if path is not None:
-            database = read_database(path)
-            warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
+        with suppress(MmRosError, OSError):
+            built = sorted((cache_root() / "database").glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+            if built:  # any database loads the same kernels
+                database = read_database(built[-1])
+                warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
         matcher, files = of_kind(settings, MatcherSettings), files_of(settings)
