@@ -172,7 +172,8 @@ def main() -> int:
     args = parser.parse_args()
     if args.only:
         graph.node(args.only)
-    settle_reach()
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # TF of another run would hide the gaps
+    settle_reach("LOCALHOST")
     rclpy.init()
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     failed = False
