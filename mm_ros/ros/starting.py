@@ -1,4 +1,4 @@
-"""Start of ROS in a process of nodes, before the nodes are made.
+"""Starts ROS in a process that runs nodes, before the process makes the nodes.
 
 DDS processes need some tenths of a second, and sometimes seconds, to find each other. This discovery runs in threads of
 DDS. Topics that are created afterwards are matched within milliseconds. Therefore a spare process starts the discovery
