@@ -149,9 +149,15 @@ def number(page, label):
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    warm()
+def ros():
     rclpy.init()
+    yield
+    rclpy.try_shutdown()
+
+
+@pytest.fixture(scope="module")
+def seen(ros, tmp_path_factory):
+    warm()
     with sync.sync_playwright() as p:
         browser = Browser(p)
         with browser.within(TEST_S):
@@ -159,7 +165,6 @@ def seen(tmp_path_factory):
         yield page
         browser.close()
         codes = page.close()
-    rclpy.try_shutdown()
     assert codes == [0, 0]
     assert page.outside == []
 
