@@ -120,7 +120,10 @@ class Page:
         return self._browser.within(TEST_S)
 
     def close_tab(self, page):
+        """A browser that does not close the tab in time is killed; then the other tab is opened again."""
         self._browser.close_page(page)
+        if page is not self.page and self.page.is_closed():
+            self.page = self.open()
 
     def newest_trackers_s(self):
         return self.client.arrived["trackers"][-1] if self.client.arrived["trackers"] else 0.0
