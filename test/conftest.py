@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 from domains import own_domain
-from leftover_processes import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 (hooks)
+from leftover_processes import (  # noqa: F401 (hooks)
+    pytest_runtest_teardown,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+)
 
 from mm_ros.base.cache import configure_bytecode
 

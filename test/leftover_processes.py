@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,17 @@ def pytest_sessionfinish(session: Any) -> None:
             pass
     if left and session.exitstatus == 0:
         session.exitstatus = 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: Any, nextitem: Any) -> Any:
+    """End ROS after each file. A set-up that fails after `rclpy.init` leaves it, and each later `init` would fail."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        rclpy = sys.modules.get("rclpy")
+        if rclpy is not None:
+            rclpy.try_shutdown()
+    return result
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

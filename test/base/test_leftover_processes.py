@@ -28,6 +28,25 @@ def test_a_child():
     p.kill()
     p.wait()
 """
+FAILING_SET_UP = """
+import pytest, rclpy
+
+@pytest.fixture(scope="module")
+def ros():
+    rclpy.init()
+    raise OSError("no browser")
+    yield
+
+def test_it(ros):
+    pass
+"""
+NEXT_FILE = """
+import rclpy
+
+def test_it():
+    rclpy.init()
+    rclpy.shutdown()
+"""
 
 
 PARALLEL = ("-p", "xdist.plugin", "-n", "2")
@@ -59,3 +78,10 @@ def test_a_run_that_leaves_processes_fails_names_their_tests_and_ends_them(tmp_p
 def test_a_run_that_ends_its_processes_passes(tmp_path):
     done = run_of(tmp_path, ENDED)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_set_up_that_leaves_ros_initialized_fails_its_own_file_only(tmp_path):
+    pytest.importorskip("rclpy", reason="rclpy is not installed")
+    (tmp_path / "test_next.py").write_text(NEXT_FILE)
+    done = run_of(tmp_path, FAILING_SET_UP)
+    assert "1 passed, 1 error" in done.stdout, done.stdout + done.stderr

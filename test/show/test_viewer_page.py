@@ -80,7 +80,7 @@ class Page:
         page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
         page.add_init_script(KEEP_TEXTS)
         page.goto(self.url)
-        page.wait_for_selector("canvas")
+        page.wait_for_selector("canvas:visible")
         page.get_by_text(re.compile("latency p99")).wait_for()
         return page
 

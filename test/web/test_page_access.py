@@ -63,7 +63,7 @@ def test_other_pages_are_refused_and_the_users_page_goes_on():
             with browser.within(200.0):
                 page = browser.new_page()
                 page.goto(url_of(server))
-                page.wait_for_selector("canvas")
+                page.wait_for_selector("canvas:visible")
                 attack_from_elsewhere(browser, url_of(server), other)
                 assert refused["origin"] == 4
                 rebound(browser, url_of(server).replace("127.0.0.1", REBOUND))
@@ -72,7 +72,7 @@ def test_other_pages_are_refused_and_the_users_page_goes_on():
                 assert refused["token"] >= 2
                 press(page, "reset", pressed)
                 page.reload()
-                page.wait_for_selector("canvas")
+                page.wait_for_selector("canvas:visible")
                 press(page, "calibrate", pressed)
                 browser.close_page(page)
             browser.close()
