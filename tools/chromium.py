@@ -41,7 +41,7 @@ class Browser:
                 executable_path=CHROMIUM, headless=True, args=self._flags, env={**environ, MARK: str(getpid())}
             )
         page = self._browser.new_page(**{"viewport": SIZE} | options)
-        page.set_default_timeout(90_000)
+        page.set_default_timeout(180_000)
         return page
 
     @contextmanager
