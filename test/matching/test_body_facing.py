@@ -34,7 +34,7 @@ def root_yaw(pose) -> float:
 
 
 def standing(database, turned_deg: float, source: str = "test", **settings):
-    """A user who stands and has turned by an angle that the root's accuracy allows."""
+    """Return a user who stands after a turn by an angle that the root's accuracy allows."""
     matcher = MatcherStage(MatcherSettings(**settings), database)
     poses = []
     for i in range(RATE):
